@@ -1,0 +1,179 @@
+# reduced: build, test, install. `make help` lists the targets and the knobs.
+#
+# Objects go to build/<variant>/, one folder per set of flags; build/bin/ always leads to the default build.
+
+# ---- knobs (make NAME=value) ----
+CUDA       ?= auto#             auto|yes|no: compile the CUDA engine
+CUDA_ARCHS ?= 75 80 90 100 120# Turing, Ampere and Ada, Hopper, Blackwell (data centre, consumer); PTX of the last one
+SYSTEMD    ?= auto#             auto|yes|no: tell systemd when ready (libsystemd)
+SANITIZE   ?=#                  address,undefined|thread
+PORTABLE   ?= 0#                1: link nng, mbedtls, libuv and inih statically, leave libsystemd out
+WERROR     ?= 0#                1: warnings are errors (CI)
+V          ?= 0#                1: show the commands
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
+
+VERSION := 0.1.0
+comma   := ,
+
+# What `make deps` installs, by purpose. README.md says why each.
+DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-rt-dev systemd man-db
+DEPS_DEMO  := proj-data
+
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+# `make deps test`: install first, then let a fresh make look at what is there now.
+.NOTPARALLEL:
+REST := $(filter-out deps,$(MAKECMDGOALS))
+.PHONY: deps $(REST)
+deps:
+	@echo "installing Debian packages: $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)"
+	@sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	 $$sudo apt-get update -q >build-deps.log 2>&1 && \
+	 DEBIAN_FRONTEND=noninteractive $$sudo -E apt-get install -q -y --no-install-recommends \
+	   $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) >>build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }
+	@rm -f build-deps.log
+$(REST): deps
+	@$(MAKE) --no-print-directory $@
+else
+
+# ---- what is there ----
+NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+ifeq ($(CUDA),auto)
+  override CUDA := $(if $(NVCC),yes,no)
+endif
+ifneq ($(filter-out yes no,$(CUDA)),)
+  $(error CUDA must be auto, yes or no, not '$(CUDA)')
+endif
+ifneq ($(filter-out address$(comma)undefined thread,$(SANITIZE)),)
+  $(error SANITIZE must be 'address,undefined' or 'thread', not '$(SANITIZE)')
+endif
+ifeq ($(SYSTEMD),auto)
+  override SYSTEMD := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists libsystemd 2>/dev/null && echo yes || echo no))
+endif
+
+VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(PORTABLE)),-portable)
+B       ?= build/$(VARIANT)
+Q       := $(if $(filter 1,$(V)),,@)
+
+# ---- flags ----
+# No fast-math and no contraction: the arithmetic of CONTRACT is the arithmetic of the binary.
+FP       := -ffp-contract=off -fno-fast-math
+WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
+CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DREDUCED_PREFIX='"$(PREFIX)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
+CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
+            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) $(if $(filter 1,$(WERROR)),-Werror)
+LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,-z,relro,-z,now
+static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
+LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
+LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
+LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
+
+CUDA_HOME  := $(abspath $(dir $(NVCC))..)
+GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+              $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
+NVCCFLAGS  += -std=c++17 -O3 -lineinfo -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+              -Xcompiler "-fPIC -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
+LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
+
+# ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
+PROTO_C  := $(wildcard proto/*.c)
+KERNEL_C := $(filter-out kernels/no_cuda.c,$(wildcard kernels/*.c)) $(filter-out kernels/cpu/simd.c,$(wildcard kernels/cpu/*.c))
+KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*.cu))
+DAEMON_C := $(wildcard daemon/*.c)
+CLIENT_C := $(wildcard client/*.c)
+CTL_C    := $(wildcard client/ctl/*.c)
+
+obj       = $(patsubst %,$(B)/%.o,$(1))
+PROTO_O  := $(call obj,$(PROTO_C))
+# The CPU loops are one source, compiled once per instruction set and chosen at run time.
+SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
+KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/no_cuda.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
+DAEMON_O := $(call obj,$(DAEMON_C))
+CLIENT_O := $(call obj,$(CLIENT_C))
+CTL_O    := $(call obj,$(CTL_C))
+
+UNIT_C   := $(wildcard tests/unit/test_*.c)
+UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall clean help say
+
+all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+
+say:
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
+
+# build/bin and build/lib lead to the default build: the one without sanitizers that `make` makes here
+.PHONY: build/bin
+build/bin:
+	@$(if $(SANITIZE)$(filter 1,$(PORTABLE))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
+
+# A change of flags rebuilds: this file changes when they do.
+FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) | $(if $(filter yes,$(CUDA)),$(NVCC) $(NVCCFLAGS))
+$(B)/flags: force
+	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+.PHONY: force
+
+$(B)/%.c.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  CC    $<")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+SIMD_FLAGS_baseline :=
+SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
+SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
+$(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  CC    $< ($*)")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+
+$(B)/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  NVCC  $<")
+	$(Q)$(NVCC) $(filter -I% -D%,$(CPPFLAGS)) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+
+$(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  AR    $@")
+	$(Q)rm -f $@; $(AR) rcs $@ $^
+
+$(B)/lib/libreduce.so: $(CLIENT_O) $(PROTO_O) client/libreduce.map
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
+	  $(CLIENT_O) $(PROTO_O) $(LIBS_NNG) -o $@.$(VERSION)
+	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
+
+$(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
+
+# A unit test may reach into every part but main().
+$(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(CLIENT_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
+	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+help: ## this list
+	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' $(MAKEFILE_LIST) | expand -t 40
+
+clean: ## remove build/
+	rm -rf build
+
+deps: ## install the Debian packages that building, testing and the demo need
+endif

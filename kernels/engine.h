@@ -1,0 +1,43 @@
+/* Inside kernels/: what the front (engine.c) and a backend owe each other. Not for other parts; they use kernels.h.
+ *
+ * The front owns the options, the queue of finished tasks and the small-task shortcut; a backend owns its threads and its
+ * memory. A task belongs to the backend from `submit` until it calls rk_complete with it, exactly once, from any thread. */
+#ifndef RK_ENGINE_H
+#define RK_ENGINE_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_backend_ops {
+    /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
+    rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
+    void (*submit)(void *impl, rk_task *t); /* never blocks for long: queue it */
+    void (*close)(void *impl);              /* joins threads; queued tasks are dropped, running ones completed */
+    void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
+} rk_backend_ops;
+
+extern const rk_backend_ops rk_cpu_backend;
+extern const rk_backend_ops rk_cuda_backend; /* no_cuda.c stands in when nvcc was absent: its open fails with TYPE */
+
+/* Any thread: the task is finished (fault, backend, times set). Makes it pollable, then wakes the owner. */
+void rk_complete(rk_engine *e, rk_task *t);
+void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+uint64_t rk_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Run a whole task here and now on one CPU thread: the small-task shortcut, the oracle of the GPU's tests, and what the
+ * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
+void rk_cpu_run(rk_task *t);
+
+/* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
+void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
+
+/* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */
+rp_err rk_check_states(rk_task *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

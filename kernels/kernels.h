@@ -1,0 +1,98 @@
+/* The one interface to the reduction engines: CUDA or CPU behind the same calls, with the same bits out of both.
+ *
+ *     rk_open -> rk_submit ... rk_poll ... -> rk_close
+ *
+ * A task names host memory with elements (or partial states) and host memory for the cells of the reply. The engine
+ * allocates nothing per task; the caller keeps the task and both memories alive and untouched from rk_submit until
+ * rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
+ *
+ * Threads: rk_submit, rk_poll, rk_stats and rk_close are for one thread at a time (the owner). The engine's own threads
+ * call only `wake` and `log`, which must not block and must not call back into the engine. */
+#ifndef RK_KERNELS_H
+#define RK_KERNELS_H
+
+#include "proto/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_engine rk_engine;
+
+typedef enum { RK_LOG_DEBUG, RK_LOG_INFO, RK_LOG_WARN, RK_LOG_ERROR } rk_log_level;
+
+typedef struct rk_options {
+    int backend;              /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
+    int device;               /* CUDA device number, default 0 */
+    int threads;              /* CPU workers, 0 = one per available core */
+    size_t small_bytes;       /* tasks up to this size run on the CPU in the submitter's thread, even with CUDA:
+                                 they cost microseconds, less than a launch. 0 = never */
+    size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
+    int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
+    void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
+    void *wake_arg;
+    void (*log)(void *arg, rk_log_level level, const char *text);
+    void *log_arg;
+} rk_options;
+
+/* Open an engine. On success *e is the caller's to close and `why` (may be NULL, else at least 160 bytes) says which
+ * backend was taken and why, for the log. Errors (also told in `why`): TYPE (backend not compiled in or no device when it
+ * was asked for by name), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
+rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
+
+/* Wait for the engine's threads, drop tasks not yet started (they are not polled) and free everything. NULL is fine. */
+void rk_close(rk_engine *e);
+
+typedef struct rk_task {
+    /* in: set by the caller */
+    rp_spec spec;      /* checked: rp_spec_check and rp_spec_match have passed */
+    const void *data;  /* rows x row_len elements, row after row, any alignment; or canonical states */
+    size_t bytes;
+    void *cells;       /* rows x rp_cell_size(&spec) bytes, any alignment */
+    uint64_t base;     /* index of the first element within its row: chunks of a stream; 0 otherwise */
+    void *user;        /* the caller's */
+    /* out: valid after rk_poll */
+    rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row concerned */
+    uint8_t backend;   /* rp_backend that computed it */
+    uint64_t start_ns; /* CLOCK_MONOTONIC when the engine took it up */
+    uint64_t copy_ns, compute_ns;
+    /* the engine's */
+    struct rk_task *next;
+    void *impl;
+} rk_task;
+
+/* Hand a task to the engine. Returns true if it was small enough to be finished at once (it will not be polled), false
+ * if it is under way. Never blocks and never refuses: errors come back in `fault`. The caller bounds what is in flight. */
+bool rk_submit(rk_engine *e, rk_task *t);
+
+/* The next finished task, or NULL. */
+rk_task *rk_poll(rk_engine *e);
+
+/* Is a partial state from outside well formed for this op and element type? Errors: BAD_MESSAGE with the field. Pure.
+ * Engines check every state of a RP_STATES_IN task with it. */
+rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
+
+/* A real reduction with a known answer on the engine's device: health is this, not a flag. Fills *t (memory included)
+ * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe at a time. */
+void rk_probe(rk_engine *e, rk_task *t);
+bool rk_probe_ok(const rk_task *t);
+
+typedef struct rk_stats {
+    int backend;             /* rp_backend of the engine */
+    char device[96];         /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name */
+    char simd[16];           /* CPU code in use: avx512, avx2, baseline */
+    int threads;             /* CPU workers */
+    bool lost;               /* the device failed for good: answer what is left and exit */
+    uint64_t device_bytes;   /* device memory in pools now */
+    uint64_t pinned_bytes;   /* pinned staging in pools now */
+    uint64_t device_cap, pinned_cap;
+    uint64_t slots, slots_busy;
+    uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
+    uint64_t busy_ns;        /* device or worker time, summed */
+} rk_stats;
+void rk_get_stats(rk_engine *e, rk_stats *s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,385 @@
+#include "proto/codec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- little-endian fields ---- */
+static void put16(uint8_t *p, uint16_t v)
+{
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
+}
+static void put32(uint8_t *p, uint32_t v)
+{
+    put16(p, (uint16_t)v);
+    put16(p + 2, (uint16_t)(v >> 16));
+}
+static void put64(uint8_t *p, uint64_t v)
+{
+    put32(p, (uint32_t)v);
+    put32(p + 4, (uint32_t)(v >> 32));
+}
+static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+static uint32_t get32(const uint8_t *p) { return get16(p) | (uint32_t)get16(p + 2) << 16; }
+static uint64_t get64(const uint8_t *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
+
+/* ---- checks that every decoder shares ---- */
+static rp_err need(size_t len, size_t want, const char *what, rp_fault *f)
+{
+    if (len >= want)
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, what, want, "%s has %zu bytes, %zu are needed", what, len, want);
+}
+
+static rp_err exact(size_t len, size_t want, const char *what, rp_fault *f)
+{
+    if (len == want)
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, what, want, "%s has %zu bytes instead of %zu", what, len, want);
+}
+
+static rp_err zeros(const uint8_t *p, size_t n, const char *what, rp_fault *f)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i])
+            return rp_fail(f, RP_BAD_MESSAGE, what, 0, "reserved bytes of %s are not zero", what);
+    return RP_OK;
+}
+
+static rp_err at_most(uint64_t v, uint64_t cap, const char *what, rp_fault *f)
+{
+    if (v <= cap)
+        return RP_OK;
+    return rp_fail(f, RP_TOO_LARGE, what, cap, "%s is %" PRIu64 ", the limit is %" PRIu64, what, v, cap);
+}
+
+/* Propagate a failed check. */
+#define TRY(call)             \
+    do {                      \
+        rp_err err_ = (call); \
+        if (err_)             \
+            return err_;      \
+    } while (0)
+
+/* ---- header ---- */
+enum { FLAG_REPLY = 1 };
+
+size_t rp_put_header(uint8_t out[RP_HEADER_SIZE], const rp_header *h)
+{
+    put32(out, RP_MAGIC);
+    out[4] = h->version;
+    out[5] = h->type;
+    put16(out + 6, h->reply ? FLAG_REPLY : 0);
+    put32(out + 8, h->status);
+    put32(out + 12, h->time_ms);
+    put64(out + 16, h->session);
+    put64(out + 24, h->id);
+    put64(out + 32, h->body_len);
+    return RP_HEADER_SIZE;
+}
+
+rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f)
+{
+    TRY(need(len, RP_HEADER_SIZE, "header", f));
+    if (get32(msg) != RP_MAGIC)
+        return rp_fail(f, RP_BAD_MESSAGE, "magic", 0, "not a message of this protocol");
+    uint16_t flags = get16(msg + 6);
+    *h = (rp_header){.version = msg[4],
+                     .type = msg[5],
+                     .reply = flags & FLAG_REPLY,
+                     .status = get32(msg + 8),
+                     .time_ms = get32(msg + 12),
+                     .session = get64(msg + 16),
+                     .id = get64(msg + 24),
+                     .body_len = get64(msg + 32)};
+    if (flags & ~FLAG_REPLY)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown header flags 0x%x", flags);
+    if (h->body_len != len - RP_HEADER_SIZE)
+        return rp_fail(f, RP_BAD_MESSAGE, "body_len", len - RP_HEADER_SIZE,
+                       "body_len says %" PRIu64 " bytes, %zu follow the header", h->body_len, len - RP_HEADER_SIZE);
+    if (h->body_len > RP_MAX_BODY)
+        return rp_fail(f, RP_BAD_MESSAGE, "body_len", RP_MAX_BODY, "body over %u bytes", RP_MAX_BODY);
+    return RP_OK;
+}
+
+/* ---- hello and welcome ---- */
+size_t rp_put_hello(uint8_t *out, const rp_hello *h)
+{
+    out[0] = h->min_version;
+    out[1] = h->max_version;
+    put16(out + 2, h->name_len);
+    put32(out + 4, 0);
+    if (h->name_len)
+        memcpy(out + RP_HELLO_SIZE, h->name, h->name_len);
+    return RP_HELLO_SIZE + h->name_len;
+}
+
+rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f)
+{
+    TRY(need(len, RP_HELLO_SIZE, "hello", f));
+    *h = (rp_hello){body[0], body[1], get16(body + 2), (const char *)body + RP_HELLO_SIZE};
+    TRY(zeros(body + 4, 4, "hello", f));
+    TRY(at_most(h->name_len, RP_MAX_NAME, "name_len", f));
+    TRY(exact(len, RP_HELLO_SIZE + (size_t)h->name_len, "hello", f));
+    if (h->min_version == 0 || h->min_version > h->max_version)
+        return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are no range",
+                       h->min_version, h->max_version);
+    return RP_OK;
+}
+
+size_t rp_put_welcome(uint8_t *out, const rp_welcome *w)
+{
+    memset(out, 0, RP_WELCOME_SIZE);
+    out[0] = w->version;
+    put32(out + 4, w->max_data);
+    put32(out + 8, w->chunk_hint);
+    put32(out + 12, w->max_inflight);
+    put32(out + 16, w->max_streams);
+    put64(out + 24, w->session);
+    put16(out + 32, w->server_len);
+    if (w->server_len)
+        memcpy(out + RP_WELCOME_SIZE, w->server, w->server_len);
+    return RP_WELCOME_SIZE + w->server_len;
+}
+
+rp_err rp_get_welcome(const uint8_t *body, size_t len, rp_welcome *w, rp_fault *f)
+{
+    TRY(need(len, RP_WELCOME_SIZE, "welcome", f));
+    *w = (rp_welcome){.version = body[0],
+                      .max_data = get32(body + 4),
+                      .chunk_hint = get32(body + 8),
+                      .max_inflight = get32(body + 12),
+                      .max_streams = get32(body + 16),
+                      .session = get64(body + 24),
+                      .server_len = get16(body + 32),
+                      .server = (const char *)body + RP_WELCOME_SIZE};
+    TRY(zeros(body + 1, 3, "welcome", f));
+    TRY(zeros(body + 20, 4, "welcome", f));
+    TRY(zeros(body + 34, 6, "welcome", f));
+    TRY(at_most(w->server_len, RP_MAX_NAME, "server_len", f));
+    return exact(len, RP_WELCOME_SIZE + (size_t)w->server_len, "welcome", f);
+}
+
+/* ---- spec ---- */
+size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s)
+{
+    memset(out, 0, RP_SPEC_SIZE);
+    out[0] = s->op;
+    out[1] = s->dtype;
+    out[2] = s->out;
+    out[3] = s->nan;
+    put32(out + 8, s->flags);
+    put64(out + 16, s->rows);
+    put64(out + 24, s->row_len);
+    put64(out + 32, s->index_base);
+    return RP_SPEC_SIZE;
+}
+
+rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
+{
+    TRY(need(len, RP_SPEC_SIZE, "spec", f));
+    *s = (rp_spec){.op = body[0],
+                   .dtype = body[1],
+                   .out = body[2],
+                   .nan = body[3],
+                   .flags = get32(body + 8),
+                   .rows = get64(body + 16),
+                   .row_len = get64(body + 24),
+                   .index_base = get64(body + 32)};
+    TRY(zeros(body + 4, 4, "spec", f));
+    TRY(zeros(body + 12, 4, "spec", f));
+    return zeros(body + 40, 24, "spec", f);
+}
+
+/* ---- streams ---- */
+size_t rp_put_append(uint8_t out[RP_APPEND_SIZE], uint64_t stream, uint64_t offset)
+{
+    put64(out, stream);
+    put64(out + 8, offset);
+    return RP_APPEND_SIZE;
+}
+
+rp_err rp_get_append(const uint8_t *body, size_t len, rp_append *a, rp_fault *f)
+{
+    TRY(need(len, RP_APPEND_SIZE, "append", f));
+    *a = (rp_append){get64(body), get64(body + 8), body + RP_APPEND_SIZE, len - RP_APPEND_SIZE};
+    TRY(at_most(a->offset, RP_MAX_COUNT, "offset", f));
+    return at_most(a->data_len, RP_MAX_DATA, "data", f);
+}
+
+size_t rp_put_finish(uint8_t out[RP_FINISH_SIZE], const rp_finish *x)
+{
+    put64(out, x->stream);
+    put64(out + 8, x->count);
+    return RP_FINISH_SIZE;
+}
+
+rp_err rp_get_finish(const uint8_t *body, size_t len, rp_finish *x, rp_fault *f)
+{
+    TRY(exact(len, RP_FINISH_SIZE, "finish", f));
+    *x = (rp_finish){get64(body), get64(body + 8)};
+    return at_most(x->count, RP_MAX_COUNT, "count", f);
+}
+
+size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v)
+{
+    put64(out, v);
+    return RP_STREAM_SIZE;
+}
+
+rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f)
+{
+    TRY(exact(len, RP_STREAM_SIZE, field, f));
+    *v = get64(body);
+    return RP_OK;
+}
+
+/* ---- query ---- */
+size_t rp_put_query(uint8_t out[RP_QUERY_SIZE], uint32_t topic)
+{
+    put32(out, topic);
+    put32(out + 4, 0);
+    return RP_QUERY_SIZE;
+}
+
+rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *f)
+{
+    TRY(exact(len, RP_QUERY_SIZE, "query", f));
+    TRY(zeros(body + 4, 4, "query", f));
+    *topic = get32(body);
+    if (*topic != RP_TOPIC_INFO && *topic != RP_TOPIC_STATUS)
+        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_STATUS, "unknown topic %" PRIu32, *topic);
+    return RP_OK;
+}
+
+/* An entry: kind u8, key_len u8, value_len u16, key, value (8 bytes for numbers). */
+enum { ENTRY_SIZE = 4 };
+
+rp_err rp_put_entry(rp_writer *w, const rp_entry *e)
+{
+    size_t key = e->key_len < RP_MAX_KEY ? e->key_len : RP_MAX_KEY;
+    size_t value = 8;
+    if (e->kind == RP_KIND_TEXT)
+        value = e->text_len < RP_MAX_VALUE ? e->text_len : RP_MAX_VALUE;
+    if (w->n >= RP_MAX_ENTRIES)
+        return RP_TOO_LARGE;
+    if (w->cap - w->used < ENTRY_SIZE + key + value)
+        return RP_NO_MEMORY;
+    uint8_t *p = w->out + w->used;
+    p[0] = e->kind;
+    p[1] = (uint8_t)key;
+    put16(p + 2, (uint16_t)value);
+    memcpy(p + ENTRY_SIZE, e->key, key);
+    p += ENTRY_SIZE + key;
+    uint64_t bits = e->u64;
+    if (e->kind == RP_KIND_F64)
+        memcpy(&bits, &e->f64, 8);
+    if (e->kind == RP_KIND_TEXT)
+        memcpy(p, e->text, value);
+    else
+        put64(p, bits);
+    w->used += ENTRY_SIZE + key + value;
+    w->n++;
+    return RP_OK;
+}
+
+rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f)
+{
+    *end = r->at == r->len;
+    if (*end)
+        return RP_OK;
+    TRY(at_most(++r->n, RP_MAX_ENTRIES, "entries", f));
+    TRY(need(r->len - r->at, ENTRY_SIZE, "entry", f));
+    const uint8_t *p = r->body + r->at;
+    *e = (rp_entry){.kind = p[0], .key_len = p[1], .key = (const char *)p + ENTRY_SIZE};
+    size_t value = get16(p + 2);
+    TRY(at_most(e->key_len, RP_MAX_KEY, "key_len", f));
+    TRY(at_most(value, RP_MAX_VALUE, "value_len", f));
+    TRY(need(r->len - r->at, ENTRY_SIZE + e->key_len + value, "entry", f));
+    p += ENTRY_SIZE + e->key_len;
+    if (e->kind == RP_KIND_TEXT) {
+        e->text_len = (uint16_t)value;
+        e->text = (const char *)p;
+    } else if (e->kind == RP_KIND_U64 || e->kind == RP_KIND_F64) {
+        TRY(exact(value, 8, "value", f));
+        e->u64 = get64(p);
+        memcpy(&e->f64, &e->u64, 8);
+    } else {
+        return rp_fail(f, RP_BAD_MESSAGE, "kind", RP_KIND_TEXT, "unknown entry kind %u", e->kind);
+    }
+    r->at += ENTRY_SIZE + e->key_len + value;
+    return RP_OK;
+}
+
+/* ---- result and error replies ---- */
+size_t rp_put_result(uint8_t out[RP_RESULT_SIZE], const rp_result *r)
+{
+    out[0] = r->dtype;
+    out[1] = r->backend;
+    out[2] = r->path;
+    out[3] = 0;
+    put32(out + 4, r->cell_size);
+    put64(out + 8, r->cells);
+    put64(out + 16, r->count);
+    put64(out + 24, r->queue_ns);
+    put64(out + 32, r->copy_ns);
+    put64(out + 40, r->compute_ns);
+    return RP_RESULT_SIZE;
+}
+
+rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_t **cells, rp_fault *f)
+{
+    TRY(need(len, RP_RESULT_SIZE, "result", f));
+    TRY(zeros(body + 3, 1, "result", f));
+    *r = (rp_result){.dtype = body[0],
+                     .backend = body[1],
+                     .path = body[2],
+                     .cell_size = get32(body + 4),
+                     .cells = get64(body + 8),
+                     .count = get64(body + 16),
+                     .queue_ns = get64(body + 24),
+                     .copy_ns = get64(body + 32),
+                     .compute_ns = get64(body + 40)};
+    size_t have = len - RP_RESULT_SIZE;
+    if (r->dtype && r->cell_size != rp_dtype_size(r->dtype))
+        return rp_fail(f, RP_BAD_MESSAGE, "cell_size", rp_dtype_size(r->dtype), "cell size does not suit the type");
+    if (r->cell_size == 0 || have % r->cell_size || have / r->cell_size != r->cells)
+        return rp_fail(f, RP_BAD_MESSAGE, "cells", 0, "%zu bytes are not the cells announced", have);
+    *cells = body + RP_RESULT_SIZE;
+    return RP_OK;
+}
+
+size_t rp_put_fault(uint8_t *out, const rp_fault *e)
+{
+    size_t field = strnlen(e->field, RP_MAX_FIELD), text = strnlen(e->text, RP_MAX_TEXT);
+    put64(out, e->limit);
+    put64(out + 8, e->index);
+    put64(out + 16, e->value[0]);
+    put64(out + 24, e->value[1]);
+    put16(out + 32, (uint16_t)field);
+    put16(out + 34, (uint16_t)text);
+    put32(out + 36, 0);
+    memcpy(out + RP_ERROR_SIZE, e->field, field);
+    memcpy(out + RP_ERROR_SIZE + field, e->text, text);
+    return RP_ERROR_SIZE + field + text;
+}
+
+rp_err rp_get_fault(const uint8_t *body, size_t len, uint32_t status, uint32_t retry_ms, rp_fault *e, rp_fault *f)
+{
+    TRY(need(len, RP_ERROR_SIZE, "error", f));
+    TRY(zeros(body + 36, 4, "error", f));
+    size_t field = get16(body + 32), text = get16(body + 34);
+    TRY(at_most(field, RP_MAX_FIELD, "field_len", f));
+    TRY(at_most(text, RP_MAX_TEXT, "text_len", f));
+    TRY(exact(len, RP_ERROR_SIZE + field + text, "error", f));
+    memset(e, 0, sizeof *e);
+    e->code = (rp_err)status;
+    e->retry_ms = retry_ms;
+    e->limit = get64(body);
+    e->index = get64(body + 8);
+    e->value[0] = get64(body + 16);
+    e->value[1] = get64(body + 24);
+    memcpy(e->field, body + RP_ERROR_SIZE, field);
+    memcpy(e->text, body + RP_ERROR_SIZE + field, text);
+    return RP_OK;
+}

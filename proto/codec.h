@@ -1,0 +1,136 @@
+/* Messages of PROTOCOL.md as bytes and as structs. Pure: bytes in, struct out, no I/O, no allocation, no globals;
+ * safe from any thread. Decoders read untrusted bytes: every length is checked before use, every reserved field must be
+ * zero. They return RP_OK, or an error code with `f` filled (field, limit, text). Pointers in decoded structs point
+ * into the given bytes. Encoders write at most the stated number of bytes to caller memory and return how many. */
+#ifndef RP_CODEC_H
+#define RP_CODEC_H
+
+#include "proto/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RP_MAGIC 0x45434452u /* the bytes 'R' 'D' 'C' 'E' */
+#define RP_HEADER_SIZE 40u
+#define RP_SPEC_SIZE 64u
+#define RP_HELLO_SIZE 8u    /* + name */
+#define RP_WELCOME_SIZE 40u /* + server name */
+#define RP_STREAM_SIZE 8u   /* BEGIN's reply, ABORT's request, APPEND's reply */
+#define RP_APPEND_SIZE 16u  /* + data */
+#define RP_FINISH_SIZE 16u
+#define RP_QUERY_SIZE 8u
+#define RP_RESULT_SIZE 48u /* + cells */
+#define RP_ERROR_SIZE 40u  /* + field + text */
+
+/* Every message starts with this. */
+typedef struct rp_header {
+    uint8_t version;
+    uint8_t type;      /* rp_msg */
+    bool reply;        /* false: request */
+    uint32_t status;   /* replies: rp_err; requests: 0 */
+    uint32_t time_ms;  /* requests: deadline after receipt, 0 = none; BUSY replies: retry hint */
+    uint64_t session;  /* 0 before HELLO is answered */
+    uint64_t id;       /* chosen by the client, echoed */
+    uint64_t body_len; /* bytes after the header */
+} rp_header;
+
+size_t rp_put_header(uint8_t out[RP_HEADER_SIZE], const rp_header *h);
+/* `len` is the length of the whole message; body_len must be len - 40 and at most RP_MAX_BODY.
+ * BAD_MESSAGE means that this is not a message of this protocol: drop the connection. Any `version` is accepted here. */
+rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f);
+
+typedef struct rp_hello {
+    uint8_t min_version, max_version; /* versions the client speaks, min <= max */
+    uint16_t name_len;
+    const char *name; /* UTF-8 for the logs, not terminated */
+} rp_hello;
+
+size_t rp_put_hello(uint8_t *out, const rp_hello *h); /* RP_HELLO_SIZE + name_len */
+rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f);
+
+typedef struct rp_welcome {
+    uint8_t version;      /* the one to speak from now on */
+    uint32_t max_data;    /* element bytes one message may carry */
+    uint32_t chunk_hint;  /* good APPEND payload, bytes */
+    uint32_t max_inflight;
+    uint32_t max_streams;
+    uint64_t session;
+    uint16_t server_len;
+    const char *server; /* "reduced 0.1.0" */
+} rp_welcome;
+
+size_t rp_put_welcome(uint8_t *out, const rp_welcome *w); /* RP_WELCOME_SIZE + server_len */
+rp_err rp_get_welcome(const uint8_t *body, size_t len, rp_welcome *w, rp_fault *f);
+
+size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s);
+/* Layout only; call rp_spec_check next. */
+rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f);
+
+typedef struct rp_append {
+    uint64_t stream;
+    uint64_t offset; /* index of the first element of the chunk in the whole array */
+    const uint8_t *data;
+    size_t data_len;
+} rp_append;
+
+size_t rp_put_append(uint8_t out[RP_APPEND_SIZE], uint64_t stream, uint64_t offset); /* data follows */
+rp_err rp_get_append(const uint8_t *body, size_t len, rp_append *a, rp_fault *f);
+
+typedef struct rp_finish {
+    uint64_t stream;
+    uint64_t count; /* elements in the whole array */
+} rp_finish;
+
+size_t rp_put_finish(uint8_t out[RP_FINISH_SIZE], const rp_finish *x);
+rp_err rp_get_finish(const uint8_t *body, size_t len, rp_finish *x, rp_fault *f);
+
+/* One u64: BEGIN's reply (stream), APPEND's reply (elements received so far), ABORT's request (stream). */
+size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);
+rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f);
+
+typedef enum { RP_TOPIC_INFO = 1, RP_TOPIC_STATUS = 2 } rp_topic;
+size_t rp_put_query(uint8_t out[RP_QUERY_SIZE], uint32_t topic);
+rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *f);
+
+/* QUERY's reply: entries of key and value, in the daemon's order. Unknown keys are to be shown or skipped. */
+typedef enum { RP_KIND_U64 = 1, RP_KIND_F64 = 2, RP_KIND_TEXT = 3 } rp_kind;
+typedef struct rp_entry {
+    uint8_t kind;
+    uint8_t key_len;
+    uint16_t text_len;
+    const char *key; /* not terminated: "pool.device.bytes" */
+    uint64_t u64;
+    double f64;
+    const char *text; /* not terminated */
+} rp_entry;
+
+/* Write entries one after the other into out[0..cap); `used` starts at 0 and grows. NO_MEMORY when full, TOO_LARGE
+ * above RP_MAX_ENTRIES (`n` counts them). Over-long keys and texts are cut. */
+typedef struct rp_writer {
+    uint8_t *out;
+    size_t cap, used;
+    uint32_t n;
+} rp_writer;
+rp_err rp_put_entry(rp_writer *w, const rp_entry *e);
+
+/* Read entries: start with a reader over the body and call until `*end`. */
+typedef struct rp_reader {
+    const uint8_t *body;
+    size_t len, at;
+    uint32_t n;
+} rp_reader;
+rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f);
+
+size_t rp_put_result(uint8_t out[RP_RESULT_SIZE], const rp_result *r); /* cells follow */
+/* `cells` points at r->cells * r->cell_size bytes inside body. */
+rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_t **cells, rp_fault *f);
+
+size_t rp_put_fault(uint8_t *out, const rp_fault *e); /* at most RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT */
+/* `status` and `retry_ms` come from the header. */
+rp_err rp_get_fault(const uint8_t *body, size_t len, uint32_t status, uint32_t retry_ms, rp_fault *e, rp_fault *f);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* Every cap of the protocol, each with its reason. Caps that an administrator may change are defaults here. */
+#ifndef RP_LIMITS_H
+#define RP_LIMITS_H
+
+/* Element bytes in one message. Larger arrays stream. nng copies a message twice on its way (1.5 to 2.2 GB/s on
+ * ipc), so a message bigger than this only adds latency and memory. Also caps the cells of one reply. */
+#define RP_MAX_DATA (4u << 20)
+
+/* Longest body: data plus the longest fixed part (the 64-byte spec). */
+#define RP_MAX_BODY (RP_MAX_DATA + 64u)
+
+/* What a client should put into one APPEND: 1 MiB messages measured fastest on ipc, and four in flight overlap. */
+#define RP_CHUNK_HINT (1u << 20)
+
+/* Names that travel (client name, server version): shown in logs and status, nothing depends on them. */
+#define RP_MAX_NAME 64u
+
+/* Echoed by PING: enough for a time stamp and a nonce. */
+#define RP_MAX_PING 64u
+
+/* Text of an error reply and the name of its field: one terminal line. */
+#define RP_MAX_FIELD 24u
+#define RP_MAX_TEXT 160u
+
+/* Entries of a QUERY reply and bytes of one key or text: a status screen, not a database. */
+#define RP_MAX_ENTRIES 256u
+#define RP_MAX_KEY 48u
+#define RP_MAX_VALUE 256u
+
+/* Requests of one session in flight; the next one gets BUSY. Covers 4 streams of 8 chunks and their control. */
+#define RP_MAX_INFLIGHT 64u
+
+/* Streams open at once in one session: a stream holds a few KiB of extents and states. */
+#define RP_MAX_STREAMS 32u
+
+/* Separate extents a stream remembers while chunks arrive out of order; in-order clients need one. */
+#define RP_MAX_EXTENTS 64u
+
+/* Connected sessions in all: bounds the daemon's memory at some 10 KiB each. */
+#define RP_MAX_SESSIONS 4096u
+
+/* Elements of one result: counts stay far below 2^63 when states merge. */
+#define RP_MAX_COUNT (UINT64_C(1) << 60)
+
+/* Longest deadline: 24 days, what fits the field as a signed number of milliseconds. */
+#define RP_MAX_DEADLINE_MS 0x7fffffffu
+
+#endif
