@@ -1,0 +1,377 @@
+/* libreduce: exact reductions by the `reduced` daemon, from C and C++.
+ *
+ *     #include <reduce.h>                              cc prog.c $(pkg-config --cflags --libs libreduce)
+ *
+ *     reduce_client *c;
+ *     if (reduce_open(&c, NULL, NULL))                 the daemon of $REDUCED_URL, of this user or of the system
+ *         die(reduce_errmsg());
+ *     double sum;
+ *     if (reduce_sum_f32(c, data, n, &sum))            the exact sum, rounded once
+ *         die(reduce_errmsg());
+ *     reduce_close(c);
+ *
+ * This header is the manual; reading order: errors, names, client, simple calls, reduce_run, streams, jobs. What each
+ * reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
+ *
+ * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
+ *   say so. What went wrong, in words, is reduce_errmsg() of the same thread.
+ * Threads. A reduce_client may be used by any number of threads at once. A reduce_stream and a reduce_job belong to one
+ *   thread at a time. Error texts belong to the thread whose call failed. libreduce starts no thread of its own; nng's
+ *   threads run the completion callbacks.
+ * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED, and so does reduce_open
+ *   if the parent had opened a client before. Open in the child, before any open in the parent; or fork and exec.
+ * Signals. No call is cut short by a signal; the library installs no handler.
+ * Memory. Arrays that you pass stay yours, may have any alignment, are only read, and must stay untouched until the call
+ *   returns (jobs: until the job is done). Nothing returned has to be freed except what a function named *_open,
+ *   *_begin or *_submit made: by *_close, *_finish or *_abort, *_free.
+ * Time. Durations are milliseconds (uint32_t) where they are asked for, nanoseconds (uint64_t) where they are told.
+ *   Every call ends: see `timeout_ms` and `deadline_ms`.
+ * Structs that begin with `size` come from their _INIT macro, so that later versions can add fields:
+ *     reduce_spec s = REDUCE_SPEC_INIT;  s.op = REDUCE_MAX;  s.dtype = REDUCE_I32;
+ *   A `size` that is not that of some version of the struct gives REDUCE_E_ARGUMENT.
+ * NULL. A NULL where a pointer is needed gives REDUCE_E_ARGUMENT, never a crash; arrays of zero bytes may be NULL.
+ *   *_close and *_free accept NULL and do nothing.
+ *
+ * Any call on a client may return, besides what it lists: REDUCE_E_ARGUMENT, REDUCE_E_FORKED, REDUCE_E_NO_MEMORY; and if
+ * it talks to the daemon: REDUCE_E_NO_DAEMON, REDUCE_E_TIMEOUT, REDUCE_E_BUSY, REDUCE_E_QUOTA, REDUCE_E_AUTH,
+ * REDUCE_E_VERSION, REDUCE_E_DEVICE_LOST, REDUCE_E_PROTOCOL, REDUCE_E_INTERNAL. These are called the common errors.
+ */
+#ifndef REDUCE_H
+#define REDUCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this header; reduce_version() gives that of the library in use. Same major: compatible. */
+#define REDUCE_VERSION_MAJOR 0
+#define REDUCE_VERSION_MINOR 1
+#define REDUCE_VERSION_PATCH 0
+#define REDUCE_VERSION (REDUCE_VERSION_MAJOR * 10000 + REDUCE_VERSION_MINOR * 100 + REDUCE_VERSION_PATCH)
+uint32_t reduce_version(void);
+
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
+
+typedef enum reduce_err {
+    REDUCE_OK = 0,
+    /* from the daemon: minus the code of PROTOCOL.md */
+    REDUCE_E_BAD_MESSAGE = -1, /* a field of the request is malformed */
+    REDUCE_E_VERSION = -2,     /* daemon and library speak no common protocol version */
+    REDUCE_E_TYPE = -3,        /* the element or reply type does not suit the operation */
+    REDUCE_E_OP = -4,          /* unknown operation */
+    REDUCE_E_SHAPE = -5,       /* lengths and rows do not fit together */
+    REDUCE_E_EMPTY = -6,       /* no element to choose from (min, max, argmin, argmax) */
+    REDUCE_E_OVERFLOW = -7,    /* the exact value does not fit the reply type; the fault carries it */
+    REDUCE_E_NAN = -8,         /* a NaN was found and the policy is REDUCE_NAN_ERROR */
+    REDUCE_E_TOO_LARGE = -9,   /* above a cap; the fault names it */
+    REDUCE_E_QUOTA = -10,      /* this client's share of a resource is used up */
+    REDUCE_E_BUSY = -11,       /* no capacity, also after the repeats that the time allowed */
+    REDUCE_E_DEADLINE = -12,   /* not done within deadline_ms */
+    REDUCE_E_CANCELLED = -13,  /* reduce_cancel or reduce_close came first */
+    REDUCE_E_NO_SESSION = -14, /* the daemon forgot us; the library says hello again by itself */
+    REDUCE_E_BAD_HANDLE = -15, /* the daemon does not know the stream */
+    REDUCE_E_IO = -16,         /* reading the data failed */
+    REDUCE_E_AUTH = -17,       /* not allowed */
+    REDUCE_E_DEVICE_LOST = -18,/* the device failed, also after repeats */
+    REDUCE_E_NO_MEMORY = -19,  /* out of memory, here or in the daemon */
+    REDUCE_E_INTERNAL = -20,   /* a defect of the daemon */
+    /* from the library */
+    REDUCE_E_ARGUMENT = -101,    /* an argument is invalid (NULL, wrong `size`, wrong state) */
+    REDUCE_E_NO_DAEMON = -102,   /* nobody listens, or the daemon went away and did not come back in time */
+    REDUCE_E_TIMEOUT = -103,     /* no progress for timeout_ms */
+    REDUCE_E_STREAM_LOST = -104, /* the daemon restarted during a stream: begin again with the first element */
+    REDUCE_E_FORKED = -105,      /* used in a forked child */
+    REDUCE_E_PROTOCOL = -106,    /* the reply is not one of this protocol */
+    REDUCE_E_START = -107        /* the daemon could not be started */
+} reduce_err;
+
+/* The last failure in full. Meaningful after a call of this thread returned a negative value. */
+typedef struct reduce_fault {
+    uint32_t size;
+    int32_t code;        /* reduce_err */
+    uint64_t limit;      /* the cap that was passed, 0 if none */
+    uint64_t index;      /* row concerned, REDUCE_NO_INDEX if none */
+    uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement */
+    uint64_t value_high;
+    uint32_t retry_ms;   /* REDUCE_E_BUSY: the daemon's hint */
+    char field[28];      /* which field or argument, "" if none */
+    char text[164];      /* one line for people */
+} reduce_fault;
+#define REDUCE_FAULT_INIT {sizeof(reduce_fault), 0, 0, 0, 0, 0, 0, {0}, {0}}
+#define REDUCE_NO_INDEX UINT64_MAX
+
+/* One line about the last failure of this thread: "OVERFLOW: row 3: ...". "" if none. Valid until the thread's next
+ * libreduce call. */
+const char *reduce_errmsg(void);
+
+/* The same in fields. REDUCE_E_ARGUMENT if `f` is NULL or its size is wrong. */
+int reduce_last_fault(reduce_fault *f);
+
+const char *reduce_errname(int err);  /* "OVERFLOW"; "?" if unknown. Static */
+const char *reduce_strerror(int err); /* a sentence. Static */
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+typedef enum reduce_op {
+    REDUCE_SUM = 1,
+    REDUCE_MIN = 2,
+    REDUCE_MAX = 3,
+    REDUCE_ARGMIN = 4,
+    REDUCE_ARGMAX = 5,
+    REDUCE_COUNT_NONZERO = 6
+} reduce_op;
+
+typedef enum reduce_dtype {
+    REDUCE_I8 = 1,
+    REDUCE_U8 = 2,
+    REDUCE_I16 = 3,
+    REDUCE_U16 = 4,
+    REDUCE_I32 = 5,
+    REDUCE_U32 = 6,
+    REDUCE_I64 = 7,
+    REDUCE_U64 = 8,
+    REDUCE_F16 = 9,   /* IEEE 754 binary16 */
+    REDUCE_BF16 = 10, /* the upper half of an f32 */
+    REDUCE_F32 = 11,
+    REDUCE_F64 = 12
+} reduce_dtype;
+
+typedef enum reduce_nan {
+    REDUCE_NAN_PROPAGATE = 0, /* any NaN makes the result NaN */
+    REDUCE_NAN_OMIT = 1,      /* skip NaNs */
+    REDUCE_NAN_ERROR = 2      /* any NaN is REDUCE_E_NAN */
+} reduce_nan;
+
+/* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */
+const char *reduce_op_name(int op);
+const char *reduce_op_help(int op);
+const char *reduce_dtype_name(int dtype);
+const char *reduce_nan_name(int nan);
+const char *reduce_backend_name(int backend);
+const char *reduce_path_name(int path);
+
+/* The code of a name, or 0 if there is none (reduce_nan_parse: -1). NULL is no name. */
+int reduce_op_parse(const char *name);
+int reduce_dtype_parse(const char *name);
+int reduce_nan_parse(const char *name);
+
+/* Bytes of an element; 0 if unknown. */
+size_t reduce_dtype_size(int dtype);
+
+/* Bytes of a partial state of (op, dtype); 0 if unknown. */
+size_t reduce_state_size(int op, int dtype);
+
+/* ---- client ----------------------------------------------------------------------------------------------------- */
+
+/* A connection to one daemon. It reconnects by itself and repeats requests that a restart of the daemon cut off
+ * (reductions give the same answer again), within the times below. */
+typedef struct reduce_client reduce_client;
+
+enum {
+    REDUCE_AUTOSTART = 1, /* if nobody listens, start a private daemon of this user in the background */
+    REDUCE_WAIT = 2,      /* if nobody listens, keep trying for connect_timeout_ms instead of failing at once */
+    REDUCE_NO_RETRY = 4   /* tell BUSY and lost connections instead of repeating */
+};
+
+typedef struct reduce_open_opts {
+    uint32_t size;
+    uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
+    const char *name;              /* shown in the daemon's log and status, cut at 64 bytes; NULL: the program's name */
+    uint32_t connect_timeout_ms;   /* reduce_open gives up after this (a daemon being started: plus 10 s) */
+    uint32_t reconnect_timeout_ms; /* a daemon that went away is awaited this long */
+    uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
+                                      may take hours. 0 means the default here and above */
+    const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
+    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon leaves after this long without clients */
+} reduce_open_opts;
+#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600}
+
+/* Connect and say hello. `url`: "ipc:///path/of.sock" or "tcp://host:port"; NULL tries $REDUCED_URL alone if that is
+ * set, else the user's socket ($XDG_RUNTIME_DIR/reduced.sock), then the system's (/run/reduced/reduced.sock). `opts` may
+ * be NULL. On success *c is yours to reduce_close; on failure it is NULL.
+ * Errors: the common ones; REDUCE_E_START (AUTOSTART: program missing or it did not come up). */
+int reduce_open(reduce_client **c, const char *url, const reduce_open_opts *opts);
+
+/* Cancel the jobs of the client, wait for their callbacks, disconnect, free. Calls of other threads and streams must have
+ * ended; job handles stay valid until reduce_job_free. Not from a callback. In a forked child it does nothing. */
+void reduce_close(reduce_client *c);
+
+/* A round trip through the daemon; *ns (may be NULL) is how long it took. Errors: the common ones. */
+int reduce_ping(reduce_client *c, uint64_t *ns);
+
+/* The daemon this client is connected to, from memory. */
+typedef struct reduce_info {
+    uint32_t size;
+    uint32_t wire_version; /* of the protocol */
+    uint32_t max_data;     /* element bytes of one message */
+    uint32_t chunk_bytes;  /* bytes of one chunk of a stream */
+    uint32_t max_inflight; /* requests of one client under way at once; the library queues the others */
+    uint32_t reconnects;   /* since reduce_open */
+    uint32_t autostarted;  /* 1 if reduce_open started it */
+    char url[256];
+    char server[68];       /* "reduced 0.1.0" */
+} reduce_info;
+#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, {0}, {0}}
+int reduce_get_info(const reduce_client *c, reduce_info *info);
+
+/* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
+ * may be added; show or skip what you do not know. */
+enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2 };
+enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
+typedef struct reduce_entry {
+    const char *key;
+    int kind; /* which of the following holds */
+    uint64_t u64;
+    double f64;
+    const char *text;
+} reduce_entry;
+/* Ask, then call each(arg, entry) for every entry in the daemon's order, in this thread; pointers are valid during that
+ * call. A value other than 0 from `each` stops and is returned. Errors: the common ones. */
+int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
+
+/* ---- simple calls ----------------------------------------------------------------------------------------------- */
+
+/* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating.
+ * sum, min, max give double for floats, int64_t for signed and uint64_t for unsigned elements; argmin, argmax the index
+ * of the first such element, count_nonzero the number of elements that are not zero. f16 and bf16 are given as their bits.
+ * Errors: the common ones; REDUCE_E_OVERFLOW (integer sums that need more than 64 bits); REDUCE_E_EMPTY (n = 0 for min,
+ * max, argmin, argmax; a sum is 0 then). On an error *out is left alone. */
+#define REDUCE_SIMPLE(suffix, element, value)                                                          \
+    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
+    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
+    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
+    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
+    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
+    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);
+REDUCE_SIMPLE(i8, int8_t, int64_t)
+REDUCE_SIMPLE(u8, uint8_t, uint64_t)
+REDUCE_SIMPLE(i16, int16_t, int64_t)
+REDUCE_SIMPLE(u16, uint16_t, uint64_t)
+REDUCE_SIMPLE(i32, int32_t, int64_t)
+REDUCE_SIMPLE(u32, uint32_t, uint64_t)
+REDUCE_SIMPLE(i64, int64_t, int64_t)
+REDUCE_SIMPLE(u64, uint64_t, uint64_t)
+REDUCE_SIMPLE(f16, uint16_t, double)
+REDUCE_SIMPLE(bf16, uint16_t, double)
+REDUCE_SIMPLE(f32, float, double)
+REDUCE_SIMPLE(f64, double, double)
+#undef REDUCE_SIMPLE
+
+/* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
+
+enum {
+    REDUCE_STATES_IN = 1, /* the data holds partial states of (op, dtype) instead of elements */
+    REDUCE_STATES_OUT = 2 /* give partial states instead of finished values */
+};
+
+/* What to reduce. Partial states are exact: states of shards, computed anywhere in any order and merged by a run with
+ * REDUCE_STATES_IN, finish to the same bits as one run over all elements. */
+typedef struct reduce_spec {
+    uint32_t size;
+    int32_t op;           /* reduce_op */
+    int32_t dtype;        /* reduce_dtype of the elements */
+    int32_t out;          /* reduce_dtype of the values: 0 = the default (f64; i64 or u64; u64 for indexes and counts),
+                             f16 bf16 f32 f64 for float elements, i64 or u64 for integers */
+    int32_t nan;          /* reduce_nan */
+    uint32_t flags;       /* REDUCE_STATES_IN | REDUCE_STATES_OUT */
+    uint64_t rows;        /* cut the data into this many equal rows, one value each; >= 1 */
+    uint64_t index_base;  /* added to the index that argmin and argmax give: where this shard starts */
+    uint32_t deadline_ms; /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
+} reduce_spec;
+#define REDUCE_SPEC_INIT {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 1, 0, 0}
+
+typedef struct reduce_result {
+    uint32_t size;
+    int32_t dtype;       /* reduce_dtype of the values, 0 for states */
+    int32_t backend;     /* who computed it: 1 CPU, 2 CUDA; reduce_backend_name */
+    int32_t path;        /* how the data travelled: 1 inline, 2 stream; reduce_path_name */
+    uint64_t cell_size;  /* bytes of a value or state */
+    uint64_t cells;      /* = rows */
+    uint64_t count;      /* elements (or states) given */
+    uint64_t queue_ns;   /* in the daemon before the start, summed over messages */
+    uint64_t copy_ns;    /* to the device, summed over chunks */
+    uint64_t compute_ns; /* computing, summed over chunks: may exceed wall_ns when they overlap */
+    uint64_t wall_ns;    /* from the start of the call to its end */
+} reduce_result;
+#define REDUCE_RESULT_INIT {sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Bytes that `out` of reduce_run needs: rows x (a value of the reply type, or a state). Errors: REDUCE_E_OP, _TYPE,
+ * _BAD_MESSAGE (nan, flags), _SHAPE (rows = 0), _TOO_LARGE. */
+int reduce_result_size(const reduce_spec *spec, size_t *bytes);
+
+/* Reduce `bytes` of data, row after row, into `out`, which has room for `room` bytes. Arrays of any size: what does not
+ * fit one message is sent in chunks, several under way at once, with bounded memory. `result` may be NULL.
+ * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small); REDUCE_E_SHAPE (bytes are no
+ * multiple of rows x element size); REDUCE_E_EMPTY, _OVERFLOW, _NAN (fault.index is the first row concerned);
+ * REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error the contents of `out` are undefined. */
+int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+               reduce_result *result);
+
+/* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
+
+/* One reduction fed bit by bit, for pipes and data larger than memory. rows must be 1 and the elements in order;
+ * REDUCE_STATES_IN is not possible (merge states with reduce_run). The library buffers a few chunks. A stream cannot
+ * survive a restart of the daemon, since the library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error
+ * every further call on the stream but reduce_stream_abort returns the same error. deadline_ms counts from the begin. */
+typedef struct reduce_stream reduce_stream;
+
+/* Errors: the common ones; those of reduce_result_size. On success *s must go to _finish or _abort. */
+int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **s);
+
+/* Copy `bytes` more. A piece may end inside an element; the whole may not. Blocks while all chunks are under way.
+ * Errors: the common ones; REDUCE_E_STREAM_LOST, _DEADLINE, _TOO_LARGE. */
+int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
+
+/* The same without a copy: *room bytes of free memory (at least 1) at *space to read into, then say how many were
+ * filled. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
+int reduce_stream_space(reduce_stream *s, void **space, size_t *room);
+int reduce_stream_commit(reduce_stream *s, size_t bytes);
+
+/* End the stream, wait for the value and free `s`, also on an error. `out`, `room` and `result` as for reduce_run.
+ * Errors: the common ones; those of _append; REDUCE_E_SHAPE (the last element is cut), _EMPTY, _OVERFLOW, _NAN. */
+int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result *result);
+
+/* Drop the stream and free `s`. NULL is fine. */
+void reduce_stream_abort(reduce_stream *s);
+
+/* ---- jobs: reduce_run in the background ------------------------------------------------------------------------- */
+
+typedef struct reduce_job reduce_job;
+
+enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet */
+
+/* Called once when a job is done, cancelled ones included, on one of nng's threads (or inside reduce_close): be quick, do
+ * not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no client.
+ * `err` is what reduce_poll returns. */
+typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
+
+/* Start what reduce_run does and return at once. `data` and `out` must stay until the job is done. `done` may be NULL.
+ * The callback may run before reduce_submit returns; *job is set by then. Any number of jobs; the library bounds what is
+ * under way. Errors are those of reduce_run that need no daemon; the others are the job's. */
+int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+                  reduce_done done, void *arg, reduce_job **job);
+
+/* REDUCE_PENDING, or the job's end: what reduce_run would have returned, with `result` (may be NULL) and, on an error, this
+ * thread's reduce_errmsg set. Never blocks; may be asked again. */
+int reduce_poll(reduce_job *job, reduce_result *result);
+
+/* The same, waiting for at most `wait_ms` (UINT32_MAX: until it is done, which the client's timeouts bound). Not from a
+ * callback. */
+int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
+
+/* Bytes acknowledged by the daemon so far, and in all. From any thread. */
+int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);
+
+/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. */
+void reduce_cancel(reduce_job *job);
+
+/* Cancel, wait for the end unless called from the job's own callback, free. NULL is fine. */
+void reduce_job_free(reduce_job *job);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
