@@ -1,0 +1,155 @@
+/* Decode a whole message as its receiver would, and encode it again: used by the codec's unit tests and fuzzers. */
+#ifndef T_DECODE_H
+#define T_DECODE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/codec.h"
+
+enum { T_MAX_MESSAGE = RP_HEADER_SIZE + RP_MAX_BODY };
+
+/* A receiver keeps field and text as C strings, so bytes after a NUL do not survive. */
+static inline bool t_has_nul(const uint8_t *p, size_t n) { return n && memchr(p, 0, n) != NULL; }
+
+static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, uint8_t *out, size_t *n, rp_fault *f)
+{
+    size_t len = (size_t)h->body_len;
+    rp_hello hello;
+    rp_spec spec, checked;
+    rp_append append;
+    rp_finish finish;
+    uint64_t stream;
+    uint32_t topic;
+    rp_err err;
+    switch (h->type) {
+    case RP_MSG_HELLO:
+        if (!(err = rp_get_hello(body, len, &hello, f)))
+            *n = rp_put_hello(out, &hello);
+        return err;
+    case RP_MSG_PING:
+        if (len > RP_MAX_PING)
+            return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "ping too long");
+        memcpy(out, body, len);
+        *n = len;
+        return RP_OK;
+    case RP_MSG_QUERY:
+        if (!(err = rp_get_query(body, len, &topic, f)))
+            *n = rp_put_query(out, topic);
+        return err;
+    case RP_MSG_REDUCE:
+    case RP_MSG_BEGIN:
+        if ((err = rp_get_spec(body, len, &spec, f)))
+            return err;
+        checked = spec;
+        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, len - RP_SPEC_SIZE, f)))
+            return err;
+        *n = rp_put_spec(out, &spec);
+        memcpy(out + *n, body + RP_SPEC_SIZE, len - RP_SPEC_SIZE);
+        *n = len;
+        return RP_OK;
+    case RP_MSG_APPEND:
+        if ((err = rp_get_append(body, len, &append, f)))
+            return err;
+        *n = rp_put_append(out, append.stream, append.offset);
+        memcpy(out + *n, append.data, append.data_len);
+        *n += append.data_len;
+        return RP_OK;
+    case RP_MSG_FINISH:
+        if (!(err = rp_get_finish(body, len, &finish, f)))
+            *n = rp_put_finish(out, &finish);
+        return err;
+    case RP_MSG_ABORT:
+        if (!(err = rp_get_u64(body, len, &stream, "stream", f)))
+            *n = rp_put_u64(out, stream);
+        return err;
+    default:
+        return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);
+    }
+}
+
+static inline rp_err t_decode_entries(const uint8_t *body, size_t len, uint8_t *out, size_t *n, rp_fault *f)
+{
+    rp_reader r = {.body = body, .len = len};
+    rp_writer w = {.out = out, .cap = RP_MAX_BODY};
+    for (;;) {
+        rp_entry e;
+        bool end;
+        rp_err err = rp_get_entry(&r, &e, &end, f);
+        if (err || end) {
+            *n = w.used;
+            return err;
+        }
+        if (rp_put_entry(&w, &e))
+            abort();
+    }
+}
+
+static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uint8_t *out, size_t *n, rp_fault *f)
+{
+    size_t len = (size_t)h->body_len;
+    rp_welcome welcome;
+    rp_result result;
+    rp_fault fault;
+    const uint8_t *cells;
+    uint64_t number;
+    rp_err err;
+    if (h->status) {
+        if ((err = rp_get_fault(body, len, h->status, h->time_ms, &fault, f)))
+            return err;
+        *n = rp_put_fault(out, &fault);
+        if (t_has_nul(body + RP_ERROR_SIZE, len - RP_ERROR_SIZE)) {
+            memcpy(out, body, len);
+            *n = len;
+        }
+        return RP_OK;
+    }
+    switch (h->type) {
+    case RP_MSG_HELLO:
+        if (!(err = rp_get_welcome(body, len, &welcome, f)))
+            *n = rp_put_welcome(out, &welcome);
+        return err;
+    case RP_MSG_QUERY:
+        return t_decode_entries(body, len, out, n, f);
+    case RP_MSG_REDUCE:
+    case RP_MSG_FINISH:
+        if ((err = rp_get_result(body, len, &result, &cells, f)))
+            return err;
+        *n = rp_put_result(out, &result);
+        memcpy(out + *n, cells, result.cells * result.cell_size);
+        *n += result.cells * result.cell_size;
+        return RP_OK;
+    case RP_MSG_BEGIN:
+    case RP_MSG_APPEND:
+        if (!(err = rp_get_u64(body, len, &number, "number", f)))
+            *n = rp_put_u64(out, number);
+        return err;
+    case RP_MSG_PING:
+        return t_decode_request(h, body, out, n, f);
+    case RP_MSG_ABORT:
+        if (len)
+            return rp_fail(f, RP_BAD_MESSAGE, "body_len", 0, "abort's reply has no body");
+        *n = 0;
+        return RP_OK;
+    default:
+        return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);
+    }
+}
+
+/* Decode msg[0..len) completely. When accepted, out[0..*n) (T_MAX_MESSAGE bytes of room) holds it encoded again, which
+ * must be the same bytes: every byte of an accepted message means something. */
+static inline rp_err t_decode(const uint8_t *msg, size_t len, uint8_t *out, size_t *n, rp_fault *f)
+{
+    rp_header h;
+    rp_err err = rp_get_header(msg, len, &h, f);
+    if (err)
+        return err;
+    size_t body = 0;
+    const uint8_t *from = msg + RP_HEADER_SIZE;
+    err = h.reply ? t_decode_reply(&h, from, out + RP_HEADER_SIZE, &body, f)
+                  : t_decode_request(&h, from, out + RP_HEADER_SIZE, &body, f);
+    *n = rp_put_header(out, &h) + body;
+    return err;
+}
+
+#endif

@@ -1,0 +1,494 @@
+/* The codec against the golden messages (written by a generator that knows only PROTOCOL.md), both ways, and at every
+ * bound: truncated, extended, reserved bytes set. Messages lie against an unmapped page, so reading past one crashes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/decode.h"
+
+#define SESSION UINT64_C(0x0123456789abcdef)
+enum { MAX_GOLDEN = 64, MAX_BYTES = 512 };
+
+typedef struct {
+    char name[32];
+    uint8_t bytes[MAX_BYTES];
+    size_t len;
+} golden;
+
+static golden goldens[MAX_GOLDEN];
+static size_t n_goldens;
+static uint8_t *page; /* page[0..MAX_BYTES) is readable, page[MAX_BYTES] is not */
+static uint8_t *encoded;
+
+static int setup(void **state)
+{
+    (void)state;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *two = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    encoded = malloc(T_MAX_MESSAGE);
+    FILE *in = fopen("tests/golden/messages.txt", "r");
+    if (!in || !encoded || two == MAP_FAILED || mprotect(two + size, size, PROT_NONE))
+        return -1;
+    page = two + size - MAX_BYTES;
+    char line[2 * MAX_BYTES + 64], hex[2 * MAX_BYTES + 1];
+    while (fgets(line, sizeof line, in)) {
+        golden *g = &goldens[n_goldens];
+        if (line[0] == '#')
+            continue;
+        if (n_goldens == MAX_GOLDEN || sscanf(line, "%31s %1024s", g->name, hex) != 2)
+            return -1;
+        for (const char *p = hex; p[0] && p[1]; p += 2)
+            g->bytes[g->len++] = (uint8_t)strtoul((char[]){p[0], p[1], 0}, NULL, 16);
+        n_goldens++;
+    }
+    fclose(in);
+    return n_goldens ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(encoded);
+    return 0;
+}
+
+static const golden *find(const char *name)
+{
+    for (size_t i = 0; i < n_goldens; i++)
+        if (strcmp(goldens[i].name, name) == 0)
+            return &goldens[i];
+    fail_msg("no golden message '%s'", name);
+    return NULL;
+}
+
+/* Decode a copy that ends where readable memory ends. */
+static rp_err decode(const uint8_t *bytes, size_t len, size_t *n, rp_fault *f)
+{
+    memcpy(page + MAX_BYTES - len, bytes, len);
+    return t_decode(page + MAX_BYTES - len, len, encoded, n, f);
+}
+
+static void set_body_len(uint8_t *msg, size_t len)
+{
+    for (int i = 0; i < 8; i++)
+        msg[32 + i] = (uint8_t)((uint64_t)(len - RP_HEADER_SIZE) >> (8 * i));
+}
+
+/* ---- encoding: the structs that the golden messages stand for ---- */
+static uint8_t *body; /* the message being built */
+static size_t body_len;
+
+static void begin_message(uint8_t *out) { body = out + RP_HEADER_SIZE, body_len = 0; }
+static void bytes(const void *p, size_t n)
+{
+    memcpy(body + body_len, p, n);
+    body_len += n;
+}
+
+static void check(const char *name, uint8_t *out, rp_header h)
+{
+    const golden *g = find(name);
+    h.body_len = body_len;
+    rp_put_header(out, &h);
+    assert_int_equal(g->len, RP_HEADER_SIZE + body_len);
+    assert_memory_equal(out, g->bytes, g->len);
+}
+
+static void encodes_hello(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    begin_message(out);
+    body_len = rp_put_hello(body, &(rp_hello){1, 1, 6, "golden"});
+    check("hello", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .id = 1});
+    begin_message(out);
+    body_len = rp_put_hello(body, &(rp_hello){1, 3, 0, NULL});
+    check("hello_wide", out, (rp_header){.version = 3, .type = RP_MSG_HELLO, .id = 2});
+    begin_message(out);
+    body_len = rp_put_welcome(body, &(rp_welcome){.version = 1,
+                                                  .max_data = RP_MAX_DATA,
+                                                  .chunk_hint = RP_CHUNK_HINT,
+                                                  .max_inflight = RP_MAX_INFLIGHT,
+                                                  .max_streams = RP_MAX_STREAMS,
+                                                  .session = SESSION,
+                                                  .server_len = 13,
+                                                  .server = "reduced 0.1.0"});
+    check("welcome", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .reply = true, .session = SESSION, .id = 1});
+}
+
+static void encodes_ping_and_query(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    begin_message(out);
+    bytes("\0\1\2\3\4\5\6\7", 8);
+    check("ping", out, (rp_header){.version = 1, .type = RP_MSG_PING, .id = UINT64_MAX});
+    check("pong", out, (rp_header){.version = 1, .type = RP_MSG_PING, .reply = true, .id = UINT64_MAX});
+    begin_message(out);
+    body_len = rp_put_query(body, RP_TOPIC_STATUS);
+    check("query_status", out, (rp_header){.version = 1, .type = RP_MSG_QUERY, .session = SESSION, .id = 4});
+    begin_message(out);
+    body_len = rp_put_query(body, RP_TOPIC_INFO);
+    check("query_info", out, (rp_header){.version = 1, .type = RP_MSG_QUERY, .session = SESSION, .id = 3});
+
+    begin_message(out);
+    rp_writer w = {.out = body, .cap = MAX_BYTES - RP_HEADER_SIZE};
+    rp_entry e[] = {{.kind = RP_KIND_U64, .key_len = 15, .key = "requests.reduce", .u64 = (UINT64_C(1) << 63) + 5},
+                    {.kind = RP_KIND_F64, .key_len = 11, .key = "latency.p50", .f64 = 0.125},
+                    {.kind = RP_KIND_TEXT, .key_len = 6, .key = "device", .text_len = 4, .text = "Xeon"}};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(rp_put_entry(&w, &e[i]), RP_OK);
+    body_len = w.used;
+    check("entries", out, (rp_header){.version = 1, .type = RP_MSG_QUERY, .reply = true, .session = SESSION, .id = 4});
+}
+
+static void encodes_reduce(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    begin_message(out);
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_SUM, .dtype = RP_F32, .rows = 1, .row_len = 3});
+    bytes((float[]){1.5f, 2.25f, -0.5f}, 12);
+    check("reduce", out, (rp_header){.version = 1, .type = RP_MSG_REDUCE, .session = SESSION, .id = 2});
+    begin_message(out);
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_ARGMAX,
+                                            .dtype = RP_I16,
+                                            .out = RP_U64,
+                                            .nan = RP_NAN_OMIT,
+                                            .flags = RP_STATES_IN | RP_STATES_OUT,
+                                            .rows = 2,
+                                            .index_base = UINT64_C(1) << 60});
+    check("reduce_all", out,
+          (rp_header){.version = 1, .type = RP_MSG_REDUCE, .time_ms = 1500, .session = SESSION, .id = 5});
+
+    rp_header reply = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .session = SESSION, .id = 2};
+    begin_message(out);
+    body_len = rp_put_result(body, &(rp_result){.dtype = RP_F64,
+                                                .backend = RP_BACKEND_CPU,
+                                                .path = RP_PATH_INLINE,
+                                                .cell_size = 8,
+                                                .cells = 1,
+                                                .count = 3,
+                                                .queue_ns = 1000,
+                                                .compute_ns = 2000});
+    bytes((double[]){3.25}, 8);
+    check("result", out, reply);
+    begin_message(out);
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CUDA, RP_PATH_INLINE, 8, 2, 2000, 1, 2, 3});
+    bytes((int64_t[]){-1, 2}, 16);
+    reply.id = 6;
+    check("result_rows", out, reply);
+    begin_message(out);
+    body_len = rp_put_result(body, &(rp_result){0, RP_BACKEND_CPU, RP_PATH_INLINE, 32, 1, 2, 1, 2, 3});
+    bytes((uint8_t[]){RP_STATE_COUNT, 0, 0, 0, RP_U8, 0, 0, 0}, 8);
+    bytes((uint64_t[]){2, 1, 0}, 24);
+    reply.id = 7;
+    check("result_state", out, reply);
+}
+
+static void encodes_streams(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    rp_header h = {.version = 1, .type = RP_MSG_BEGIN, .session = SESSION, .id = 8};
+    begin_message(out);
+    body_len = rp_put_spec(
+        body, &(rp_spec){.op = RP_OP_MAX, .dtype = RP_F16, .out = RP_F32, .nan = RP_NAN_ERROR, .rows = 1});
+    check("begin", out, h);
+    begin_message(out);
+    body_len = rp_put_u64(body, 9);
+    h.reply = true;
+    check("begun", out, h);
+
+    h = (rp_header){.version = 1, .type = RP_MSG_APPEND, .session = SESSION, .id = 9};
+    begin_message(out);
+    body_len = rp_put_append(body, 9, UINT64_C(1) << 40);
+    bytes("\x00\x3c\x00\xbc", 4);
+    check("append", out, h);
+    begin_message(out);
+    body_len = rp_put_u64(body, 2);
+    h.reply = true;
+    check("appended", out, h);
+
+    h = (rp_header){.version = 1, .type = RP_MSG_FINISH, .session = SESSION, .id = 10};
+    begin_message(out);
+    body_len = rp_put_finish(body, &(rp_finish){9, (UINT64_C(1) << 40) + 2});
+    check("finish", out, h);
+    begin_message(out);
+    body_len = rp_put_result(
+        body, &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9});
+    bytes((float[]){1.0f}, 4);
+    h.reply = true;
+    check("finished", out, h);
+
+    h = (rp_header){.version = 1, .type = RP_MSG_ABORT, .session = SESSION, .id = 11};
+    begin_message(out);
+    body_len = rp_put_u64(body, 9);
+    check("abort", out, h);
+    begin_message(out);
+    h.reply = true;
+    check("aborted", out, h);
+}
+
+static void encodes_errors(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .status = RP_OVERFLOW, .session = SESSION, .id = 12};
+    begin_message(out);
+    body_len = rp_put_fault(body, &(rp_fault){.index = 4,
+                                              .value = {0, UINT64_C(1) << 63},
+                                              .field = "out",
+                                              .text = "the sum does not fit i64"});
+    check("error_overflow", out, h);
+    begin_message(out);
+    body_len = rp_put_fault(
+        body, &(rp_fault){.limit = 64, .index = RP_NO_INDEX, .field = "inflight", .text = "64 requests are under way"});
+    check("error_busy", out,
+          (rp_header){1, RP_MSG_APPEND, true, .status = RP_BUSY, .time_ms = 20, .session = SESSION, .id = 13});
+    begin_message(out);
+    body_len = rp_put_fault(body, &(rp_fault){.index = RP_NO_INDEX});
+    check("error_bare", out, (rp_header){1, RP_MSG_PING, true, .status = RP_INTERNAL, .session = SESSION, .id = 14});
+}
+
+static void over_long_texts_are_cut(void **state)
+{
+    (void)state;
+    char key[300], text[300];
+    memset(key, 'k', sizeof key);
+    memset(text, 't', sizeof text);
+    uint8_t out[MAX_BYTES];
+    rp_writer w = {.out = out, .cap = sizeof out};
+    rp_entry e = {.kind = RP_KIND_TEXT, .key_len = 200, .key = key, .text_len = 300, .text = text}, back;
+    assert_int_equal(rp_put_entry(&w, &e), RP_OK);
+    rp_reader r = {.body = out, .len = w.used};
+    bool end;
+    assert_int_equal(rp_get_entry(&r, &back, &end, NULL), RP_OK);
+    assert_int_equal(back.key_len, RP_MAX_KEY);
+    assert_int_equal(back.text_len, RP_MAX_VALUE);
+    assert_int_equal(rp_put_entry(&w, &e), RP_NO_MEMORY);
+    w.n = RP_MAX_ENTRIES;
+    assert_int_equal(rp_put_entry(&w, &e), RP_TOO_LARGE);
+}
+
+/* ---- decoding ---- */
+static void decodes_every_golden(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_goldens; i++) {
+        const golden *g = &goldens[i];
+        rp_fault f = {0};
+        size_t n;
+        if (decode(g->bytes, g->len, &n, &f))
+            fail_msg("%s: %s: %s", g->name, f.field, f.text);
+        assert_int_equal(n, g->len);
+        assert_memory_equal(encoded, g->bytes, n);
+    }
+}
+
+/* Bodies that mean something at other lengths, too: from this message length on. */
+static size_t elastic_from(const golden *g)
+{
+    if (strcmp(g->name, "ping") == 0 || strcmp(g->name, "pong") == 0)
+        return RP_HEADER_SIZE;
+    if (strcmp(g->name, "append") == 0)
+        return RP_HEADER_SIZE + RP_APPEND_SIZE;
+    return SIZE_MAX;
+}
+
+static bool ends_an_entry(const golden *g, size_t len)
+{
+    size_t body_bytes = len - RP_HEADER_SIZE, first = 4 + 15 + 8, second = first + 4 + 11 + 8;
+    return strcmp(g->name, "entries") == 0 && (body_bytes == 0 || body_bytes == first || body_bytes == second);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_goldens; i++) {
+        const golden *g = &goldens[i];
+        for (size_t len = 0; len < g->len; len++) {
+            size_t n;
+            rp_fault f;
+            if (decode(g->bytes, len, &n, &f) != RP_BAD_MESSAGE)
+                fail_msg("%s cut to %zu bytes was not BAD_MESSAGE", g->name, len);
+            if (len < RP_HEADER_SIZE)
+                continue;
+            uint8_t copy[MAX_BYTES]; /* the same with a header that tells the truth about it */
+            memcpy(copy, g->bytes, len);
+            set_body_len(copy, len);
+            bool fine = len >= elastic_from(g) || ends_an_entry(g, len);
+            if ((decode(copy, len, &n, &f) == RP_OK) != fine)
+                fail_msg("%s cut to %zu bytes with body_len to match was %s", g->name, len, fine ? "refused" : "accepted");
+        }
+    }
+}
+
+static void every_extension_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_goldens; i++) {
+        const golden *g = &goldens[i];
+        uint8_t copy[MAX_BYTES] = {0};
+        size_t n;
+        rp_fault f;
+        memcpy(copy, g->bytes, g->len);
+        assert_int_equal(decode(copy, g->len + 1, &n, &f), RP_BAD_MESSAGE);
+        set_body_len(copy, g->len + 1);
+        if ((decode(copy, g->len + 1, &n, &f) == RP_OK) != (elastic_from(g) != SIZE_MAX))
+            fail_msg("%s with a byte more", g->name);
+    }
+}
+
+static void every_reserved_byte_is_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t at, size; /* in the body */
+    } reserved[] = {{"hello", 4, 4},   {"welcome", 1, 3},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
+                    {"reduce", 4, 4},  {"reduce", 12, 4},     {"reduce", 40, 24},    {"begin", 4, 4},    {"begin", 12, 4},
+                    {"begin", 40, 24}, {"result", 3, 1},      {"finished", 3, 1},    {"error_busy", 36, 4}};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+        const golden *g = find(reserved[i].name);
+        for (size_t at = 0; at < 8 * reserved[i].size; at++) {
+            uint8_t copy[MAX_BYTES];
+            size_t n;
+            rp_fault f;
+            memcpy(copy, g->bytes, g->len);
+            copy[RP_HEADER_SIZE + reserved[i].at + at / 8] ^= (uint8_t)(1u << at % 8);
+            if (decode(copy, g->len, &n, &f) != RP_BAD_MESSAGE)
+                fail_msg("%s: reserved bit %zu of byte %zu was accepted", g->name, at % 8, reserved[i].at + at / 8);
+        }
+    }
+    for (int bit = 1; bit < 16; bit++) { /* header flags */
+        uint8_t copy[MAX_BYTES];
+        size_t n;
+        rp_fault f;
+        const golden *g = find("ping");
+        memcpy(copy, g->bytes, g->len);
+        copy[6 + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(decode(copy, g->len, &n, &f), RP_BAD_MESSAGE);
+        assert_string_equal(f.field, "flags");
+    }
+}
+
+/* One byte of a golden message changed; what the refusal must say. */
+static void bad_values_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t at; /* in the message */
+        uint8_t value;
+        rp_err code;
+        const char *field;
+        uint64_t limit;
+    } bad[] = {
+        {"ping", 0, 'r', RP_BAD_MESSAGE, "magic", 0},
+        {"ping", 5, 0, RP_BAD_MESSAGE, "type", 0},
+        {"ping", 5, 9, RP_BAD_MESSAGE, "type", 0},
+        {"hello", 40, 0, RP_BAD_MESSAGE, "min_version", 1},
+        {"hello", 40, 2, RP_BAD_MESSAGE, "min_version", 1},
+        {"hello", 42, 7, RP_BAD_MESSAGE, "hello", 15},
+        {"hello", 42, 65, RP_TOO_LARGE, "name_len", RP_MAX_NAME},
+        {"welcome", 72, 65, RP_TOO_LARGE, "server_len", RP_MAX_NAME},
+        {"query_info", 40, 3, RP_BAD_MESSAGE, "topic", RP_TOPIC_STATUS},
+        {"query_info", 40, 0, RP_BAD_MESSAGE, "topic", RP_TOPIC_STATUS},
+        {"entries", 40, 4, RP_BAD_MESSAGE, "kind", RP_KIND_TEXT},
+        {"entries", 41, 49, RP_TOO_LARGE, "key_len", RP_MAX_KEY},
+        {"entries", 43, 2, RP_TOO_LARGE, "value_len", RP_MAX_VALUE},
+        {"entries", 42, 9, RP_BAD_MESSAGE, "value", 8},
+        {"append", 55, 0xff, RP_TOO_LARGE, "offset", RP_MAX_COUNT},
+        {"finish", 55, 0xff, RP_TOO_LARGE, "count", RP_MAX_COUNT},
+        {"result", 40, 11, RP_BAD_MESSAGE, "cell_size", 4},
+        {"result", 48, 2, RP_BAD_MESSAGE, "cells", 0},
+        {"result_state", 44, 0, RP_BAD_MESSAGE, "cells", 0},
+        {"error_busy", 72, 25, RP_TOO_LARGE, "field_len", RP_MAX_FIELD},
+        {"error_busy", 74, 161, RP_TOO_LARGE, "text_len", RP_MAX_TEXT},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const golden *g = find(bad[i].name);
+        uint8_t copy[MAX_BYTES];
+        size_t n;
+        rp_fault f = {0};
+        memcpy(copy, g->bytes, g->len);
+        copy[bad[i].at] = bad[i].value;
+        if (decode(copy, g->len, &n, &f) != bad[i].code || strcmp(f.field, bad[i].field) || f.limit != bad[i].limit)
+            fail_msg("%s with byte %zu = %u: %s in '%s', limit %llu", g->name, bad[i].at, bad[i].value,
+                     rp_err_name(f.code), f.field, (unsigned long long)f.limit);
+    }
+}
+
+static void caps_hold_at_their_value(void **state)
+{
+    (void)state;
+    uint8_t *msg = calloc(1, T_MAX_MESSAGE + 1);
+    rp_header h = {.version = 1, .type = RP_MSG_APPEND, .body_len = RP_MAX_BODY}, back;
+    rp_fault f;
+    rp_append a;
+    rp_put_header(msg, &h);
+    assert_int_equal(rp_get_header(msg, T_MAX_MESSAGE, &back, &f), RP_OK);
+    h.body_len++;
+    rp_put_header(msg, &h);
+    assert_int_equal(rp_get_header(msg, T_MAX_MESSAGE + 1, &back, &f), RP_BAD_MESSAGE);
+    assert_string_equal(f.field, "body_len");
+    assert_int_equal(f.limit, RP_MAX_BODY);
+
+    rp_put_append(msg, 1, RP_MAX_COUNT);
+    assert_int_equal(rp_get_append(msg, RP_APPEND_SIZE + RP_MAX_DATA, &a, &f), RP_OK);
+    assert_int_equal(a.data_len, RP_MAX_DATA);
+    assert_int_equal(rp_get_append(msg, RP_APPEND_SIZE + RP_MAX_DATA + 1, &a, &f), RP_TOO_LARGE);
+    assert_string_equal(f.field, "data");
+    rp_put_append(msg, 1, RP_MAX_COUNT + 1);
+    assert_int_equal(rp_get_append(msg, RP_APPEND_SIZE, &a, &f), RP_TOO_LARGE);
+    free(msg);
+}
+
+static void entries_are_counted(void **state)
+{
+    (void)state;
+    uint8_t *out = malloc(16 * (RP_MAX_ENTRIES + 1));
+    rp_writer w = {.out = out, .cap = 16 * (RP_MAX_ENTRIES + 1)};
+    rp_entry e = {.kind = RP_KIND_U64, .key_len = 1, .key = "k"};
+    rp_fault f;
+    bool end = false;
+    for (unsigned i = 0; i <= RP_MAX_ENTRIES; i++) {
+        assert_int_equal(rp_put_entry(&w, &e), i < RP_MAX_ENTRIES ? RP_OK : RP_TOO_LARGE);
+    }
+    w.n = 0;
+    assert_int_equal(rp_put_entry(&w, &e), RP_OK); /* one too many, written by a daemon that does not count */
+    rp_reader r = {.body = out, .len = w.used};
+    for (unsigned i = 0; i < RP_MAX_ENTRIES; i++)
+        assert_int_equal(rp_get_entry(&r, &e, &end, &f), RP_OK);
+    assert_int_equal(rp_get_entry(&r, &e, &end, &f), RP_TOO_LARGE);
+    assert_string_equal(f.field, "entries");
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encodes_hello),
+        cmocka_unit_test(encodes_ping_and_query),
+        cmocka_unit_test(encodes_reduce),
+        cmocka_unit_test(encodes_streams),
+        cmocka_unit_test(encodes_errors),
+        cmocka_unit_test(over_long_texts_are_cut),
+        cmocka_unit_test(decodes_every_golden),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_extension_is_refused),
+        cmocka_unit_test(every_reserved_byte_is_checked),
+        cmocka_unit_test(bad_values_are_named),
+        cmocka_unit_test(caps_hold_at_their_value),
+        cmocka_unit_test(entries_are_counted),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
