@@ -10,17 +10,25 @@ SANITIZE   ?=#                  address,undefined|thread
 PORTABLE   ?= 0#                1: link nng, mbedtls, libuv and inih statically, leave libsystemd out
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
-PREFIX     ?= /usr/local
-DESTDIR    ?=
+PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
+LIBDIR     ?= $(PREFIX)/lib
+DESTDIR    ?=#                  install below this folder (packagers)
+FUZZ_SECONDS ?= 60#             how long `make fuzz` runs each fuzzer
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
+CLANG      ?= clang#            builds the fuzzers
 
 VERSION := 0.1.0
 comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-rt-dev systemd man-db
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-rt-dev systemd man-db shellcheck
 DEPS_DEMO  := proj-data
+
+# Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
+ifeq ($(shell printf '%s\n' "$$MAKEFLAGS" | cat - /proc/$$PPID/cmdline | tr '\0 ' '\n\n' | grep -cE '^(-j|--jobs)'),0)
+  MAKEFLAGS += -j$(shell nproc)
+endif
 
 ifneq ($(filter deps,$(MAKECMDGOALS)),)
 # `make deps test`: install first, then let a fresh make look at what is there now.
@@ -65,7 +73,7 @@ OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DREDUCED_PREFIX='"$(PREFIX)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) $(if $(filter 1,$(WERROR)),-Werror)
-LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -Wl,-z,relro,-z,now
+LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(PORTABLE)),-static-libgcc) -Wl,-z,relro,-z,now
 static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
@@ -101,7 +109,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers unit-tests fuzz-targets clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -113,9 +121,12 @@ say:
 build/bin:
 	@$(if $(SANITIZE)$(filter 1,$(PORTABLE))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
-# A change of flags rebuilds: this file changes when they do.
-FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) | $(if $(filter yes,$(CUDA)),$(NVCC) $(NVCCFLAGS))
-$(B)/flags: force
+# A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
+# and see no flag that they do not need.
+NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
+$(B)/flags: FLAGS = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(B)/nvcc-flags: FLAGS = $(NVCC_ALL)
+$(B)/flags $(B)/nvcc-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
 
@@ -132,10 +143,10 @@ $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@$(if $(Q),echo "  CC    $< ($*)")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
-$(B)/%.cu.o: %.cu $(B)/flags
+$(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  NVCC  $<")
-	$(Q)$(NVCC) $(filter -I% -D%,$(CPPFLAGS)) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -163,14 +174,90 @@ $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(CLIENT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
 	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
+unit-tests: $(UNIT)
+
+# ---- fuzzing: clang's libFuzzer on the pure parts ----
+FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SRC := $(PROTO_C) kernels/state.c
+fuzz-targets: $(FUZZ)
+
+$(B)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h) $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  FUZZ  $@")
+	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined $(filter %.c,$^) -o $@
+
+fuzz: $(FUZZ) ## run each fuzzer for FUZZ_SECONDS; new inputs go to build/fuzz-corpus/
+	@for f in $(FUZZ); do n=$${f##*/}; mkdir -p build/fuzz-corpus/$$n; echo "  $$n: $(FUZZ_SECONDS) s"; \
+	   $$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz-corpus/ \
+	     build/fuzz-corpus/$$n $$(ls -d tests/fuzz/corpus/$${n#fuzz_} 2>/dev/null) || exit 1; done
+
+# ---- each header compiles alone, the public one as C++ too ----
+HEADERS := $(wildcard proto/*.h kernels/*.h kernels/cpu/*.h daemon/*.h client/*.h client/ctl/*.h)
+check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
+header/%:
+	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
+header++/%:
+	@echo '#include "$*"' | $(CXX) -I. -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ - && echo "ok $* (C++17)"
+
+# ---- run things ----
+demo: all ## real data, real processes: watch it work (less than a minute)
+	@$(PYTHON) tests/demo.py
+
+test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
+	@MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+
+test-unit: unit-tests ## only the unit tests of this build
+	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
+
+test-gpu: all unit-tests ## the engine tests on a GPU, CPU against CUDA bit for bit, and compute-sanitizer
+	@B=$(B) tests/gpu/run.sh
+
+bench: all ## measure: latency, throughput, against nng and plain copies
+	@set -e; for b in $(sort $(wildcard tests/bench/*.sh tests/bench/*.py)); do echo "== $$b"; B=$(B) PYTHON=$(PYTHON) $$b; done
+
+# ---- install ----
+MAN := $(wildcard client/man/*.[1-9])
+# Installed path of each file, for install and uninstall alike.
+DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl
+DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
+DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
+              $(PREFIX)/lib/sysusers.d/reduced.conf
+DEST_OTHER := $(PREFIX)/include/reduce.h $(PREFIX)/share/bash-completion/completions/reducectl
+fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
+
+install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
+	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
+	$(Q)$(call put,755,$(B)/bin/reduced,$(PREFIX)/bin/reduced)
+	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
+	$(Q)$(call put,644,client/reduce.h,$(PREFIX)/include/reduce.h)
+	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
+	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
+	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
+	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so
+	$(Q)$(fill) client/libreduce.pc.in >$(B)/libreduce.pc
+	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
+	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
+	$(Q)$(fill) systemd/reduced.service.in >$(B)/reduced.service
+	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
+	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
+	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
+	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
+	$(Q)$(call put,644,client/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
+
+uninstall: ## remove what install installed
+	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
+
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
-	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' $(MAKEFILE_LIST) | expand -t 40
+	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/
 	rm -rf build
