@@ -24,6 +24,7 @@ comma   := ,
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-rt-dev systemd man-db shellcheck
 DEPS_DEMO  := proj-data
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
 ifeq ($(shell printf '%s\n' "$$MAKEFLAGS" | cat - /proc/$$PPID/cmdline | tr '\0 ' '\n\n' | grep -cE '^(-j|--jobs)'),0)
@@ -36,12 +37,15 @@ ifneq ($(filter deps,$(MAKECMDGOALS)),)
 REST := $(filter-out deps,$(MAKECMDGOALS))
 .PHONY: deps $(REST)
 deps:
-	@echo "installing Debian packages: $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)"
-	@sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	 $$sudo apt-get update -q >build-deps.log 2>&1 && \
-	 DEBIAN_FRONTEND=noninteractive $$sudo -E apt-get install -q -y --no-install-recommends \
-	   $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) >>build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }
-	@rm -f build-deps.log
+	@missing=; for p in $(DEPS); do \
+	   dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
+	 done; \
+	 [ -n "$$missing" ] || { echo "Debian packages: all there"; exit 0; }; \
+	 echo "installing Debian packages:$$missing"; \
+	 sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	 { $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
+	 rm -f build-deps.log
 $(REST): deps
 	@$(MAKE) --no-print-directory $@
 else
