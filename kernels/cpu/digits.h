@@ -1,0 +1,239 @@
+/* The working form of a float sum: radix-2^32 digits in int64, carries delayed (state.h), and in front of it one bucket
+ * for each sign and exponent, for data too wide for the block paths (the "large superaccumulator" of Neal 2015,
+ * arXiv:1505.05571). Infinities and NaNs never get here: the block paths sort them out. */
+#ifndef RK_CPU_DIGITS_H
+#define RK_CPU_DIGITS_H
+
+#include <string.h>
+
+#include "kernels/cpu/vec.h"
+#include "kernels/state.h"
+
+typedef __int128 i128;
+typedef unsigned __int128 u128;
+
+enum {
+    BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
+    BUCKETS32 = 512,       /* sign and 8 bits */
+    TABLES32 = 4,          /* for f32: neighbours that share an exponent do not wait for one another */
+    CARRY_AFTER = 1 << 28  /* adds of less than 2^33 to each digit that surely fit */
+};
+
+typedef struct acc {
+    int64_t digit[2 * RK_MAX_LIMBS];
+    int digits;
+    uint8_t special, nz; /* as in rk_state */
+    bool omit;           /* skip NaNs */
+    uint64_t nans;       /* skipped */
+    uint32_t adds;       /* to the digits since the last carry */
+    int guess;           /* f64: exponent field that the next block is expected to stay below; 0: none yet */
+    int fails, skip;     /* block attempts that failed in a row, blocks to send to the buckets untried */
+    bool bucketed;       /* the buckets hold something: they are cleared on first use only */
+    uint32_t bucket_adds; /* f32: since the buckets were emptied */
+    uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of (count << 42 | sum of fractions) */
+    uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
+} acc;
+
+static void acc_start(acc *a, const rk_state *s, int nan_policy)
+{
+    a->digits = 2 * rk_limbs(s->layout);
+    memset(a->digit, 0, (size_t)a->digits * sizeof a->digit[0]);
+    a->special = a->nz = 0;
+    a->omit = nan_policy != RP_NAN_PROPAGATE;
+    a->nans = 0;
+    a->adds = 0;
+    a->guess = a->fails = a->skip = 0;
+    a->bucketed = false;
+}
+
+/* ---- digits ---- */
+
+static void carry(acc *a)
+{
+    int64_t c = 0;
+    for (int i = 0; i < a->digits - 1; i++) {
+        int64_t t = a->digit[i] + c;
+        a->digit[i] = t & 0xffffffff;
+        c = t >> 32;
+    }
+    a->digit[a->digits - 1] += c;
+    a->adds = 0;
+}
+
+static inline void count_adds(acc *a, uint32_t n)
+{
+    a->adds += n;
+    if (a->adds >= CARRY_AFTER)
+        carry(a);
+}
+
+/* += v * 2^(e0 + shift) */
+static void acc_add(acc *a, i128 v, int shift)
+{
+    bool negative = v < 0;
+    u128 rest = negative ? -(u128)v : (u128)v;
+    for (int i = shift / 32; rest; i++, rest >>= 32) {
+        uint64_t part = (uint64_t)(uint32_t)rest << shift % 32;
+        int64_t low = (uint32_t)part, high = (int64_t)(part >> 32);
+        a->digit[i] += negative ? -low : low;
+        if (high)
+            a->digit[i + 1] += negative ? -high : high;
+    }
+    count_adds(a, 1);
+}
+
+/* ---- single elements, for the few that no block takes ---- */
+
+static inline void add_special(acc *a, bool nan, bool negative)
+{
+    if (!nan)
+        a->special |= negative ? RK_NINF : RK_PINF;
+    else if (a->omit)
+        a->nans++;
+    else
+        a->special |= RK_NAN;
+    a->nz |= !nan || !a->omit;
+}
+
+static inline void add_f64(acc *a, uint64_t b)
+{
+    int e = (int)(b >> 52) & 0x7ff;
+    uint64_t m = b & 0xfffffffffffff;
+    int64_t sign = (int64_t)b >> 63;
+    if (e == 0x7ff) {
+        add_special(a, m != 0, sign != 0);
+        return;
+    }
+    a->nz |= b != (uint64_t)1 << 63;
+    u128 t = (u128)(e ? m | (uint64_t)1 << 52 : m << 1) << (e & 31);
+    int64_t *d = a->digit + (e >> 5);
+    d[0] += ((int64_t)(uint32_t)t ^ sign) - sign;
+    d[1] += ((int64_t)(uint32_t)(t >> 32) ^ sign) - sign;
+    d[2] += ((int64_t)(t >> 64) ^ sign) - sign;
+}
+
+static inline void add_f32(acc *a, uint32_t b)
+{
+    int e = (int)(b >> 23) & 0xff;
+    uint32_t m = b & 0x7fffff;
+    int64_t sign = -(int64_t)(b >> 31);
+    if (e == 0xff) {
+        add_special(a, m != 0, sign != 0);
+        return;
+    }
+    a->nz |= b != (uint32_t)1 << 31;
+    uint64_t t = (uint64_t)(e ? m | (uint32_t)1 << 23 : m << 1) << (e & 31);
+    int64_t *d = a->digit + (e >> 5);
+    d[0] += ((int64_t)(uint32_t)t ^ sign) - sign;
+    d[1] += ((int64_t)(t >> 32) ^ sign) - sign;
+}
+
+/* ---- buckets ---- */
+
+static void empty_bucket64(acc *a, unsigned i)
+{
+    uint64_t n = a->fill[i], fractions = a->bucket[i];
+    if (n == 0)
+        return;
+    a->fill[i] = 0;
+    a->bucket[i] = 0;
+    int e = i & 0x7ff;
+    i128 v = e ? (i128)fractions + ((i128)n << 52) : (i128)fractions << 1;
+    acc_add(a, i >> 11 ? -v : v, e);
+}
+
+static void empty_buckets32(acc *a)
+{
+    const uint64_t low = ((uint64_t)1 << 42) - 1;
+    for (int i = 0; i < BUCKETS32; i++) {
+        uint64_t fractions = 0, n = 0;
+        for (int k = 0; k < TABLES32; k++) {
+            uint64_t *b = &a->bucket[k * BUCKETS32 + i];
+            fractions += *b & low;
+            n += *b >> 42;
+            *b = 0;
+        }
+        if (n == 0)
+            continue;
+        int e = i & 0xff;
+        i128 v = e ? (i128)fractions + ((i128)n << 23) : (i128)fractions << 1;
+        acc_add(a, i >> 8 ? -v : v, e);
+    }
+    a->bucket_adds = 0;
+}
+
+/* GCC would clone these two into slower copies. */
+static __attribute__((noinline, noclone)) void fill_buckets64(acc *a, const void *x, size_t n)
+{
+    const u64_loose *p = x;
+    if (!a->bucketed) {
+        memset(a->bucket, 0, sizeof a->bucket);
+        memset(a->fill, 0, sizeof a->fill);
+        a->bucketed = true;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i % 8 == 0)
+            prefetch(p + i, 8192);
+        unsigned k = (unsigned)(p[i] >> 52);
+        a->bucket[k] += p[i] & 0xfffffffffffff;
+        if (__builtin_expect(++a->fill[k] == 4096, 0)) /* 4096 fractions of 52 bits: full */
+            empty_bucket64(a, k);
+    }
+}
+
+/* n is at most 4096 */
+static __attribute__((noinline, noclone)) void fill_buckets32(acc *a, const void *x, size_t n)
+{
+    const u32_loose *p = x;
+    const uint64_t one = (uint64_t)1 << 42;
+    uint64_t *t = a->bucket;
+    if (!a->bucketed) {
+        memset(t, 0, sizeof(uint64_t) * TABLES32 * BUCKETS32);
+        a->bucketed = true;
+        a->bucket_adds = 0;
+    }
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        if (i % 16 == 0)
+            prefetch(p + i, 8192);
+        for (int k = 0; k < TABLES32; k++)
+            t[k * BUCKETS32 + (p[i + k] >> 23)] += one | (p[i + k] & 0x7fffff);
+    }
+    for (; i < n; i++)
+        t[p[i] >> 23] += one | (p[i] & 0x7fffff);
+    a->bucket_adds += 4096;
+    if (a->bucket_adds >= 1u << 18) /* counts stay below 2^22 and sums of 23-bit fractions below 2^42 */
+        empty_buckets32(a);
+}
+
+/* ---- end ---- */
+
+/* Join the accumulator's n elements to the state. */
+static void acc_end(acc *a, rk_state *s, uint64_t n)
+{
+    if (a->bucketed && s->layout == RP_STATE_SUM64)
+        for (unsigned i = 0; i < BUCKETS64; i++)
+            empty_bucket64(a, i);
+    else if (a->bucketed)
+        empty_buckets32(a);
+    rk_state mine;
+    rk_state_init(&mine, s->layout, s->dtype);
+    mine.special = a->special;
+    mine.nz = a->nz;
+    mine.skipped = a->nans != 0;
+    mine.count = n - a->nans;
+    rk_limbs_of_digits(a->digit, mine.limb, rk_limbs(s->layout));
+    rk_state_merge(s, &mine);
+}
+
+/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */
+static inline void block_failed(acc *a)
+{
+    if (a->fails < 7)
+        a->fails++;
+    a->skip = (1 << a->fails) - 2;
+}
+
+static inline void block_fitted(acc *a) { a->fails -= a->fails > 0; }
+
+#endif

@@ -1,0 +1,187 @@
+/* Whole tasks and parts of them on the calling thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+/* ---- choice of instruction set ---- */
+
+bool rk_simd_runs(const rk_simd *simd)
+{
+    if (simd == &rk_simd_baseline)
+        return true;
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+                __builtin_cpu_supports("bmi2");
+    if (simd == &rk_simd_avx2)
+        return avx2;
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+}
+
+const rk_simd *rk_simd_best(void)
+{
+    if (rk_simd_runs(&rk_simd_avx512))
+        return &rk_simd_avx512;
+    return rk_simd_runs(&rk_simd_avx2) ? &rk_simd_avx2 : &rk_simd_baseline;
+}
+
+/* ---- floating-point environment ---- */
+
+enum { MXCSR_DEFAULT = 0x1f80, MXCSR_STATUS = 0x3f }; /* all exceptions masked, nearest, no FTZ, no DAZ */
+
+unsigned rk_fp_enter(void)
+{
+    unsigned saved = __builtin_ia32_stmxcsr();
+    if ((saved & ~(unsigned)MXCSR_STATUS) != MXCSR_DEFAULT)
+        __builtin_ia32_ldmxcsr(MXCSR_DEFAULT);
+    return saved;
+}
+
+void rk_fp_leave(unsigned saved)
+{
+    if ((saved & ~(unsigned)MXCSR_STATUS) != MXCSR_DEFAULT)
+        __builtin_ia32_ldmxcsr(saved);
+}
+
+/* ---- parts of a task ---- */
+
+/* Item `i` of the task: an element, or a state with RP_STATES_IN. */
+static const uint8_t *item(const rk_task *t, uint64_t i)
+{
+    size_t size = t->spec.flags & RP_STATES_IN ? rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype))
+                                               : rp_dtype_size(t->spec.dtype);
+    return (const uint8_t *)t->data + i * size;
+}
+
+static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
+{
+    size_t size = rp_state_size(s->layout);
+    rk_state other;
+    for (uint64_t i = 0; i < n; i++, p += size) {
+        memcpy(&other, p, size);
+        rk_state_merge(s, &other);
+    }
+}
+
+void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
+{
+    const rp_spec *spec = &t->spec;
+    rk_state_init(s, rp_state_layout(spec->op, spec->dtype), spec->dtype);
+    if (n == 0)
+        return;
+    const uint8_t *p = item(t, row * spec->row_len + from);
+    if (spec->flags & RP_STATES_IN)
+        merge_states(s, p, n);
+    else
+        simd->reduce[spec->op][spec->dtype](s, p, n, spec->index_base + t->base + from, spec->nan);
+}
+
+int rk_cpu_cell(const rk_task *t, uint64_t row, const rk_state *s)
+{
+    size_t size = rp_cell_size(&t->spec);
+    uint8_t *cell = (uint8_t *)t->cells + row * size;
+    if (t->spec.flags & RP_STATES_OUT) {
+        memcpy(cell, s, size);
+        return RP_OK;
+    }
+    uint64_t bits;
+    int code = rk_state_finish(s, t->spec.nan, t->spec.out, &bits);
+    memcpy(cell, &bits, size); /* little-endian: the low bytes come first */
+    return code;
+}
+
+int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row, rk_state *bad_state)
+{
+    int first_code = RP_OK;
+    for (uint64_t row = first; row < first + rows; row++) {
+        rk_state s;
+        rk_cpu_segment(simd, t, row, 0, t->spec.row_len, &s);
+        int code = rk_cpu_cell(t, row, &s);
+        if (code == RP_OK || first_code != RP_OK)
+            continue;
+        first_code = code;
+        *bad_row = row;
+        *bad_state = s;
+    }
+    return first_code;
+}
+
+void rk_cpu_run(rk_task *t)
+{
+    t->start_ns = rk_now_ns();
+    t->copy_ns = 0;
+    t->backend = RP_BACKEND_CPU;
+    t->fault.code = RP_OK;
+    unsigned saved = rk_fp_enter();
+    if (!(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK) {
+        uint64_t bad_row;
+        rk_state bad_state;
+        int code = rk_cpu_rows(rk_simd_best(), t, 0, t->spec.rows, &bad_row, &bad_state);
+        if (code != RP_OK)
+            rk_row_fault(t, bad_row, code, &bad_state);
+    }
+    rk_fp_leave(saved);
+    t->compute_ns = rk_now_ns() - t->start_ns;
+}
+
+/* ---- self-test ---- */
+
+typedef struct probe {
+    const char *name;
+    int dtype, out;
+    double x[6];     /* the elements, as doubles that convert exactly */
+    int n, repeat;   /* the pattern x[0..n) is repeated so that block code runs too */
+    uint64_t bits;   /* of the answer */
+} probe;
+
+/* Each answer follows from the definition: the exact sum, rounded once. */
+static const probe probes[] = {
+    {"f64 cancellation", RP_F64, RP_F64, {0x1p1000, 1, -0x1p1000, 1}, 4, 512, 0x4090000000000000},
+    {"f64 subnormals", RP_F64, RP_F64, {0x1p-1074}, 1, 1024, 1024},
+    {"f64 tie to even", RP_F64, RP_F64, {0x1p53, 1}, 2, 1, 0x4340000000000000},
+    {"f64 above a tie", RP_F64, RP_F64, {0x1p53, 1, 0x1p-1074}, 3, 1, 0x4340000000000001},
+    {"f64 finite past overflow", RP_F64, RP_F64, {0x1p1023, 0x1p1023, -0x1p1023, -0x1p1022}, 4, 1, 0x7fd0000000000000},
+    {"f64 negative zeros", RP_F64, RP_F64, {-0.0}, 1, 100, 0x8000000000000000},
+    {"f32 subnormals", RP_F32, RP_F32, {0x1p-149}, 1, 3000, 3000},
+    {"f32 tie to even", RP_F32, RP_F32, {0x1p24, 1}, 2, 1, 0x4b800000},
+    {"f32 wide range", RP_F32, RP_F64, {0x1p127, 0x1p-149, -0x1p127}, 3, 1024, 0x3740000000000000},
+};
+enum { PROBE_BYTES = 8 * 4096 };
+
+static bool probe_right(const probe *p)
+{
+    static _Thread_local uint8_t data[PROBE_BYTES];
+    int count = p->n * p->repeat;
+    for (int i = 0; i < count; i++) {
+        double d = p->x[i % p->n];
+        float f = (float)d;
+        if (p->dtype == RP_F64)
+            memcpy(data + 8 * i, &d, 8);
+        else
+            memcpy(data + 4 * i, &f, 4);
+    }
+    uint64_t cell = 0;
+    rk_task t = {.spec = {.op = RP_OP_SUM,
+                          .dtype = (uint8_t)p->dtype,
+                          .out = (uint8_t)p->out,
+                          .rows = 1,
+                          .row_len = (uint64_t)count},
+                 .data = data,
+                 .bytes = (size_t)count * rp_dtype_size(p->dtype),
+                 .cells = &cell};
+    rk_cpu_run(&t);
+    return t.fault.code == RP_OK && cell == p->bits;
+}
+
+bool rk_cpu_self_test(char *why, size_t why_cap)
+{
+    unsigned saved = rk_fp_enter(); /* the probes themselves convert subnormals */
+    bool right = true;
+    for (size_t i = 0; right && i < sizeof probes / sizeof probes[0]; i++) {
+        right = probe_right(&probes[i]);
+        if (!right)
+            snprintf(why, why_cap, "%s", probes[i].name);
+    }
+    rk_fp_leave(saved);
+    return right;
+}

@@ -1,0 +1,350 @@
+/* Exact sums of f32, bf16 and f16 in f64 lanes.
+ *
+ * Elements that are multiples of u and a sum below 2^51 u make every partial sum of plain f64 additions exact. For f32 and
+ * bf16 that is checked for each block from its smallest and largest exponent, found in the same pass; f16 always fits.
+ * Lanes start at -0.0, the identity, so a lane of -0.0 tells that it saw nothing else. */
+#ifndef RK_CPU_SUM_F32_H
+#define RK_CPU_SUM_F32_H
+
+#include "kernels/cpu/sum_f64.h"
+
+enum {
+    SUMS = 8, /* f64 accumulators of a block */
+    STEP32 = SUMS * LANES64,
+    BLOCK32 = 4096
+};
+
+static inline uint32_t bits_of_f32(float f)
+{
+    uint32_t b;
+    memcpy(&b, &f, 4);
+    return b;
+}
+static inline float f32_of(uint32_t b)
+{
+    float f;
+    memcpy(&f, &b, 4);
+    return f;
+}
+
+/* The lanes' sum as an integer in units of 2^unit; each lane is below 2^51 of them. */
+static int64_t sum_of_lanes(const vf64 *sums, int unit)
+{
+    const vf64 start = (vf64){0} + anchor(unit + 52);
+    vi64 v = {0};
+    int64_t total = 0;
+    for (int u = 0; u < SUMS; u++)
+        v += (vi64)(sums[u] + start) - (vi64)start;
+    for (int j = 0; j < LANES64; j++)
+        total += v[j];
+    return total;
+}
+
+/* Did any lane see more than -0.0? */
+static bool lanes_nonzero(const vf64 *sums)
+{
+    vi64 differ = {0};
+    int64_t any = 0;
+    for (int u = 0; u < SUMS; u++)
+        differ |= (vi64)sums[u] ^ INT64_MIN;
+    for (int j = 0; j < LANES64; j++)
+        any |= differ[j];
+    return any != 0;
+}
+
+static void start_lanes(vf64 *sums)
+{
+    for (int u = 0; u < SUMS; u++)
+        sums[u] = (vf64){0} + -0.0;
+}
+
+/* The exponent fields between which a block's nonzero elements lie; highest 0xff: infinities or NaNs. */
+typedef struct span {
+    int lowest, highest;
+    bool zero; /* no nonzero element */
+} span;
+
+/* From the largest magnitude and the smallest (magnitude - 1) & max, in which zeros are the largest. */
+static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bits)
+{
+    span r = {(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
+    if (r.lowest == 0)
+        r.lowest = 1;
+    if (r.highest == 0)
+        r.highest = 1;
+    return r;
+}
+
+/* Take the lanes in if the additions were exact. */
+static bool take_lanes(acc *a, const vf64 *sums, span r, size_t n)
+{
+    if (!r.zero && r.highest - r.lowest > 27 - log2_up(n / STEP32))
+        return false;
+    a->nz |= lanes_nonzero(sums);
+    if (!r.zero)
+        acc_add(a, sum_of_lanes(sums, r.lowest + RK_E0_32), r.lowest);
+    block_fitted(a);
+    return true;
+}
+
+/* ---- f32 ---- */
+
+static span span_f32(vi32 largest, vi32 smallest)
+{
+    int32_t hi = 0, lo = INT32_MAX;
+    for (int j = 0; j < LANES32; j++) {
+        hi = largest[j] > hi ? largest[j] : hi;
+        lo = smallest[j] < lo ? smallest[j] : lo;
+    }
+    return span_of((uint32_t)hi, (uint32_t)lo, 23);
+}
+
+/* n: a multiple of STEP32 */
+static __attribute__((noinline)) span lanes_f32(const void *x, size_t n, vf64 *out)
+{
+    vf64 s[SUMS];
+    vi32 largest = {0}, smallest = (vi32){0} + INT32_MAX;
+    start_lanes(s);
+    for (size_t i = 0; i < n; i += STEP32) {
+        for (int u = 0; u < SUMS; u += 2) {
+            const char *p = (const char *)x + 4 * (i + (size_t)u * LANES64);
+            vi32 m = *(const vi32_loose *)(const void *)p & INT32_MAX;
+            if (u / 2 * VB % 64 == 0)
+                prefetch(p, AHEAD);
+            largest = max_i32(largest, m);
+            smallest = min_i32(smallest, (m - 1) & INT32_MAX);
+            s[u] += __builtin_convertvector(*(const vf32_half_loose *)(const void *)p, vf64);
+            s[u + 1] += __builtin_convertvector(*(const vf32_half_loose *)(const void *)(p + VB / 2), vf64);
+        }
+    }
+    memcpy(out, s, sizeof s);
+    return span_f32(largest, smallest);
+}
+
+static bool all_negative_zero_f32(const void *x, size_t n)
+{
+    const u32_loose *p = x;
+    uint32_t differ = 0;
+    for (size_t i = 0; i < n; i++)
+        differ |= p[i] ^ (uint32_t)1 << 31;
+    return differ == 0;
+}
+
+static bool has_special_f32(const void *x, size_t n)
+{
+    const u32_loose *p = x;
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t m = p[i] & INT32_MAX;
+        most = m > most ? m : most;
+    }
+    return most >= 0x7f800000;
+}
+
+static void add_block32(acc *a, const void *x, size_t n);
+
+/* As add_odd_block64. */
+static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, size_t n)
+{
+    const u32_loose *p = x;
+    float finite[BLOCK32];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t m = p[i] & INT32_MAX, inf = 0x7f800000;
+        if (m >= inf)
+            add_special(a, m > inf, p[i] >> 31);
+        finite[i] = m >= inf ? -0.0f : f32_of(p[i]);
+    }
+    if (!a->special)
+        add_block32(a, finite, n);
+}
+
+static void add_wide_block32(acc *a, const void *x, size_t n)
+{
+    if (has_special_f32(x, n)) {
+        add_odd_block32(a, x, n);
+        return;
+    }
+    a->nz |= !all_negative_zero_f32(x, n);
+    fill_buckets32(a, x, n);
+}
+
+/* n: a multiple of STEP32, at most BLOCK32 */
+static void add_block32(acc *a, const void *x, size_t n)
+{
+    vf64 sums[SUMS];
+    if (a->skip > 0) {
+        a->skip--;
+        add_wide_block32(a, x, n);
+        return;
+    }
+    span r = lanes_f32(x, n, sums);
+    if (r.highest == 0xff) {
+        add_odd_block32(a, x, n);
+    } else if (!take_lanes(a, sums, r, n)) {
+        block_failed(a);
+        a->nz = 1;
+        fill_buckets32(a, x, n);
+    }
+}
+
+/* ---- bf16: the upper half of an f32 ---- */
+
+static void widen_bf16(float *out, const void *x, size_t n)
+{
+    const u16_loose *p = x;
+    for (size_t i = 0; i < n; i++)
+        out[i] = f32_of((uint32_t)p[i] << 16);
+}
+
+INLINE vf64 load_bf16(const void *p)
+{
+    vu32_half wide = __builtin_convertvector(*(const vu16_quarter_loose *)p, vu32_half) << 16;
+    return __builtin_convertvector((vf32_half)wide, vf64);
+}
+
+static __attribute__((noinline)) span lanes_bf16(const void *x, size_t n, vf64 *out)
+{
+    vf64 s[SUMS];
+    vi16 largest = {0}, smallest = (vi16){0} + INT16_MAX;
+    start_lanes(s);
+    for (size_t i = 0; i < n; i += STEP32) {
+        for (int u = 0; u < SUMS; u += 4) {
+            const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
+            vi16 m = *(const vi16_loose *)(const void *)p & INT16_MAX;
+            if (u / 4 * VB % 64 == 0)
+                prefetch(p, AHEAD);
+            largest = max_i16(largest, m);
+            smallest = min_i16(smallest, (m - 1) & INT16_MAX);
+            for (int v = 0; v < 4; v++)
+                s[u + v] += load_bf16(p + v * (VB / 4));
+        }
+    }
+    memcpy(out, s, sizeof s);
+    int hi = 0, lo = INT16_MAX;
+    for (int j = 0; j < LANES16; j++) {
+        hi = largest[j] > hi ? largest[j] : hi;
+        lo = smallest[j] < lo ? smallest[j] : lo;
+    }
+    return span_of((uint32_t)hi, (uint32_t)lo, 7);
+}
+
+static void add_block_bf16(acc *a, const void *x, size_t n)
+{
+    vf64 sums[SUMS];
+    span r = {0, 0xff, false};
+    if (a->skip == 0)
+        r = lanes_bf16(x, n, sums);
+    if (r.highest == 0xff || !take_lanes(a, sums, r, n)) {
+        float wide[BLOCK32];
+        widen_bf16(wide, x, n);
+        add_block32(a, wide, n);
+    }
+}
+
+/* ---- f16: multiples of 2^-24 below 2^16, so 2^11 of them in one lane stay below 2^51 * 2^-24 ---- */
+
+static void widen_f16(float *out, const void *x, size_t n)
+{
+    const u16_loose *p = x;
+    for (size_t i = 0; i < n; i++)
+        out[i] = f32_of((uint32_t)rk_convert_float(RP_F16, p[i], RP_F32));
+}
+
+#ifdef __F16C__
+INLINE vf64 load_f16(const void *p)
+{
+#if VB == 64
+    return (vf64)_mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128(p)));
+#else
+    return (vf64)_mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(p)));
+#endif
+}
+
+/* Exact sums by lane; false if infinities or NaNs got in. */
+static __attribute__((noinline)) bool lanes_f16(const void *x, size_t n, vf64 *out)
+{
+    vf64 s[SUMS];
+    start_lanes(s);
+    for (size_t i = 0; i < n; i += STEP32) {
+        for (int u = 0; u < SUMS; u++) {
+            const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
+            if (u * VB / 4 % 64 == 0)
+                prefetch(p, AHEAD);
+            s[u] += load_f16(p);
+        }
+    }
+    memcpy(out, s, sizeof s);
+    vi64 odd = {0};
+    int64_t any = 0;
+    for (int u = 0; u < SUMS; u++)
+        odd |= (vi64)(s[u] - s[u]); /* NaN, not 0, for what is not finite */
+    for (int j = 0; j < LANES64; j++)
+        any |= odd[j];
+    return any == 0;
+}
+
+static void add_block_f16(acc *a, const void *x, size_t n)
+{
+    vf64 sums[SUMS];
+    if (lanes_f16(x, n, sums)) {
+        a->nz |= lanes_nonzero(sums);
+        acc_add(a, sum_of_lanes(sums, -24), -24 - RK_E0_32);
+        return;
+    }
+    float wide[BLOCK32];
+    widen_f16(wide, x, n);
+    add_odd_block32(a, wide, n);
+}
+#else
+static void add_block_f16(acc *a, const void *x, size_t n)
+{
+    float wide[BLOCK32];
+    widen_f16(wide, x, n);
+    add_block32(a, wide, n);
+}
+#endif
+
+/* ---- arrays ---- */
+
+typedef void add_block_fn(acc *a, const void *x, size_t n);
+typedef void widen_fn(float *out, const void *x, size_t n);
+
+INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy, size_t size, add_block_fn *add, widen_fn *widen)
+{
+    acc a;
+    acc_start(&a, s, nan_policy);
+    const char *x = data;
+    uint64_t left = n;
+    while (left >= STEP32) {
+        size_t take = left < BLOCK32 ? (size_t)left / STEP32 * STEP32 : BLOCK32;
+        add(&a, x, take);
+        x += size * take;
+        left -= take;
+    }
+    float rest[STEP32];
+    widen(rest, x, left);
+    for (size_t i = 0; i < left; i++)
+        add_f32(&a, bits_of_f32(rest[i]));
+    count_adds(&a, (uint32_t)left);
+    acc_end(&a, s, n);
+}
+
+static void copy_f32(float *out, const void *x, size_t n) { memcpy(out, x, 4 * n); }
+
+static void sum_f32(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
+{
+    (void)index;
+    sum_blocks(s, x, n, nan_policy, 4, add_block32, copy_f32);
+}
+static void sum_bf16(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
+{
+    (void)index;
+    sum_blocks(s, x, n, nan_policy, 2, add_block_bf16, widen_bf16);
+}
+static void sum_f16(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
+{
+    (void)index;
+    sum_blocks(s, x, n, nan_policy, 2, add_block_f16, widen_f16);
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* Exact sums of f64: block-anchored accumulation.
+ *
+ * Adding x to S = anchor + (sum so far), with a large power of two as the anchor, rounds x to a multiple of the anchor's
+ * last place and leaves an exactly known rest (Dekker's Fast2Sum; Zielke and Drygalla; Rump's AccSum splits so). The rest
+ * goes to a second, smaller anchor. If nothing is left then, the block is exact, and since every S stayed in one binade,
+ * bits(S) - bits(anchor) is the sum as an integer.
+ *
+ * The anchors follow from the largest exponent, which is known only after reading the block. So a block is first tried
+ * with the exponent expected from the block before, while its true one is found in the same pass over memory. */
+#ifndef RK_CPU_SUM_F64_H
+#define RK_CPU_SUM_F64_H
+
+#include "kernels/cpu/digits.h"
+
+enum {
+    UNROLL = 4,
+    STEP64 = LANES64 * UNROLL,
+    BLOCK64 = 2048,     /* 16 KiB stays in L1 for a second try */
+    AHEAD = 8192,       /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    MAX_LEVELS = 3,
+    HIGHEST_ANCHOR = 1000 /* above this S could overflow */
+};
+
+static inline double f64_of(uint64_t b)
+{
+    double d;
+    memcpy(&d, &b, 8);
+    return d;
+}
+static inline uint64_t bits_of(double d)
+{
+    uint64_t b;
+    memcpy(&b, &d, 8);
+    return b;
+}
+/* 2^c >= n */
+static inline int log2_up(size_t n) { return n > 1 ? 64 - __builtin_clzll(n - 1) : 0; }
+/* 1.5 * 2^k: stays in its binade while less than 2^(k-1) is added or taken away */
+static inline double anchor(int k) { return f64_of((uint64_t)(k + 1023) << 52 | (uint64_t)1 << 51); }
+
+/* One pass of `levels` anchors 1.5 * 2^k[l] over n elements (a multiple of STEP64). True if exact: sum[l] is then in units
+ * of 2^(k[l] - 52). *top is the largest magnitude; meaningless if NaNs are there, but then the result is false. */
+INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_t *sum, double *top)
+{
+    vf64 s[MAX_LEVELS][UNROLL], start[MAX_LEVELS], largest[2] = {{0}, {0}};
+    vi64 left[UNROLL] = {{0}};
+    const vi64 magnitude = (vi64){0} + INT64_MAX;
+    for (int l = 0; l < levels; l++) {
+        start[l] = (vf64){0} + anchor(k[l]);
+        for (int u = 0; u < UNROLL; u++)
+            s[l][u] = start[l];
+    }
+    for (size_t i = 0; i < n; i += STEP64) {
+        for (int u = 0; u < UNROLL; u++) {
+            const void *p = (const char *)x + 8 * (i + (size_t)u * LANES64);
+            vf64 rest = *(const vf64_loose *)p;
+            if (u * VB % 64 == 0)
+                prefetch(p, AHEAD);
+            largest[u % 2] = max_f64((vf64)((vi64)rest & magnitude), largest[u % 2]);
+            for (int l = 0; l < levels; l++) {
+                vf64 t = s[l][u] + rest;
+                rest -= t - s[l][u];
+                s[l][u] = t;
+            }
+            left[u] |= (vi64)rest;
+        }
+    }
+    vf64 m = max_f64(largest[0], largest[1]);
+    vi64 any = (left[0] | left[1] | left[2] | left[3]) & magnitude;
+    int64_t inexact = 0;
+    *top = 0;
+    for (int j = 0; j < LANES64; j++) {
+        inexact |= any[j];
+        *top = m[j] > *top ? m[j] : *top;
+    }
+    if (inexact)
+        return false;
+    for (int l = 0; l < levels; l++) {
+        vi64 v = {0};
+        for (int u = 0; u < UNROLL; u++)
+            v += (vi64)s[l][u] - (vi64)start[l];
+        sum[l] = 0;
+        for (int j = 0; j < LANES64; j++)
+            sum[l] += v[j];
+    }
+    return true;
+}
+
+static __attribute__((noinline)) bool split2(const void *x, size_t n, const int *k, int64_t *sum, double *top)
+{
+    return split_pass(x, n, 2, k, sum, top);
+}
+static __attribute__((noinline)) bool split3(const void *x, size_t n, const int *k, int64_t *sum, double *top)
+{
+    return split_pass(x, n, 3, k, sum, top);
+}
+
+/* Anchors for n elements with exponent fields up to `field`: per lane they sum to at most 2^(k[0]-1), and the rests of one
+ * level to at most 2^(k-1) of the next. */
+static void anchors(int field, size_t n, int *k)
+{
+    int c = log2_up(n / STEP64);
+    k[0] = field - 1022 + c + 1;
+    for (int l = 0; l < MAX_LEVELS; l++) {
+        if (l > 0)
+            k[l] = k[l - 1] - 53 + c + 1;
+        if (k[l] < -1022) /* its last place is that of the smallest subnormal: takes everything */
+            k[l] = -1022;
+    }
+}
+
+static void add_levels(acc *a, const int *k, const int64_t *sum, int levels)
+{
+    for (int l = 0; l < levels; l++)
+        acc_add(a, sum[l], k[l] - 52 - RK_E0_64);
+}
+
+/* Largest exponent field and whether something is neither -0.0 nor +0.0, by integers: sees infinities and NaNs. */
+static int largest_field(const void *x, size_t n)
+{
+    const u64_loose *p = x;
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t m = p[i] & INT64_MAX;
+        most = m > most ? m : most;
+    }
+    return (int)(most >> 52);
+}
+
+static bool all_negative_zero(const void *x, size_t n)
+{
+    const u64_loose *p = x;
+    uint64_t differ = 0;
+    for (size_t i = 0; i < n; i++)
+        differ |= p[i] ^ (uint64_t)1 << 63;
+    return differ == 0;
+}
+
+static void add_block64(acc *a, const void *x, size_t n);
+
+/* A block with infinities or NaNs: sort those out and add the rest, with -0.0, the identity, in their places. */
+static __attribute__((noinline)) void add_odd_block64(acc *a, const void *x, size_t n)
+{
+    const u64_loose *p = x;
+    double finite[BLOCK64];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t m = p[i] & INT64_MAX, inf = (uint64_t)0x7ff << 52;
+        if (m >= inf)
+            add_special(a, m > inf, p[i] >> 63);
+        finite[i] = m >= inf ? -0.0 : f64_of(p[i]);
+    }
+    if (!a->special) /* else the limbs are zero whatever the rest is */
+        add_block64(a, finite, n);
+}
+
+/* The block again, knowing its exponent. */
+static __attribute__((noinline)) void retry_block64(acc *a, const void *x, size_t n)
+{
+    int field = largest_field(x, n), k[MAX_LEVELS];
+    int64_t sum[MAX_LEVELS];
+    double top;
+    if (field == 0x7ff) {
+        add_odd_block64(a, x, n);
+        return;
+    }
+    a->nz |= field != 0 || !all_negative_zero(x, n);
+    a->guess = field + 1;
+    anchors(field ? field : 1, n, k);
+    bool low_enough = k[0] <= HIGHEST_ANCHOR;
+    if (low_enough && split2(x, n, k, sum, &top)) {
+        add_levels(a, k, sum, 2);
+        block_fitted(a);
+    } else if (low_enough && split3(x, n, k, sum, &top)) {
+        add_levels(a, k, sum, 3);
+        block_fitted(a);
+    } else {
+        block_failed(a);
+        fill_buckets64(a, x, n);
+    }
+}
+
+/* n: a multiple of STEP64, at most BLOCK64 */
+static void add_block64(acc *a, const void *x, size_t n)
+{
+    int k[MAX_LEVELS];
+    int64_t sum[MAX_LEVELS];
+    double top;
+    if (a->guess == 0) {
+        retry_block64(a, x, n);
+        return;
+    }
+    anchors(a->guess, n, k);
+    if (k[0] > HIGHEST_ANCHOR || !split2(x, n, k, sum, &top) || (int)(bits_of(top) >> 52) > a->guess) {
+        retry_block64(a, x, n);
+        return;
+    }
+    add_levels(a, k, sum, 2);
+    block_fitted(a);
+    if (top == 0)
+        a->nz |= !all_negative_zero(x, n);
+    else
+        a->nz = 1;
+}
+
+/* Blocks that are to go to the buckets untried still need their specials sorted out. */
+static void add_wide_block64(acc *a, const void *x, size_t n)
+{
+    a->skip--;
+    if (largest_field(x, n) == 0x7ff) {
+        add_odd_block64(a, x, n);
+        return;
+    }
+    a->nz |= !all_negative_zero(x, n);
+    fill_buckets64(a, x, n);
+}
+
+static void sum_f64(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)
+{
+    (void)index;
+    acc a;
+    acc_start(&a, s, nan_policy);
+    const char *x = data;
+    uint64_t left = n;
+    while (left >= STEP64) {
+        size_t take = left < BLOCK64 ? (size_t)left / STEP64 * STEP64 : BLOCK64;
+        if (a.skip > 0)
+            add_wide_block64(&a, x, take);
+        else
+            add_block64(&a, x, take);
+        x += 8 * take;
+        left -= take;
+    }
+    count_adds(&a, (uint32_t)left);
+    for (; left; left--, x += 8)
+        add_f64(&a, *(const u64_loose *)x);
+    acc_end(&a, s, n);
+}
+
+#endif

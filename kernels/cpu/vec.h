@@ -1,0 +1,132 @@
+/* Vectors of the width that simd.c is compiled for, as GCC vector extensions; intrinsics only where those have no word. */
+#ifndef RK_CPU_VEC_H
+#define RK_CPU_VEC_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__)
+#define VB 64
+#elif defined(__AVX2__)
+#define VB 32
+#else
+#define VB 16
+#endif
+
+#define VEC(T, bytes) T __attribute__((vector_size(bytes)))
+#define LOOSE(T, bytes) T __attribute__((vector_size(bytes), aligned(1), may_alias)) /* to load from anywhere */
+
+typedef VEC(double, VB) vf64;
+typedef VEC(int64_t, VB) vi64;
+typedef VEC(uint64_t, VB) vu64;
+typedef VEC(int32_t, VB) vi32;
+typedef VEC(int16_t, VB) vi16;
+typedef VEC(uint16_t, VB) vu16;
+typedef VEC(uint8_t, VB) vu8;
+typedef VEC(float, VB / 2) vf32_half; /* as many as a vf64 has */
+typedef VEC(uint32_t, VB / 2) vu32_half;
+typedef LOOSE(double, VB) vf64_loose;
+typedef LOOSE(float, VB / 2) vf32_half_loose;
+typedef LOOSE(int32_t, VB) vi32_loose;
+typedef LOOSE(int16_t, VB) vi16_loose;
+typedef LOOSE(uint16_t, VB / 4) vu16_quarter_loose;
+typedef LOOSE(uint64_t, VB) vu64_loose;
+typedef LOOSE(uint8_t, VB) vu8_loose;
+
+/* Single elements from anywhere. */
+typedef uint8_t __attribute__((may_alias)) u8_loose;
+typedef uint16_t __attribute__((aligned(1), may_alias)) u16_loose;
+typedef uint32_t __attribute__((aligned(1), may_alias)) u32_loose;
+typedef uint64_t __attribute__((aligned(1), may_alias)) u64_loose;
+
+enum { LANES64 = VB / 8, LANES32 = VB / 4, LANES16 = VB / 2 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Larger and smaller by lane. Of a NaN and a number the second operand comes out. */
+INLINE vf64 max_f64(vf64 a, vf64 b)
+{
+#if VB == 64
+    return (vf64)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif VB == 32
+    return (vf64)_mm256_max_pd((__m256d)a, (__m256d)b);
+#else
+    return (vf64)_mm_max_pd((__m128d)a, (__m128d)b);
+#endif
+}
+
+INLINE vi32 max_i32(vi32 a, vi32 b)
+{
+#if VB == 64
+    return (vi32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif VB == 32
+    return (vi32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    vi32 first = a > b;
+    return (a & first) | (b & ~first);
+#endif
+}
+
+INLINE vi32 min_i32(vi32 a, vi32 b)
+{
+#if VB == 64
+    return (vi32)_mm512_min_epi32((__m512i)a, (__m512i)b);
+#elif VB == 32
+    return (vi32)_mm256_min_epi32((__m256i)a, (__m256i)b);
+#else
+    vi32 first = a < b;
+    return (a & first) | (b & ~first);
+#endif
+}
+
+INLINE vi16 max_i16(vi16 a, vi16 b)
+{
+#if VB == 64
+    return (vi16)_mm512_max_epi16((__m512i)a, (__m512i)b);
+#elif VB == 32
+    return (vi16)_mm256_max_epi16((__m256i)a, (__m256i)b);
+#else
+    return (vi16)_mm_max_epi16((__m128i)a, (__m128i)b);
+#endif
+}
+
+INLINE vi16 min_i16(vi16 a, vi16 b)
+{
+#if VB == 64
+    return (vi16)_mm512_min_epi16((__m512i)a, (__m512i)b);
+#elif VB == 32
+    return (vi16)_mm256_min_epi16((__m256i)a, (__m256i)b);
+#else
+    return (vi16)_mm_min_epi16((__m128i)a, (__m128i)b);
+#endif
+}
+
+/* Sums of eight bytes each. */
+INLINE vu64 sum_bytes(vu8 v)
+{
+#if VB == 64
+    return (vu64)_mm512_sad_epu8((__m512i)v, _mm512_setzero_si512());
+#elif VB == 32
+    return (vu64)_mm256_sad_epu8((__m256i)v, _mm256_setzero_si256());
+#else
+    return (vu64)_mm_sad_epu8((__m128i)v, _mm_setzero_si128());
+#endif
+}
+
+/* Sums of two neighbours each. */
+INLINE vi32 sum_pairs(vi16 v)
+{
+    vi16 one = (vi16){0} + 1;
+#if VB == 64
+    return (vi32)_mm512_madd_epi16((__m512i)v, (__m512i)one);
+#elif VB == 32
+    return (vi32)_mm256_madd_epi16((__m256i)v, (__m256i)one);
+#else
+    return (vi32)_mm_madd_epi16((__m128i)v, (__m128i)one);
+#endif
+}
+
+/* Ask for the line that a loop will want some time later. Past the end of an array this does nothing. */
+INLINE void prefetch(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead)); }
+
+#endif

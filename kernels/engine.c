@@ -1,0 +1,220 @@
+/* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
+ *
+ * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete. What
+ * both touch (the done queue and the counters) is under `lock`. */
+#include "kernels/engine.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/cpu/cpu.h"
+
+/* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
+enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
+
+struct rk_engine {
+    rk_options o;
+    const rk_backend_ops *ops;
+    void *impl;
+    int backend; /* rp_backend */
+    pthread_mutex_t lock;
+    rk_task *done, **done_end;
+    uint64_t tasks, small_tasks, device_tasks, small_ns;
+    double probe_data[PROBE_ELEMENTS];
+    double probe_cell;
+};
+
+uint64_t rk_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...)
+{
+    if (!e->o.log)
+        return;
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    e->o.log(e->o.log_arg, level, text);
+}
+
+/* ---- open ---- */
+
+static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
+{
+    const rk_backend_ops *ops = backend == RP_BACKEND_CUDA ? &rk_cuda_backend : &rk_cpu_backend;
+    rp_err err = ops->open(e, &e->o, &e->impl, why, why_cap);
+    if (err)
+        return err;
+    e->ops = ops;
+    e->backend = backend;
+    return RP_OK;
+}
+
+/* CUDA if it opens, else the CPU; `why` then says both why not the one and what the other is. */
+static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
+{
+    char no_cuda[80];
+    rp_err err = open_backend(e, RP_BACKEND_CUDA, why, why_cap);
+    if (err == RP_OK)
+        return RP_OK;
+    snprintf(no_cuda, sizeof no_cuda, "%.*s", (int)sizeof no_cuda - 1, why);
+    err = open_backend(e, RP_BACKEND_CPU, why, why_cap);
+    size_t used = strlen(why);
+    snprintf(why + used, why_cap - used, "; no CUDA: %s", no_cuda);
+    return err;
+}
+
+static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
+{
+    char test[80];
+    if (!rk_cpu_self_test(test, sizeof test)) {
+        snprintf(why, why_cap, "the CPU self-test failed: %s", test);
+        return RP_INTERNAL;
+    }
+    switch (e->o.backend) {
+    case 0:
+        return open_any(e, why, why_cap);
+    case RP_BACKEND_CPU:
+    case RP_BACKEND_CUDA:
+        return open_backend(e, e->o.backend, why, why_cap);
+    default:
+        snprintf(why, why_cap, "unknown backend code %d", e->o.backend);
+        return RP_TYPE;
+    }
+}
+
+rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
+{
+    char unread[160];
+    if (!why) {
+        why = unread;
+        why_cap = sizeof unread;
+    }
+    *out = NULL;
+    why[0] = 0;
+    rk_engine *e = calloc(1, sizeof *e);
+    if (!e) {
+        snprintf(why, why_cap, "out of memory");
+        return RP_NO_MEMORY;
+    }
+    e->o = *o;
+    e->done_end = &e->done;
+    pthread_mutex_init(&e->lock, NULL);
+    rp_err err = open_chosen(e, why, why_cap);
+    if (err) {
+        pthread_mutex_destroy(&e->lock);
+        free(e);
+        return err;
+    }
+    *out = e;
+    return RP_OK;
+}
+
+void rk_close(rk_engine *e)
+{
+    if (!e)
+        return;
+    e->ops->close(e->impl);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+/* ---- tasks ---- */
+
+/* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe never:
+ * it is there to try the backend. */
+static bool is_small(const rk_engine *e, const rk_task *t)
+{
+    size_t cells = t->spec.rows * rp_cell_size(&t->spec);
+    return t->data != e->probe_data && t->bytes <= e->o.small_bytes && cells <= e->o.small_bytes - t->bytes;
+}
+
+bool rk_submit(rk_engine *e, rk_task *t)
+{
+    t->next = NULL;
+    t->impl = NULL;
+    if (!is_small(e, t)) {
+        e->ops->submit(e->impl, t);
+        return false;
+    }
+    rk_cpu_run(t);
+    pthread_mutex_lock(&e->lock);
+    e->tasks++;
+    e->small_tasks++;
+    e->small_ns += t->compute_ns;
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}
+
+void rk_complete(rk_engine *e, rk_task *t)
+{
+    t->next = NULL;
+    pthread_mutex_lock(&e->lock);
+    *e->done_end = t;
+    e->done_end = &t->next;
+    e->tasks++;
+    e->device_tasks += t->backend == RP_BACKEND_CUDA;
+    pthread_mutex_unlock(&e->lock);
+    if (e->o.wake)
+        e->o.wake(e->o.wake_arg);
+}
+
+rk_task *rk_poll(rk_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    rk_task *t = e->done;
+    if (t) {
+        e->done = t->next;
+        if (!e->done)
+            e->done_end = &e->done;
+        t->next = NULL;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return t;
+}
+
+/* ---- health and counters ---- */
+
+void rk_probe(rk_engine *e, rk_task *t)
+{
+    for (int k = 0; k < PROBE_QUADS; k++) {
+        double quad[4] = {0x1p900, k, -0x1p900, 0x1p-1074};
+        memcpy(e->probe_data + 4 * k, quad, sizeof quad);
+    }
+    e->probe_cell = 0;
+    memset(t, 0, sizeof *t);
+    t->spec = (rp_spec){.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = PROBE_ELEMENTS};
+    t->data = e->probe_data;
+    t->bytes = sizeof e->probe_data;
+    t->cells = &e->probe_cell;
+}
+
+bool rk_probe_ok(const rk_task *t)
+{
+    double want = PROBE_QUADS * (PROBE_QUADS - 1) / 2, got;
+    memcpy(&got, t->cells, sizeof got);
+    return t->fault.code == RP_OK && got == want;
+}
+
+void rk_get_stats(rk_engine *e, rk_stats *s)
+{
+    memset(s, 0, sizeof *s);
+    e->ops->stats(e->impl, s);
+    s->backend = e->backend;
+    pthread_mutex_lock(&e->lock);
+    s->tasks = e->tasks;
+    s->small_tasks = e->small_tasks;
+    s->device_tasks = e->device_tasks;
+    s->busy_ns += e->small_ns;
+    pthread_mutex_unlock(&e->lock);
+}
