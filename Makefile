@@ -87,7 +87,7 @@ CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
 NVCCFLAGS  += -std=c++17 -O3 -lineinfo -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
-              -Xcompiler "-fPIC -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
+              -Xcompiler "-fPIC -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
@@ -113,7 +113,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers unit-tests fuzz-targets clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools unit-tests fuzz-targets clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -219,11 +219,30 @@ test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, inst
 test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
-test-gpu: all unit-tests ## the engine tests on a GPU, CPU against CUDA bit for bit, and compute-sanitizer
+# Plain programs that need a GPU to run but no other library, so that they can be carried to one.
+GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels)
+gpu-tools: $(GPU_TOOLS)
+
+$(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
+
+$(B)/gpu/bench_kernels: $(B)/tests/gpu/bench_kernels.cu.o $(call obj,$(filter-out %/backend.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
+
+test-gpu: all gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh
 
-bench: all ## measure: latency, throughput, against nng and plain copies
-	@set -e; for b in $(sort $(wildcard tests/bench/*.sh tests/bench/*.py)); do echo "== $$b"; B=$(B) PYTHON=$(PYTHON) $$b; done
+$(B)/bench/%: tests/bench/%.c $(B)/lib/libreduce.a $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a,$^) $(LIBS_NNG) -o $@
+
+bench: all $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) ## measure: requests beside a bare nng echo, memory, bulk
+	@for b in requests throughput; do echo "== $$b"; B=$(B) $(PYTHON) tests/bench/$$b.py || exit 1; done
 
 # ---- install ----
 MAN := $(wildcard client/man/*.[1-9])
