@@ -87,7 +87,7 @@ CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
 NVCCFLAGS  += -std=c++17 -O3 -lineinfo -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
-              -Xcompiler "-fPIC -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
+              -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----

@@ -1,0 +1,427 @@
+// The CUDA backend behind kernels/kernels.h.
+//
+// Threads. The submitter takes tasks from the queue in order, waits for a free slot, copies the data into its staging
+// memory and enqueues the chain; it is the only one that launches. The completer watches the events of slots in flight,
+// hands cells back and frees slots. The owner's thread only queues. Queue, slot states and `lost` are under `lock`.
+//
+// Tasks larger than a slot are cut by split.cu; the submitter feeds the parts like tasks. A part that joins states becomes
+// ready when the others are done, so the completer puts the split back at the head of the queue.
+//
+// Errors. Out of memory is the task's own. Anything else from CUDA is taken as the context's end: `lost` is set, every task
+// answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "kernels/cuda/slot.cuh"
+#include "kernels/cuda/split.h"
+
+namespace rk {
+namespace {
+
+constexpr int kDefaultSlots = 8, kMaxSlots = 64;
+constexpr u64 kSpinNs = 50000; // watch events this long after the last progress before sleeping: launches take about 10 us
+
+struct Backend {
+    rk_engine *engine;
+    Device device;
+    char name[96];
+    size_t chunk_bytes;
+    int slot_count;
+    Slot slots[kMaxSlots];
+    u64 launched;
+
+    pthread_t submitter, completer;
+    pthread_mutex_t lock;
+    pthread_cond_t work;  // the queue, or the closing flag, changed: submitter
+    pthread_cond_t freed; // a slot was freed: submitter
+    pthread_cond_t flying; // a slot was launched, or closing: completer
+    rk_task *head, **tail;
+    int in_flight;
+    bool closing, submitter_gone, lost;
+    u64 busy_ns;
+};
+
+void queue_back(Backend *b, rk_task *t)
+{
+    t->next = NULL;
+    *b->tail = t;
+    b->tail = &t->next;
+}
+
+void queue_front(Backend *b, rk_task *t)
+{
+    t->next = b->head;
+    b->head = t;
+    if (!t->next)
+        b->tail = &t->next;
+}
+
+void device_lost(Backend *b, cudaError_t err, const char *where)
+{
+    pthread_mutex_lock(&b->lock);
+    bool first = !b->lost;
+    b->lost = true;
+    pthread_mutex_unlock(&b->lock);
+    if (first)
+        rk_log(b->engine, RK_LOG_ERROR, "CUDA failed while %s: %s (%s); the context is given up", where,
+               cudaGetErrorName(err), cudaGetErrorString(err));
+}
+
+bool is_lost(Backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool lost = b->lost;
+    pthread_mutex_unlock(&b->lock);
+    return lost;
+}
+
+void fail(Backend *b, rk_task *t, cudaError_t err, const char *where)
+{
+    t->backend = RP_BACKEND_CUDA;
+    cudaGetLastError(); // clear what can be cleared
+    if (err == cudaErrorMemoryAllocation) {
+        rp_fail(&t->fault, RP_NO_MEMORY, "device", 0, "out of device or pinned memory");
+        return;
+    }
+    device_lost(b, err, where);
+    rp_fail(&t->fault, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
+}
+
+// A task or part is finished: parts report to their split, whole tasks to the engine.
+void complete(Backend *b, rk_task *t)
+{
+    Split *s = (Split *)t->impl;
+    if (!s) {
+        rk_complete(b->engine, t);
+        return;
+    }
+    rk_task *parent = NULL;
+    pthread_mutex_lock(&b->lock);
+    split_done(s, t);
+    if (split_finished(s)) {
+        parent = split_close(s);
+    } else if (rk_task *join = split_join(s)) {
+        queue_front(b, join);
+        pthread_cond_signal(&b->work);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (parent) {
+        parent->impl = NULL;
+        rk_complete(b->engine, parent);
+    }
+}
+
+// ---- submitter ----
+
+Slot *free_slot(Backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->in_flight == b->slot_count)
+        pthread_cond_wait(&b->freed, &b->lock);
+    Slot *s = NULL;
+    for (int i = 0; i < b->slot_count && !s; i++)
+        if (!b->slots[i].task)
+            s = &b->slots[i];
+    pthread_mutex_unlock(&b->lock);
+    return s;
+}
+
+void take_off(Backend *b, Slot *s, rk_task *t)
+{
+    pthread_mutex_lock(&b->lock);
+    s->task = t;
+    s->order = b->launched++;
+    b->in_flight++;
+    pthread_cond_signal(&b->flying);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void run(Backend *b, rk_task *t)
+{
+    t->start_ns = rk_now_ns();
+    t->copy_ns = t->compute_ns = 0;
+    if (is_lost(b)) {
+        fail(b, t, cudaErrorUnknown, "lost already");
+        complete(b, t);
+        return;
+    }
+    if ((t->spec.flags & RP_STATES_IN) && rk_check_states(t) != RP_OK) {
+        t->backend = RP_BACKEND_CUDA;
+        complete(b, t);
+        return;
+    }
+    Slot *s = free_slot(b);
+    cudaError_t err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
+    if (err == cudaSuccess)
+        err = slot_launch(s, &b->device, t);
+    if (err == cudaSuccess) {
+        take_off(b, s, t);
+        return;
+    }
+    fail(b, t, err, "submitting a task");
+    complete(b, t);
+}
+
+// A task of any size, or a part that the completer put back.
+void run_any(Backend *b, rk_task *t)
+{
+    if (t->impl || t->bytes <= b->chunk_bytes) {
+        run(b, t);
+        return;
+    }
+    if ((t->spec.flags & RP_STATES_IN) && rk_check_states(t) != RP_OK) {
+        complete(b, t);
+        return;
+    }
+    Split *s = split_open(t, b->chunk_bytes);
+    if (!s) {
+        complete(b, t);
+        return;
+    }
+    for (bool more = true; more;) { // once the last part runs, the completer may finish and free the split
+        pthread_mutex_lock(&b->lock);
+        rk_task *part = split_next(s, &more);
+        pthread_mutex_unlock(&b->lock);
+        run(b, part);
+    }
+}
+
+// Closing: tasks never begun are dropped; a split whose joining part waits goes with it.
+void drop_queue(Backend *b)
+{
+    for (rk_task *t = b->head, *next; t; t = next) {
+        next = t->next;
+        if (t->impl)
+            split_close((Split *)t->impl); // and `t`, which is part of it
+    }
+}
+
+void *submitter_main(void *arg)
+{
+    Backend *b = (Backend *)arg;
+    cudaSetDevice(b->device.id);
+    for (;;) {
+        pthread_mutex_lock(&b->lock);
+        while (!b->head && !b->closing)
+            pthread_cond_wait(&b->work, &b->lock);
+        rk_task *t = b->closing ? NULL : b->head;
+        if (t) {
+            b->head = t->next;
+            if (!b->head)
+                b->tail = &b->head;
+        }
+        pthread_mutex_unlock(&b->lock);
+        if (!t)
+            break;
+        run_any(b, t);
+    }
+    pthread_mutex_lock(&b->lock);
+    b->submitter_gone = true;
+    pthread_cond_signal(&b->flying);
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+// ---- completer ----
+
+void land(Backend *b, Slot *s, cudaError_t err)
+{
+    rk_task *t = s->task;
+    if (err == cudaSuccess)
+        err = slot_finish(s);
+    if (err != cudaSuccess)
+        fail(b, t, err, "running a task");
+    pthread_mutex_lock(&b->lock);
+    b->busy_ns += t->copy_ns + t->compute_ns;
+    s->task = NULL;
+    b->in_flight--;
+    pthread_cond_signal(&b->freed);
+    pthread_mutex_unlock(&b->lock);
+    complete(b, t);
+}
+
+// The slot in flight that was launched first, NULL if none is; waits for one, or for the end.
+Slot *oldest(Backend *b)
+{
+    Slot *first = NULL;
+    pthread_mutex_lock(&b->lock);
+    while (b->in_flight == 0 && !b->submitter_gone)
+        pthread_cond_wait(&b->flying, &b->lock);
+    for (int i = 0; i < b->slot_count; i++) {
+        Slot *s = &b->slots[i];
+        if (s->task && (!first || s->order < first->order))
+            first = s;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return first;
+}
+
+// Land every slot that is done. A slot's task is set only after its events were recorded, so querying them is meaningful.
+bool land_ready(Backend *b)
+{
+    bool any = false;
+    for (int i = 0; i < b->slot_count; i++) {
+        Slot *s = &b->slots[i];
+        pthread_mutex_lock(&b->lock);
+        bool flying = s->task != NULL;
+        pthread_mutex_unlock(&b->lock);
+        if (!flying)
+            continue;
+        cudaError_t err = cudaEventQuery(s->done);
+        if (err == cudaErrorNotReady)
+            continue;
+        land(b, s, err);
+        any = true;
+    }
+    return any;
+}
+
+void *completer_main(void *arg)
+{
+    Backend *b = (Backend *)arg;
+    cudaSetDevice(b->device.id);
+    u64 progress = rk_now_ns();
+    while (Slot *first = oldest(b)) {
+        if (land_ready(b)) {
+            progress = rk_now_ns();
+        } else if (rk_now_ns() - progress > kSpinNs) {
+            land(b, first, cudaEventSynchronize(first->done));
+            progress = rk_now_ns();
+        }
+    }
+    return NULL;
+}
+
+// ---- the interface ----
+
+rp_err no_device(char *why, size_t cap, const char *text)
+{
+    snprintf(why, cap, "%s", text);
+    cudaGetLastError();
+    return RP_TYPE;
+}
+
+rp_err start_threads(Backend *b)
+{
+    if (pthread_create(&b->submitter, NULL, submitter_main, b) != 0)
+        return RP_NO_MEMORY;
+    if (pthread_create(&b->completer, NULL, completer_main, b) == 0)
+        return RP_OK;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    pthread_cond_signal(&b->work);
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->submitter, NULL);
+    return RP_NO_MEMORY;
+}
+
+void destroy(Backend *b)
+{
+    for (int i = 0; i < b->slot_count; i++)
+        if (b->slots[i].open)
+            slot_close(&b->slots[i]);
+    pthread_cond_destroy(&b->flying);
+    pthread_cond_destroy(&b->freed);
+    pthread_cond_destroy(&b->work);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t cap)
+{
+    int count = 0, driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver == 0)
+        return no_device(why, cap, "no NVIDIA driver");
+    cudaError_t err = cudaGetDeviceCount(&count);
+    if (err != cudaSuccess)
+        return no_device(why, cap, cudaGetErrorString(err));
+    if (o->device < 0 || o->device >= count) {
+        snprintf(why, cap, "no device %d (%d found)", o->device, count);
+        return RP_TYPE;
+    }
+    Backend *b = (Backend *)calloc(1, sizeof *b);
+    if (!b) {
+        snprintf(why, cap, "out of memory");
+        return RP_NO_MEMORY;
+    }
+    b->engine = e;
+    b->tail = &b->head;
+    b->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : RP_MAX_DATA;
+    b->slot_count = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->work, NULL);
+    pthread_cond_init(&b->freed, NULL);
+    pthread_cond_init(&b->flying, NULL);
+    cudaSetDevice(o->device);
+    err = device_open(&b->device, o->device);
+    if (err == cudaSuccess)
+        err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
+    if (err != cudaSuccess) {
+        snprintf(why, cap, "device %d: %s", o->device, cudaGetErrorString(err));
+        destroy(b);
+        cudaGetLastError();
+        return err == cudaErrorMemoryAllocation ? RP_NO_MEMORY : RP_DEVICE_LOST;
+    }
+    cudaDeviceProp p;
+    cudaGetDeviceProperties(&p, o->device);
+    snprintf(b->name, sizeof b->name, "%.60s (sm_%d%d, %d SMs)", p.name, p.major, p.minor, b->device.sms);
+    rp_err started = start_threads(b);
+    if (started != RP_OK) {
+        snprintf(why, cap, "cannot start threads");
+        destroy(b);
+        return started;
+    }
+    snprintf(why, cap, "CUDA device %d: %s", o->device, b->name);
+    *impl = b;
+    return RP_OK;
+}
+
+void cuda_submit(void *impl, rk_task *t)
+{
+    Backend *b = (Backend *)impl;
+    pthread_mutex_lock(&b->lock);
+    queue_back(b, t);
+    pthread_cond_signal(&b->work);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void cuda_close(void *impl)
+{
+    Backend *b = (Backend *)impl;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    pthread_cond_signal(&b->work);
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->submitter, NULL);
+    pthread_join(b->completer, NULL);
+    drop_queue(b);
+    destroy(b);
+}
+
+void cuda_stats(void *impl, rk_stats *s)
+{
+    Backend *b = (Backend *)impl;
+    pthread_mutex_lock(&b->lock);
+    snprintf(s->device, sizeof s->device, "%s", b->name);
+    s->lost = b->lost;
+    s->slots = (u64)b->slot_count;
+    s->slots_busy = (u64)b->in_flight;
+    s->busy_ns = b->busy_ns;
+    for (int i = 0; i < b->slot_count; i++) {
+        s->device_bytes += b->slots[i].device_bytes;
+        s->pinned_bytes += b->slots[i].pinned_bytes;
+    }
+    size_t device = b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA;
+    size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
+    s->device_cap = (u64)b->slot_count * device;
+    s->pinned_cap = (u64)b->slot_count * pinned;
+    pthread_mutex_unlock(&b->lock);
+}
+
+} // namespace
+} // namespace rk
+
+extern "C" const rk_backend_ops rk_cuda_backend = {rk::cuda_open, rk::cuda_submit, rk::cuda_close, rk::cuda_stats};

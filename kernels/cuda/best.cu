@@ -1,0 +1,164 @@
+// min, max, argmin, argmax: the element of the highest rank (kernels/state.h), the lowest index among equals.
+//
+// The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented for
+// min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all integer
+// types of a width, and both directions.
+#include "kernels/cuda/segment.cuh"
+
+namespace rk {
+namespace {
+
+template <int kBytes> struct Width;
+template <> struct Width<1> { using Bits = uint8_t; };
+template <> struct Width<2> { using Bits = uint16_t; };
+template <> struct Width<4> { using Bits = uint32_t; };
+template <> struct Width<8> { using Bits = u64; };
+
+enum Kind { kInteger, kFloat, kFloatSkip };
+
+template <int kBytes, Kind kKind, bool kIndex> struct Best {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr int kWords = 2; // rank, index
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static size_t shared_bytes() { return 0; }
+
+    using Bits = typename Width<kBytes>::Bits;
+    using Rank = typename Width<(kBytes < 4 ? 4 : kBytes)>::Bits;
+    static constexpr Rank kTop = (Rank)(Bits)~(Bits)0, kSign = (Rank)1 << (8 * kBytes - 1);
+
+    Rank best, flip, inf;
+    u64 index, first_index;
+    u32 skipped;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        best = 0;
+        index = RP_NO_INDEX;
+        first_index = args.first_index;
+        flip = (Rank)args.rank_flip;
+        inf = (Rank)args.inf_bits;
+        skipped = 0;
+    }
+
+    __device__ __forceinline__ void add(Rank bits, u64 i)
+    {
+        Rank rank;
+        if (kKind == kInteger) {
+            rank = bits ^ flip;
+        } else {
+            Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
+            rank = (bits ^ ((negative | kSign) & kTop)) ^ flip;
+            if ((bits & (kSign - 1)) > inf) { // NaN
+                if (kKind == kFloatSkip) {
+                    skipped++;
+                    return;
+                }
+                rank = kTop;
+            }
+        }
+        if (!kIndex) {
+            best = rank > best ? rank : best;
+        } else if (rank > best || index == RP_NO_INDEX) { // a thread meets its indexes in ascending order
+            best = rank;
+            index = i;
+        }
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64 first)
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+        if (kBytes == 8) {
+            add((Rank)((u64)w[1] << 32 | w[0]), first);
+            add((Rank)((u64)w[3] << 32 | w[2]), first + 1);
+            return;
+        }
+        constexpr int kPerWord = kBytes < 8 ? 4 / kBytes : 1;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int e = 0; e < kPerWord; e++)
+                add((Rank)(Bits)(w[k] >> (8 * kBytes * e)), first + k * kPerWord + e);
+    }
+
+    // Head and tail: not in index order, so they are joined like another thread's best.
+    __device__ __forceinline__ void add_element(const void *p, u64 i)
+    {
+        Best other = *this;
+        other.best = 0;
+        other.index = RP_NO_INDEX;
+        other.skipped = 0;
+        other.add((Rank)*(const Bits *)p, i);
+        skipped += other.skipped;
+        join(other.best, other.index);
+    }
+
+    __device__ __forceinline__ void join(Rank rank, u64 i)
+    {
+        if (rank > best || (rank == best && i < index)) {
+            best = rank;
+            index = i;
+        }
+    }
+
+    __device__ void flush(void *, u64 elements, u64 *partial)
+    {
+        __shared__ Rank bests[kThreads / kWarp];
+        __shared__ u64 indexes[kThreads / kWarp];
+        __shared__ u32 skipped_sum;
+        if (threadIdx.x == 0)
+            skipped_sum = 0;
+        __syncthreads();
+#pragma unroll
+        for (int d = kWarp / 2; d; d >>= 1) {
+            Rank rank = __shfl_xor_sync(kFullMask, best, d);
+            u64 i = kIndex ? __shfl_xor_sync(kFullMask, index, d) : RP_NO_INDEX;
+            join(rank, i);
+        }
+        if (threadIdx.x % kWarp == 0) {
+            bests[threadIdx.x / kWarp] = best;
+            indexes[threadIdx.x / kWarp] = index;
+        }
+        if (kKind == kFloatSkip && skipped)
+            atomicAdd(&skipped_sum, skipped);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int w = 1; w < kThreads / kWarp; w++)
+                join(bests[w], indexes[w]);
+            partial[0] = best;
+            partial[1] = kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
+            partial[kWords + kWordCount] = elements - skipped_sum;
+            partial[kWords + kWordFlags] = skipped_sum ? kFlagSkipped : 0;
+        }
+    }
+};
+
+template <int kBytes, Kind kKind> SegmentKernel pick(bool index)
+{
+    return index ? segment_kernel<Best<kBytes, kKind, true>>() : segment_kernel<Best<kBytes, kKind, false>>();
+}
+
+template <int kBytes> SegmentKernel pick_float(bool skip, bool index)
+{
+    return skip ? pick<kBytes, kFloatSkip>(index) : pick<kBytes, kFloat>(index);
+}
+
+} // namespace
+
+SegmentKernel best_kernel(int dtype, bool skip, bool index)
+{
+    int bytes = rk_bytes(dtype);
+    if (rk_is_float(dtype))
+        return bytes == 2 ? pick_float<2>(skip, index) : bytes == 4 ? pick_float<4>(skip, index) : pick_float<8>(skip, index);
+    switch (bytes) {
+    case 1:
+        return pick<1, kInteger>(index);
+    case 2:
+        return pick<2, kInteger>(index);
+    case 4:
+        return pick<4, kInteger>(index);
+    default:
+        return pick<8, kInteger>(index);
+    }
+}
+
+} // namespace rk

@@ -1,0 +1,24 @@
+// The pass chain: segment reduce, relaunch on the partials until one is left, finish on the device.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+namespace rk {
+
+// One request on device memory. Pointers are device-accessible; `cells` and `fault` may be mapped host memory.
+struct ChainTask {
+    rp_spec spec;     // checked
+    const void *data; // rows x row_len elements (aligned to their size) or canonical states (aligned to 8)
+    u64 base;         // index of a row's first element within the row: chunks of a stream
+    void *cells;      // rows x rp_cell_size, aligned to 8
+    u32 *fault;       // set to 1 if some row finished with EMPTY, NAN or OVERFLOW; cleared by the caller
+};
+
+// Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:
+// many rows are gone over in batches.
+size_t chain_scratch_bytes();
+
+// Enqueue the whole chain on `stream`: no host round trip in between. Scratch must stay untouched until it is done.
+cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream);
+
+} // namespace rk

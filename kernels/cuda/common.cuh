@@ -1,0 +1,73 @@
+// What every kernel here shares: warp primitives, raw 16-byte loads, and the shape of a partial.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/state.h"
+
+namespace rk {
+
+using u8 = uint8_t;
+using u32 = uint32_t;
+using u64 = unsigned long long;
+using i64 = long long;
+
+constexpr int kWarp = 32;
+constexpr u32 kFullMask = 0xffffffffu;
+
+// A partial is what a block leaves of its segment: `words` 64-bit words, the accumulator's own first, then these two.
+//   sums and counts   carry-save base-2^32 digits (int64), joined by addition
+//   min .. argmax     rank, index, joined by choosing the better
+enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 }; // after the accumulator's words
+enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
+
+constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
+constexpr int kMaxWords = kDigits64 + kTailWords;
+
+template <class T> __device__ __forceinline__ T warp_sum(T v)
+{
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v += __shfl_xor_sync(kFullMask, v, d);
+    return v;
+}
+
+__device__ __forceinline__ u32 warp_or(u32 v)
+{
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v |= __shfl_xor_sync(kFullMask, v, d);
+    return v;
+}
+
+// The contribution of v * 2^offset to base-2^32 digit j. The top digit it reaches keeps the sign.
+__device__ __forceinline__ i64 digit_of(i64 v, int offset, int j)
+{
+    int k = j - (offset >> 5), s = offset & 31;
+    u64 low = (u64)(u32)v << s;
+    i64 high = (v >> 32) * ((i64)1 << s) + (i64)(low >> 32); // |v >> 32| < 2^31, so this fits
+    return k == 0 ? (i64)(u32)low : k == 1 ? (i64)(u32)high : k == 2 ? high >> 32 : 0;
+}
+
+// Streaming load: every byte of the input is read once, so it need not stay in L1.
+__device__ __forceinline__ uint4 load_vector(const uint4 *p) { return __ldcs(p); }
+
+// The previous kernel of the chain has finished writing: needed when launches overlap (programmatic dependent launch).
+__device__ __forceinline__ void wait_for_previous_pass()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+// The next kernel of the chain may start its prologue.
+__device__ __forceinline__ void let_next_pass_start()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+} // namespace rk

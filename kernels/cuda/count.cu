@@ -1,0 +1,104 @@
+// count_nonzero: a NaN is nonzero unless it is skipped, -0.0 is zero.
+#include "kernels/cuda/segment.cuh"
+
+namespace rk {
+namespace {
+
+enum Kind { kInteger, kFloat, kFloatSkip };
+
+template <int kBytes, Kind kKind> struct CountNonzero {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr int kWords = 1;
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static size_t shared_bytes() { return 0; }
+
+    static constexpr u64 kSign = (u64)1 << (8 * kBytes - 1);
+
+    u32 nonzero, skipped; // per thread, so 32 bits do
+    u64 inf;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        nonzero = skipped = 0;
+        inf = args.inf_bits;
+    }
+
+    __device__ __forceinline__ void add(u64 bits)
+    {
+        if (kKind != kInteger)
+            bits &= kSign - 1;
+        bool skip = kKind == kFloatSkip && bits > inf;
+        skipped += skip;
+        nonzero += bits != 0 && !skip;
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+        if (kBytes == 8) {
+            add((u64)w[1] << 32 | w[0]);
+            add((u64)w[3] << 32 | w[2]);
+            return;
+        }
+        constexpr int kPerWord = kBytes < 8 ? 4 / kBytes : 1;
+        constexpr u32 kMask = kBytes < 4 ? (1u << (8 * (kBytes & 3))) - 1 : ~0u;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int e = 0; e < kPerWord; e++)
+                add((w[k] >> (8 * kBytes * e)) & kMask);
+    }
+
+    __device__ __forceinline__ void add_element(const void *p, u64)
+    {
+        add(kBytes == 1   ? *(const uint8_t *)p
+            : kBytes == 2 ? *(const uint16_t *)p
+            : kBytes == 4 ? *(const uint32_t *)p
+                          : *(const u64 *)p);
+    }
+
+    __device__ void flush(void *, u64 elements, u64 *partial)
+    {
+        __shared__ u64 total, skipped_total;
+        if (threadIdx.x == 0)
+            total = skipped_total = 0;
+        __syncthreads();
+        u64 n = warp_sum((u64)nonzero), s = warp_sum((u64)skipped);
+        if (threadIdx.x % kWarp == 0) {
+            atomicAdd(&total, n);
+            atomicAdd(&skipped_total, s);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            partial[0] = total;
+            partial[kWords + kWordCount] = elements - skipped_total;
+            partial[kWords + kWordFlags] = skipped_total ? kFlagSkipped : 0;
+        }
+    }
+};
+
+template <int kBytes> SegmentKernel pick_float(bool skip)
+{
+    return skip ? segment_kernel<CountNonzero<kBytes, kFloatSkip>>() : segment_kernel<CountNonzero<kBytes, kFloat>>();
+}
+
+} // namespace
+
+SegmentKernel count_kernel(int dtype, bool skip)
+{
+    int bytes = rk_bytes(dtype);
+    if (rk_is_float(dtype))
+        return bytes == 2 ? pick_float<2>(skip) : bytes == 4 ? pick_float<4>(skip) : pick_float<8>(skip);
+    switch (bytes) {
+    case 1:
+        return segment_kernel<CountNonzero<1, kInteger>>();
+    case 2:
+        return segment_kernel<CountNonzero<2, kInteger>>();
+    case 4:
+        return segment_kernel<CountNonzero<4, kInteger>>();
+    default:
+        return segment_kernel<CountNonzero<8, kInteger>>();
+    }
+}
+
+} // namespace rk

@@ -1,0 +1,41 @@
+#include "kernels/cuda/device.cuh"
+
+namespace rk {
+
+cudaError_t device_open(Device *d, int id)
+{
+    cudaDeviceProp p;
+    cudaError_t err = cudaGetDeviceProperties(&p, id);
+    if (err != cudaSuccess)
+        return err;
+    *d = Device{};
+    d->id = id;
+    d->sms = p.multiProcessorCount;
+    d->major = p.major;
+    d->minor = p.minor;
+    d->shared_per_block = p.sharedMemPerBlockOptin;
+    d->overlapped_launch = p.major >= 9;
+    return cudaSuccess;
+}
+
+cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
+{
+    for (int i = 0; i < d->known_count; i++)
+        if (d->known[i].fn == k.fn) {
+            *blocks = d->known[i].blocks_per_sm;
+            return cudaSuccess;
+        }
+    cudaError_t err = cudaFuncSetAttribute((const void *)k.fn, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           (int)k.shared_bytes);
+    if (err == cudaSuccess)
+        err = cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)k.fn, k.threads, k.shared_bytes);
+    if (err != cudaSuccess)
+        return err;
+    if (*blocks < 1)
+        *blocks = 1; // the launch itself will tell
+    if (d->known_count < (int)(sizeof d->known / sizeof d->known[0]))
+        d->known[d->known_count++] = {k.fn, *blocks};
+    return cudaSuccess;
+}
+
+} // namespace rk

@@ -1,0 +1,45 @@
+// A device as launch planning sees it, and the tuning table.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/segment.cuh"
+
+namespace rk {
+
+struct Device {
+    int id;
+    int sms;
+    int major, minor;      // compute capability
+    size_t shared_per_block; // the most a block may ask for
+    bool overlapped_launch;  // programmatic dependent launch: compute capability 9.0 and later
+    // Kernels met so far, with how many of their blocks an SM holds. Filled on first use by the launching thread.
+    struct Known {
+        SegmentFn fn;
+        int blocks_per_sm;
+    } known[64];
+    int known_count;
+};
+
+// Numbers that come from measuring, not from the hardware's description.
+struct Tuning {
+    u32 short_row;         // rows up to this many elements: one thread a row
+    u32 short_rows_min;    // ... if there are at least so many
+    u32 fan_in;            // partials that one block joins in the last pass
+    u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
+};
+
+constexpr Tuning kTuning = {
+    64,   // a serial walk of 64 elements takes about as long as a block's prologue and epilogue
+    32,   // fewer rows than a warp leave it idle
+    1024, // the grid of pass 1 on an H100 fits, so two launches do
+    1,    // persistent blocks: the tiles are handed out round-robin
+};
+
+// Read the properties of device `id`. Returns a CUDA error.
+cudaError_t device_open(Device *d, int id);
+
+// How many blocks of this kernel an SM of the device holds; allows its shared memory on the way.
+cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks);
+
+} // namespace rk

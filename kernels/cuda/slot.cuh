@@ -1,0 +1,39 @@
+// A slot: everything one task on the device needs. Slots are the engine's pool of streams, pinned staging and device
+// memory; each is opened on first use and belongs to one task at a time.
+//
+//   host `staging` -> device `input` -> chain with `scratch` -> cells, straight into mapped host memory when they are few,
+//   else through device `cells_device` into pinned `cells_host`.
+#pragma once
+
+#include "kernels/cuda/chain.cuh"
+#include "kernels/engine.h"
+
+namespace rk {
+
+constexpr size_t kMappedCells = 4096; // replies up to this size skip the copy back: a kernel writes them over the bus
+
+struct Slot {
+    bool open;
+    size_t chunk_bytes;
+    cudaStream_t stream;
+    cudaEvent_t begin, copied, done;
+    void *staging, *input, *scratch; // chunk_bytes pinned; chunk_bytes, chain_scratch_bytes() on the device
+    void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
+    u32 *fault;                      // the last word of `mapped`
+    void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
+    u64 pinned_bytes, device_bytes;
+    rk_task *task; // the task under way, NULL if free
+    u64 order;     // tasks leave in the order they came when they wait
+};
+
+// Open streams and memory. On error everything is closed again.
+cudaError_t slot_open(Slot *s, size_t chunk_bytes);
+void slot_close(Slot *s);
+
+// Copy the task's data in and enqueue copy, chain and copy back; `done` is recorded last. Returns without waiting.
+cudaError_t slot_launch(Slot *s, Device *d, rk_task *t);
+
+// After `done`: hand the cells to the task and fill its times and fault.
+cudaError_t slot_finish(Slot *s);
+
+} // namespace rk

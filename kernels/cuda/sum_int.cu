@@ -1,0 +1,131 @@
+// Exact sums of integers: widened in registers, 128 bits in a partial (four base-2^32 digits).
+//
+// 8-bit elements are added four at a time (dp4a with ones) and 16-bit ones two at a time, into 32 bits for one vector and
+// then into 64. 64-bit elements go into 64 bits and a count of carries minus the count of negative elements.
+#include "kernels/cuda/segment.cuh"
+
+namespace rk {
+namespace {
+
+// The sum of the elements in one 32-bit word of a vector.
+template <class T> struct WordSum;
+template <> struct WordSum<int8_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + __dp4a((int)w, 0x01010101, 0); }
+};
+template <> struct WordSum<uint8_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + (i64)__dp4a(w, 0x01010101u, 0u); }
+};
+template <> struct WordSum<int16_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + ((int)(w << 16) >> 16) + ((int)w >> 16); }
+};
+template <> struct WordSum<uint16_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + (w & 0xffffu) + (w >> 16); }
+};
+template <> struct WordSum<int32_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + (int)w; }
+};
+template <> struct WordSum<uint32_t> {
+    static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + (i64)(u64)w; }
+};
+
+// Digits of the block's total, given each thread's as low + high * 2^64.
+template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 elements, u64 *partial)
+{
+    __shared__ i64 digits[kDigitsInt];
+    if (threadIdx.x < kDigitsInt)
+        digits[threadIdx.x] = 0;
+    __syncthreads();
+    i64 d0 = warp_sum((i64)(u32)low), d1 = warp_sum((i64)(low >> 32));
+    i64 d2 = warp_sum(high); // |high| < 2^32: one for each element at most
+    if (threadIdx.x % kWarp == 0) {
+        atomicAdd((u64 *)&digits[0], (u64)d0);
+        atomicAdd((u64 *)&digits[1], (u64)d1);
+        atomicAdd((u64 *)&digits[2], (u64)d2);
+    }
+    __syncthreads();
+    if (threadIdx.x < kDigitsInt)
+        partial[threadIdx.x] = (u64)digits[threadIdx.x];
+    else if (threadIdx.x == kDigitsInt + kWordCount)
+        partial[threadIdx.x] = elements;
+    else if (threadIdx.x == kDigitsInt + kWordFlags)
+        partial[threadIdx.x] = 0;
+}
+
+template <class T> struct NarrowSum {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr int kWords = kDigitsInt;
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static size_t shared_bytes() { return 0; }
+
+    i64 sum;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &) { sum = 0; }
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        sum = WordSum<T>::of(v.x, sum);
+        sum = WordSum<T>::of(v.y, sum);
+        sum = WordSum<T>::of(v.z, sum);
+        sum = WordSum<T>::of(v.w, sum);
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
+    __device__ void flush(void *, u64 elements, u64 *partial)
+    {
+        flush_int<kThreads>((u64)sum, sum >> 63, elements, partial);
+    }
+};
+
+template <bool kSigned> struct WideSum {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr int kWords = kDigitsInt;
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static size_t shared_bytes() { return 0; }
+
+    u64 low;
+    int high;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &)
+    {
+        low = 0;
+        high = 0;
+    }
+    __device__ __forceinline__ void add(u64 x)
+    {
+        low += x;
+        high += low < x;
+        if (kSigned)
+            high += (int)((i64)x >> 63);
+    }
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        add((u64)v.y << 32 | v.x);
+        add((u64)v.w << 32 | v.z);
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
+    __device__ void flush(void *, u64 elements, u64 *partial) { flush_int<kThreads>(low, high, elements, partial); }
+};
+
+} // namespace
+
+SegmentKernel sum_int_kernel(int dtype)
+{
+    switch (dtype) {
+    case RP_I8:
+        return segment_kernel<NarrowSum<int8_t>>();
+    case RP_U8:
+        return segment_kernel<NarrowSum<uint8_t>>();
+    case RP_I16:
+        return segment_kernel<NarrowSum<int16_t>>();
+    case RP_U16:
+        return segment_kernel<NarrowSum<uint16_t>>();
+    case RP_I32:
+        return segment_kernel<NarrowSum<int32_t>>();
+    case RP_U32:
+        return segment_kernel<NarrowSum<uint32_t>>();
+    case RP_I64:
+        return segment_kernel<WideSum<true>>();
+    default:
+        return segment_kernel<WideSum<false>>();
+    }
+}
+
+} // namespace rk

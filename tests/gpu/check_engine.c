@@ -1,0 +1,262 @@
+/* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
+ * states. Plain C, so that it runs on a machine without cmocka.
+ *
+ *     check_engine [--quick] [--seed N]        exit 0: all equal; 77: no device; the last line counts */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/engine.h"
+
+static uint64_t rng_state;
+static unsigned long passed, failed;
+
+static uint64_t rng(void) /* splitmix64 */
+{
+    uint64_t z = (rng_state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* ---- data ---- */
+typedef enum { UNIFORM, ANY_BITS, SPECIALS, NEG_ZERO, SUBNORMAL, CANCEL, ONE_NAN, CONSTANT, KINDS } kind;
+static const char *kind_names[] = {"uniform", "any bits", "specials", "all -0.0", "subnormal", "cancel", "one NaN", "constant"};
+
+typedef struct {
+    int width, fraction; /* bits */
+} shape;
+
+static shape float_shape(int dtype)
+{
+    return dtype == RP_F64 ? (shape){64, 52} : dtype == RP_F32 ? (shape){32, 23} : dtype == RP_F16 ? (shape){16, 10} : (shape){16, 7};
+}
+
+static uint64_t float_bits(int dtype, kind k, uint64_t i, uint64_t n)
+{
+    shape s = float_shape(dtype);
+    uint64_t r = rng(), sign = (uint64_t)1 << (s.width - 1), inf = (sign - 1) & ~(((uint64_t)1 << s.fraction) - 1);
+    uint64_t fraction = r & (((uint64_t)1 << s.fraction) - 1), bias = ((uint64_t)1 << (s.width - s.fraction - 2)) - 1;
+    switch (k) {
+    case UNIFORM:
+        return fraction | ((bias - (r >> 60 & 3)) << s.fraction) | (r >> 59 & 1 ? sign : 0);
+    case SPECIALS:
+        if (i % 97 == 5)
+            return (r >> 61 & 1 ? sign : 0) | inf | (r >> 60 & 1 ? fraction : 0);
+        return r & (sign | (sign - 1)) & ~((uint64_t)1 << (s.width - 2)); /* finite */
+    case NEG_ZERO:
+        return sign;
+    case SUBNORMAL:
+        return fraction | (r >> 59 & 1 ? sign : 0);
+    case CANCEL:
+        rng_state = i / 2 + 17; /* pairs x, -x and one odd element */
+        r = rng() & (sign - 1) & ~((uint64_t)1 << (s.width - 2));
+        return r | (i & 1 ? sign : 0);
+    case ONE_NAN:
+        return i == n / 2 ? inf | 1 : fraction | bias << s.fraction;
+    case CONSTANT:
+        return bias << s.fraction;
+    default:
+        return r & (sign | (sign - 1));
+    }
+}
+
+static void fill(void *data, int dtype, kind k, uint64_t n)
+{
+    size_t bytes = rp_dtype_size(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bits = rp_dtype_class(dtype) == RP_CLASS_FLOAT ? float_bits(dtype, k, i, n)
+                        : k == CONSTANT                          ? UINT64_MAX
+                        : k == NEG_ZERO                          ? (uint64_t)1 << (8 * bytes - 1)
+                        : k == SUBNORMAL                         ? (rng() % 7 == 0)
+                                                                 : rng();
+        memcpy((char *)data + i * bytes, &bits, bytes);
+    }
+}
+
+/* ---- running ---- */
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    int wakes;
+} waker;
+
+static void wake(void *arg)
+{
+    waker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    w->wakes++;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static rk_task *wait_done(rk_engine *e, waker *w)
+{
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        int seen = w->wakes;
+        pthread_mutex_unlock(&w->lock);
+        rk_task *t = rk_poll(e);
+        if (t)
+            return t;
+        pthread_mutex_lock(&w->lock);
+        while (w->wakes == seen)
+            pthread_cond_wait(&w->cond, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
+{
+    size_t bytes = t->spec.rows * rp_cell_size(&t->spec);
+    unsigned char *cpu = calloc(1, bytes), *gpu = malloc(bytes);
+    memset(gpu, 0xa5, bytes);
+    rk_task c = *t, g = *t;
+    c.cells = cpu;
+    g.cells = gpu;
+    rk_cpu_run(&c);
+    if (!rk_submit(e, &g))
+        wait_done(e, w);
+    int same = c.fault.code == g.fault.code && c.fault.index == g.fault.index && g.backend == RP_BACKEND_CUDA &&
+               (c.fault.code != RP_OK || memcmp(cpu, gpu, bytes) == 0);
+    passed += same;
+    failed += !same;
+    if (!same) {
+        size_t at = 0;
+        while (at < bytes && cpu[at] == gpu[at])
+            at++;
+        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s: cpu %s, cuda %s, first byte %zu\n",
+               rp_op_name(t->spec.op), rp_dtype_name(t->spec.dtype), rp_dtype_name(t->spec.out), rp_nan_name(t->spec.nan),
+               t->spec.flags, t->spec.rows, t->spec.row_len, what, rp_err_name(c.fault.code), rp_err_name(g.fault.code), at);
+        if (g.fault.code != c.fault.code)
+            printf("     cuda says: %s\n", g.fault.text);
+    }
+    free(cpu);
+    free(gpu);
+}
+
+static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
+{
+    rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows,
+                          .row_len = row_len, .index_base = 1000},
+                 .data = data,
+                 .base = 24};
+    rp_fault f;
+    if (rp_spec_check(&t.spec, &f) != RP_OK) {
+        printf("FAIL the test's own spec: %s\n", f.text);
+        failed++;
+    }
+    t.bytes = rows * row_len *
+              (flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype));
+    return t;
+}
+
+/* States of `n` pieces of the data, then joined on both sides. */
+static void compare_states(rk_engine *e, waker *w, int op, int dtype, int nan, const char *data, uint64_t n, uint64_t pieces,
+                           const char *what)
+{
+    size_t state = rp_state_size(rp_state_layout(op, dtype)), bytes = rp_dtype_size(dtype);
+    char *states = malloc(pieces * state);
+    for (uint64_t i = 0; i < pieces; i++) {
+        uint64_t from = n * i / pieces, to = n * (i + 1) / pieces;
+        rk_task t = task_of(op, dtype, nan, RP_STATES_OUT, 1, to - from, data + from * bytes);
+        t.base = from;
+        t.cells = states + i * state;
+        rk_cpu_run(&t);
+    }
+    rk_task join = task_of(op, dtype, nan, RP_STATES_IN, 1, pieces, states);
+    compare(e, w, &join, what);
+    join = task_of(op, dtype, nan, RP_STATES_IN | RP_STATES_OUT, 1, pieces, states);
+    compare(e, w, &join, what);
+    if (pieces % 4 == 0) {
+        join = task_of(op, dtype, nan, RP_STATES_IN, 4, pieces / 4, states);
+        compare(e, w, &join, what);
+    }
+    free(states);
+}
+
+static void check_type(rk_engine *e, waker *w, int op, int dtype, int quick)
+{
+    static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
+    static const uint64_t shapes[][2] = {{3, 0}, {2, 1}, {1000, 1}, {64, 63}, {100, 64}, {40, 65}, {33, 1000}, {5, 20001}, {70000, 2}};
+    size_t bytes = rp_dtype_size(dtype), most = 1 << 20;
+    int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc(most * bytes + 64);
+    for (int k = 0; k < KINDS; k++) {
+        uint64_t top = quick ? 9 : 14;
+        for (uint64_t i = 0; i < top; i++) {
+            uint64_t n = sizes[i];
+            char *data = memory + (i % 3) * bytes; /* off any 16-byte boundary at times */
+            fill(data, dtype, (kind)k, n);
+            for (int nan = 0; nan < (is_float ? 3 : 1); nan++)
+                for (uint32_t flags = 0; flags <= RP_STATES_OUT; flags += RP_STATES_OUT) {
+                    rk_task t = task_of(op, dtype, nan, flags, 1, n, data);
+                    compare(e, w, &t, kind_names[k]);
+                }
+        }
+        fill(memory, dtype, (kind)k, most < 262144 ? most : 262144);
+        for (size_t i = 0; i < (quick ? 5 : sizeof shapes / sizeof shapes[0]); i++)
+            for (int nan = 0; nan < (is_float ? 3 : 1); nan++)
+                for (uint32_t flags = 0; flags <= RP_STATES_OUT; flags += RP_STATES_OUT) {
+                    if (flags && shapes[i][0] * 288 > RP_MAX_DATA)
+                        continue;
+                    rk_task t = task_of(op, dtype, nan, flags, shapes[i][0], shapes[i][1], memory);
+                    compare(e, w, &t, kind_names[k]);
+                }
+        for (int nan = 0; nan < (is_float ? 3 : 1); nan++) {
+            compare_states(e, w, op, dtype, nan, memory, 5000, 8, kind_names[k]);
+            compare_states(e, w, op, dtype, nan, memory, 20000, 3001, kind_names[k]);
+        }
+    }
+    for (int out = RP_F16; is_float && op <= RP_OP_MAX && out <= RP_F64; out++) { /* rounding to each type */
+        fill(memory, dtype, ANY_BITS, 4096);
+        rk_task t = task_of(op, dtype, RP_NAN_OMIT, 0, 32, 128, memory);
+        t.spec.out = (uint8_t)out;
+        compare(e, w, &t, "reply types");
+    }
+    if (!quick) { /* larger than a slot: rows, and one long row */
+        fill(memory, dtype, UNIFORM, most);
+        rk_task t = task_of(op, dtype, 0, 0, 1, most, memory);
+        compare(e, w, &t, "long row in parts");
+        t = task_of(op, dtype, 0, 0, 2, most / 2, memory);
+        compare(e, w, &t, "two long rows in parts");
+        t = task_of(op, dtype, 0, 0, 1024, most / 1024, memory);
+        compare(e, w, &t, "rows in parts");
+    }
+    free(memory);
+}
+
+int main(int argc, char **argv)
+{
+    int quick = 0;
+    uint64_t seed = 1;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0)
+            quick = 1;
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            seed = strtoull(argv[++i], NULL, 0);
+    }
+    waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+    /* small slots, so that parts and waiting for slots are met too */
+    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = quick ? 0 : 600000, .slots = 3, .wake = wake, .wake_arg = &w};
+    char why[160];
+    rk_engine *e;
+    rp_err err = rk_open(&e, &o, why, sizeof why);
+    printf("%s\n", why);
+    if (err != RP_OK)
+        return err == RP_TYPE ? 77 : 1;
+    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++)
+        for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+            rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
+            check_type(e, &w, op, dtype, quick);
+        }
+    rk_stats s;
+    rk_get_stats(e, &s);
+    printf("device bytes %" PRIu64 " of %" PRIu64 ", pinned %" PRIu64 " of %" PRIu64 "\n", s.device_bytes, s.device_cap,
+           s.pinned_bytes, s.pinned_cap);
+    rk_close(e);
+    printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed, quick ? ", quick" : "");
+    return failed != 0;
+}
