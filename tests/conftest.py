@@ -1,0 +1,216 @@
+"""Real daemons for the tests. The binaries come from $REDUCED_BIN_DIR (default build/bin), the backend from
+$REDUCED_BACKEND (default cpu). A daemon's log is shown when its test fails; at its end it must leave with exit code 0
+after SIGTERM, and its log must be free of sanitizer reports."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parent
+ROOT = TESTS.parent
+sys.path.insert(0, str(TESTS))
+
+from rawclient import Connection  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("REDUCED_BIN_DIR", ROOT / "build" / "bin")).resolve()
+LIB = BIN.parent / "lib" if "REDUCED_BIN_DIR" in os.environ else (ROOT / "build" / "lib").resolve()
+BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
+SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
+
+
+def is_sanitized():
+    data = (BIN / "reduced").read_bytes()
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
+def pytest_configure(config):
+    config.sanitized = (BIN / "reduced").exists() and is_sanitized()
+    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
+    os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    os.environ.pop("REDUCED_URL", None)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if call.when == "call":
+        item.failed = outcome.get_result().failed
+
+
+class Daemon:
+    """One reduced on sockets in a directory of its own."""
+
+    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True):
+        self.directory = pathlib.Path(directory)
+        self.path = self.directory / "s"
+        self.url = f"ipc://{self.path}"
+        self.log_path = self.directory / f"log{len(list(self.directory.glob('log*')))}"
+        self.flags = ["--listen", self.url, "--backend", backend, *map(str, flags)]
+        self.tcp_url = None
+        if tcp:
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                self.tcp_url = f"tcp://127.0.0.1:{s.getsockname()[1]}"
+            self.flags += ["--listen", self.tcp_url]
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify_path = str(self.directory / f"notify{time.monotonic_ns()}")
+        self.notify.bind(self.notify_path)
+        self.log_file = open(self.log_path, "wb")
+        env = {**os.environ, "NOTIFY_SOCKET": self.notify_path, "XDG_RUNTIME_DIR": str(self.directory), "XDG_CONFIG_HOME": str(self.directory)}
+        self.process = subprocess.Popen([BIN / "reduced", *self.flags], stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=env)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, seconds=60):
+        """Connect until it answers; it is dead if the process has ended."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with Connection(self.url, timeout=max(0.1, end - time.monotonic())) as c:
+                    c.ping(b"ready")
+                return
+            except OSError as e:
+                if self.process.poll() is not None:
+                    raise AssertionError(f"the daemon left with {self.process.returncode}:\n{self.log()}") from e
+                if time.monotonic() > end:
+                    raise AssertionError(f"the daemon is not ready after {seconds} s:\n{self.log()}") from e
+                select_a_moment(self.process)
+
+    def notified(self, what, seconds=30):
+        """Wait for a message of sd_notify that has the line `what` (a regular expression)."""
+        self.notify.settimeout(seconds)
+        while True:
+            text = self.notify.recv(4096).decode()
+            if re.search(what, text, re.M):
+                return text
+
+    def connect(self, hello=True, timeout=60.0, tcp=False):
+        c = Connection(self.tcp_url if tcp else self.url, timeout)
+        if hello:
+            c.hello()
+        return c
+
+    def status(self):
+        with self.connect() as c:
+            return c.query(2)
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def wait_log(self, pattern, seconds=30):
+        """Wait until the log has a line that matches."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.log(), re.M):
+            assert time.monotonic() < end and self.process.poll() is None, f"no /{pattern}/ in the log:\n{self.log()}"
+            select_a_moment(self.process)
+
+    def rss(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds=60):
+        """SIGTERM: it must leave by itself, with 0. Returns the seconds it took."""
+        start = time.monotonic()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(seconds)
+        assert code == 0, f"the daemon left with {code}:\n{self.log()}"
+        self.check_log()
+        return time.monotonic() - start
+
+    def check_log(self):
+        assert not SANITIZER.search(self.log()), f"the sanitizer spoke:\n{self.log()}"
+
+    def close(self):
+        if self.process.poll() is None:
+            self.kill()
+        self.notify.close()
+        self.log_file.close()
+
+
+def select_a_moment(process):
+    """Wait up to 10 ms for the process to end: pacing of a loop that waits for something which has no descriptor."""
+    try:
+        process.wait(0.01)
+    except subprocess.TimeoutExpired:
+        pass
+
+
+@pytest.fixture
+def scratch():
+    """A short directory: a unix socket's path has 107 bytes at most."""
+    directory = tempfile.mkdtemp(prefix="rd")
+    yield pathlib.Path(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def start(request, scratch):
+    """start(*flags, tcp=False) -> Daemon. All are stopped and checked at the end."""
+    daemons = []
+
+    def run(*flags, **kw):
+        daemons.append(None)
+        daemons[-1] = d = Daemon(kw.pop("directory", scratch), *flags, **kw)
+        return d
+
+    yield run
+    finish(request, [d for d in daemons if d])
+
+
+@pytest.fixture(scope="module")
+def shared(request):
+    """One daemon for the tests of a module that leave it as they found it."""
+    directory = tempfile.mkdtemp(prefix="rd")
+    daemon = Daemon(directory, *getattr(request.module, "SHARED_FLAGS", ()), tcp=True)
+    yield daemon
+    finish(request, [daemon])
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def shared_log_on_failure(request):
+    yield
+    if getattr(request.node, "failed", False) and "shared" in request.fixturenames:
+        print(f"---- daemon's log ----\n{request.getfixturevalue('shared').log()[-8000:]}")
+
+
+def finish(request, daemons):
+    failed = getattr(request.node, "failed", False)
+    try:
+        for d in daemons:
+            if failed:
+                print(f"---- log of {' '.join(d.flags)} ----\n{d.log()[-8000:]}")
+            if d.process.poll() is None:
+                d.stop()
+            d.check_log()
+    finally:
+        for d in daemons:
+            d.close()
+
+
+@pytest.fixture
+def ctl(scratch):
+    """ctl(*args, stdin=b"", url=None, env={}) -> CompletedProcess of reducectl; never starts a daemon unless told."""
+
+    def run(*args, stdin=b"", url=None, env=(), timeout=120, autostart=False):
+        full = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), **dict(env)}
+        if url:
+            full["REDUCED_URL"] = url
+        command = [BIN / "reducectl", *map(str, args)] + ([] if autostart else ["--no-autostart"])
+        done = subprocess.run(command, input=stdin, capture_output=True, env=full, timeout=timeout)
+        assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode()
+        return done
+
+    return run

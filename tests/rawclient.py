@@ -1,0 +1,254 @@
+"""A client of reduced in plain Python sockets, written from proto/PROTOCOL.md alone: no nng, no libreduce.
+
+    with Connection("ipc:///run/user/1000/reduced.sock") as c:
+        c.hello()
+        print(c.reduce("sum", "f32", struct.pack("<3f", 1.5, 2.25, -0.5)).cells)     # bytes of 3.25 as f64
+"""
+import itertools
+import re
+import socket
+import struct
+from typing import NamedTuple
+
+from oracle import DTYPES, NANS, OPS, SIZE
+
+HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT = range(1, 9)
+ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
+          "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL").split()
+STATES_IN, STATES_OUT = 1, 2
+NO_INDEX = 2**64 - 1
+MAX_DATA = 4 << 20
+
+
+class Closed(Exception):
+    """The daemon closed the connection."""
+
+
+class ProtocolError(Exception):
+    """The daemon sent something that is not this protocol."""
+
+
+class Header(NamedTuple):
+    version: int
+    type: int
+    flags: int
+    status: int
+    time_ms: int
+    session: int
+    id: int
+    body_len: int
+
+
+class Fault(Exception):
+    """An error reply."""
+
+    def __init__(self, header, body):
+        limit, index, low, high, field_len, text_len, zero = struct.unpack_from("<QQQQHHI", body)
+        if zero or len(body) != 40 + field_len + text_len or field_len > 24 or text_len > 160:
+            raise ProtocolError("malformed error body")
+        self.code = ERRORS[header.status]
+        self.limit, self.index, self.retry_ms = limit, index, header.time_ms
+        self.value = low | high << 64
+        if high >> 63:
+            self.value -= 2**128
+        self.field = body[40 : 40 + field_len].decode("ascii")
+        self.text = body[40 + field_len :].decode()
+        super().__init__(f"{self.code} in '{self.field}' (limit {limit}, index {index}): {self.text}")
+
+
+class Result(NamedTuple):
+    dtype: int
+    backend: int
+    path: int
+    cell_size: int
+    count: int
+    queue_ns: int
+    copy_ns: int
+    compute_ns: int
+    cells: list  # bytes each
+
+
+def header(kind, body_len, *, version=1, flags=0, status=0, time_ms=0, session=0, mid=0, magic=b"RDCE"):
+    return magic + struct.pack("<BBHIIQQQ", version, kind, flags, status, time_ms, session, mid, body_len)
+
+
+def code(value, table):
+    return table[value] if isinstance(value, str) else value
+
+
+def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0):
+    out = code(out, DTYPES) if out else 0
+    return struct.pack("<BBBB4xI4xQQQ24x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, rows, row_len, index_base)
+
+
+def state_size(op, dtype):
+    if code(op, OPS) == 1 and code(dtype, DTYPES) >= 9:
+        return 288 if code(dtype, DTYPES) == 12 else 64
+    return 32
+
+
+def parse_result(body):
+    dtype, backend, path, zero, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
+    if zero or len(body) != 48 + cells * cell_size:
+        raise ProtocolError("malformed result")
+    parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)]
+    return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts)
+
+
+def parse_entries(body):
+    entries, at = {}, 0
+    while at < len(body):
+        kind, key_len, value_len = struct.unpack_from("<BBH", body, at)
+        key = body[at + 4 : at + 4 + key_len].decode("ascii")
+        value = body[at + 4 + key_len : at + 4 + key_len + value_len]
+        if len(value) != value_len or kind not in (1, 2, 3) or (kind != 3 and value_len != 8):
+            raise ProtocolError("malformed entry")
+        entries[key] = value.decode() if kind == 3 else struct.unpack("<Q" if kind == 1 else "<d", value)[0]
+        at += 4 + key_len + value_len
+    return entries
+
+
+class Connection:
+    """One connection. Requests may overlap: send() gives a request id, wait() its reply."""
+
+    def __init__(self, url, timeout=30.0, protocol=0x30):
+        scheme, rest = re.fullmatch(r"(ipc|tcp)://(.+)", url).groups()
+        self.ipc = scheme == "ipc"
+        if self.ipc:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.settimeout(timeout)
+            self.socket.connect(rest)
+        else:
+            host, port = rest.rsplit(":", 1)
+            self.socket = socket.create_connection((host, int(port)), timeout)
+        self.session = 0
+        self.welcome = None
+        self._ids = itertools.count(1)
+        self._early = {}
+        self.socket.sendall(b"\0SP\0" + struct.pack(">HH", protocol, 0))
+        peer = self._exactly(8)
+        if peer != b"\0SP\0\0\x31\0\0":
+            raise ProtocolError(f"peer says {peer.hex()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def _exactly(self, n):
+        data = bytearray(n)
+        view, got = memoryview(data), 0
+        while got < n:
+            try:
+                count = self.socket.recv_into(view[got:])
+            except (ConnectionResetError, BrokenPipeError):
+                count = 0
+            if count == 0:
+                raise Closed()
+            got += count
+        return bytes(data)
+
+    def send_frame(self, data, length=None):
+        """A frame with any bytes; `length` lies about them."""
+        size = struct.pack(">Q", len(data) if length is None else length)
+        try:
+            self.socket.sendall((b"\x01" if self.ipc else b"") + size + data)
+        except (BrokenPipeError, ConnectionResetError) as e:
+            raise Closed() from e
+
+    def send_raw(self, message):
+        """A message with any bytes; returns the request id."""
+        rid = next(self._ids)
+        self.send_frame(struct.pack(">I", 0x80000000 | rid) + message)
+        return rid
+
+    def send(self, kind, body=b"", **fields):
+        fields.setdefault("session", self.session)
+        mid = fields.setdefault("mid", next(self._ids) << 32 | kind)
+        rid = self.send_raw(header(kind, len(body), **fields) + body)
+        return rid, kind, mid
+
+    def receive_frame(self):
+        if self.ipc and self._exactly(1) != b"\x01":
+            raise ProtocolError("an ipc frame begins with 01")
+        (size,) = struct.unpack(">Q", self._exactly(8))
+        if not 44 <= size <= 4194412:
+            raise ProtocolError(f"frame of {size} bytes")
+        frame = self._exactly(size)
+        (rid,) = struct.unpack_from(">I", frame)
+        return rid & 0x7FFFFFFF, frame[4:]
+
+    def receive(self, rid):
+        """(header, body) of the reply to a request id; replies to others wait."""
+        while rid not in self._early:
+            got, message = self.receive_frame()
+            if message[:4] != b"RDCE":
+                raise ProtocolError("no magic")
+            h = Header(*struct.unpack_from("<BBHIIQQQ", message, 4))
+            if h.flags != 1 or h.body_len != len(message) - 40:
+                raise ProtocolError(f"bad reply header {h}")
+            self._early[got] = h, message[40:]
+        return self._early.pop(rid)
+
+    def wait(self, sent):
+        """The body of an OK reply; raises Fault for an error reply."""
+        rid, kind, mid = sent
+        h, body = self.receive(rid)
+        if (h.type, h.id) != (kind, mid):
+            raise ProtocolError(f"reply to another request: {h}")
+        if h.status:
+            raise Fault(h, body)
+        return body
+
+    def call(self, kind, body=b"", **fields):
+        return self.wait(self.send(kind, body, **fields))
+
+    # ---- the messages ----
+    def hello(self, low=1, high=1, name=b"rawclient", **fields):
+        rid, _, _ = self.send(HELLO, struct.pack("<BBH4x", low, high, len(name)) + name, **{"session": 0, **fields})
+        h, body = self.receive(rid)
+        if h.status:
+            raise Fault(h, body)
+        version, max_data, chunk, inflight, streams, session, server_len = struct.unpack("<B3xIIII4xQH6x", body[:40])
+        if len(body) != 40 + server_len or h.session != session or not session:
+            raise ProtocolError("malformed welcome")
+        self.session = session
+        self.welcome = {"version": version, "max_data": max_data, "chunk_hint": chunk, "max_inflight": inflight,
+                        "max_streams": streams, "session": session, "server": body[40:].decode()}
+        return self.welcome
+
+    def ping(self, data=b"", **fields):
+        return self.call(PING, data, **fields)
+
+    def query(self, topic):
+        return parse_entries(self.call(QUERY, struct.pack("<I4x", topic)))
+
+    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, **kw):
+        if row_len is None:
+            size = state_size(op, dtype) if flags & STATES_IN else SIZE[dtype]
+            row_len = len(data) // size // rows
+        return spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + data
+
+    def reduce(self, op, dtype, data, *, time_ms=0, **kw):
+        return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))
+
+    def begin(self, op, dtype, **kw):
+        return struct.unpack("<Q", self.call(BEGIN, spec(op, dtype, **kw)))[0]
+
+    def append(self, stream, offset, data, **fields):
+        return struct.unpack("<Q", self.call(APPEND, struct.pack("<QQ", stream, offset) + data, **fields))[0]
+
+    def send_append(self, stream, offset, data, **fields):
+        return self.send(APPEND, struct.pack("<QQ", stream, offset) + data, **fields)
+
+    def finish(self, stream, count, **fields):
+        return parse_result(self.call(FINISH, struct.pack("<QQ", stream, count), **fields))
+
+    def abort(self, stream):
+        body = self.call(ABORT, struct.pack("<Q", stream))
+        if body:
+            raise ProtocolError("abort's reply has a body")

@@ -1,0 +1,735 @@
+"""A raw client, written from PROTOCOL.md, against a real daemon: every message, every rule, every error read back."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+import rawclient
+from conftest import ROOT
+from rawclient import (ABORT, APPEND, BEGIN, FINISH, HELLO, MAX_DATA, NO_INDEX, PING, QUERY, REDUCE, STATES_IN, STATES_OUT, Closed, Connection,
+                       Fault, ProtocolError, header, spec)
+
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+import generate  # noqa: E402
+
+MAX_COUNT = 2**60
+F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
+
+
+@contextlib.contextmanager
+def faults(code, field=None, limit=None, index=None):
+    with pytest.raises(Fault) as caught:
+        yield caught
+    f = caught.value
+    assert f.code == code, f
+    assert field is None or f.field == field, f
+    assert limit is None or f.limit == limit, f
+    assert index is None or f.index == index, f
+    assert f.text and f.text.isprintable() and "/" not in f.text.replace("-byte", ""), "a line for people that names no path"
+
+
+@pytest.fixture
+def conn(shared):
+    with shared.connect() as c:
+        yield c
+        assert c.reduce("sum", "f32", F32).cells == [struct.pack("<d", 3.25)], "the connection still works"
+
+
+@pytest.fixture
+def bystander(shared):
+    """Another client, which must not notice anything."""
+    with shared.connect() as c:
+        stream = c.begin("sum", "f32")
+        c.append(stream, 0, F32)
+        yield c
+        assert c.finish(stream, 3).cells == [struct.pack("<d", 3.25)]
+
+
+# ---- hello and versions ----
+def test_hello(shared):
+    with shared.connect(hello=False) as c:
+        w = c.hello()
+        assert (w["version"], w["max_data"], w["chunk_hint"], w["max_inflight"], w["max_streams"]) == (1, MAX_DATA, 1 << 20, 64, 32)
+        assert re.fullmatch(r"reduced \d+\.\d+\.\d+\S*", w["server"])
+        assert c.hello()["session"] == w["session"], "a second hello answers with the same session"
+        with shared.connect() as d:
+            assert d.session != c.session
+
+
+@pytest.mark.parametrize("low, high, version", [(1, 1, 1), (1, 2, 1), (1, 255, 1)])
+def test_versions_in_common(shared, low, high, version):
+    with shared.connect(hello=False) as c:
+        assert c.hello(low, high, version=high)["version"] == version
+
+
+def test_no_version_in_common(shared):
+    with shared.connect(hello=False) as c:
+        with faults("VERSION", "version", limit=1):
+            c.hello(2, 9, version=9)
+        c.hello()
+
+
+def test_other_messages_of_another_version(conn):
+    for version in (0, 2, 255):
+        for kind in (PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT):
+            with faults("VERSION", "version", limit=1):
+                conn.call(kind, b"", version=version)
+
+
+@pytest.mark.parametrize("body, code, field", [
+    (b"", "BAD_MESSAGE", "hello"),
+    (bytes(7), "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBH4x", 0, 1, 0), "BAD_MESSAGE", "min_version"),
+    (struct.pack("<BBH4x", 2, 1, 0), "BAD_MESSAGE", "min_version"),
+    (struct.pack("<BBHI", 1, 1, 0, 1), "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBH4x", 1, 1, 3) + b"ab", "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBH4x", 1, 1, 1) + b"ab", "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBH4x", 1, 1, 65) + bytes(65), "TOO_LARGE", "name_len"),
+])
+def test_bad_hello(shared, body, code, field):
+    with shared.connect(hello=False) as c:
+        with faults(code, field):
+            c.call(HELLO, body)
+        c.hello()
+
+
+@pytest.mark.parametrize("name", [b"", b"x" * 64, "füße 端".encode(), b"\xff\xfe\x00\n\x1b[2J", b"%s%n%d"])
+def test_any_name_does(shared, name):
+    with shared.connect(hello=False) as c:
+        c.hello(name=name)
+        c.query(2)
+    assert "\x1b" not in shared.log() and "\x00" not in shared.log()
+
+
+# ---- ping, query, header ----
+def test_ping_needs_no_session(shared):
+    with shared.connect(hello=False) as c:
+        for n in (0, 1, 8, 64):
+            assert c.ping(os.urandom(n)[:n]) is not None
+        assert c.ping(bytes(range(64))) == bytes(range(64))
+        with faults("TOO_LARGE", "body_len", limit=64):
+            c.ping(bytes(65))
+
+
+def test_queries(conn):
+    info, status = conn.query(1), conn.query(2)
+    assert info and status
+    assert info["backend"] in ("cpu", "cuda")
+    for body, field in ((b"", "query"), (bytes(7), "query"), (bytes(9), "query"), (bytes(8), "topic"), (struct.pack("<II", 3, 0), "topic"),
+                        (struct.pack("<II", 1, 1), "query")):
+        with faults("BAD_MESSAGE", field):
+            conn.call(QUERY, body)
+
+
+@pytest.mark.parametrize("kind", [0, 9, 99, 255])
+def test_unknown_type(conn, kind):
+    with faults("BAD_MESSAGE", "type"):
+        conn.call(kind, b"")
+
+
+def test_deadline_field_above_its_limit(conn):
+    with faults("TOO_LARGE", "time_ms", limit=2**31 - 1):
+        conn.ping(time_ms=2**31)
+    conn.ping(time_ms=2**31 - 1)
+
+
+def test_the_id_is_echoed(conn):
+    for mid in (0, 1, 2**64 - 1):
+        conn.ping(mid=mid)  # wait() compares
+
+
+@pytest.mark.parametrize("kind", [QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT])
+def test_session_is_needed(shared, conn, kind):
+    body = {QUERY: struct.pack("<II", 1, 0), REDUCE: spec("sum", "f32", row_len=3) + F32, BEGIN: spec("sum", "f32"),
+            APPEND: struct.pack("<QQ", 1, 0) + F32, FINISH: struct.pack("<QQ", 1, 0), ABORT: struct.pack("<Q", 1)}[kind]
+    with shared.connect(hello=False) as stranger:
+        for session in (0, 1, conn.session, 2**64 - 1):
+            with faults("NO_SESSION", "session"):
+                stranger.call(kind, body, session=session)
+
+
+def test_session_ends_with_its_connection(shared):
+    with shared.connect() as c:
+        old = c.session
+    with shared.connect(hello=False) as d:
+        with faults("NO_SESSION"):
+            d.call(QUERY, struct.pack("<II", 1, 0), session=old)
+
+
+# ---- bad framing ----
+def lying(message, at, fmt, value):
+    b = bytearray(message)
+    struct.pack_into(fmt, b, at, value)
+    return bytes(b)
+
+
+GOOD = header(PING, 0)
+BAD_FRAMES = {
+    "empty": b"", "one byte": b"R", "39 bytes": GOOD[:39], "magic": b"RDCF" + GOOD[4:], "big-endian magic": b"ECDR" + GOOD[4:],
+    "reply flag": header(PING, 0, flags=1), "unknown flag": header(PING, 0, flags=2), "flags": header(PING, 0, flags=0xFFFE),
+    "body_len too long": lying(GOOD, 32, "<Q", 1), "body_len too short": GOOD + b"x", "body_len huge": lying(GOOD, 32, "<Q", 2**64 - 1),
+    "body_len wraps": lying(GOOD, 32, "<Q", 2**64 - 40), "noise": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
+@pytest.mark.parametrize("name", BAD_FRAMES)
+def test_bad_framing_closes_only_its_connection(shared, bystander, name, tcp):
+    with shared.connect(tcp=tcp) as c:
+        rid = c.send_raw(BAD_FRAMES[name])
+        with pytest.raises(Closed):
+            c.receive(rid)
+    bystander.ping()
+
+
+def test_bad_sp_frames(shared, bystander):
+    with shared.connect() as c, pytest.raises(Closed):  # request id without its top bit: hops until it is dropped
+        c.send_frame(b"\0\0\0\1" * 20 + GOOD)
+        c.receive_frame()
+    with shared.connect() as c, pytest.raises(Closed):  # longer than any message
+        c.send_frame(b"", length=4194412 + 1)
+        c.receive_frame()
+    with shared.connect() as c, pytest.raises(Closed):  # absurdly long
+        c.send_frame(b"", length=2**63)
+        c.receive_frame()
+    with shared.connect() as c, pytest.raises(Closed):  # no ipc frame
+        c.socket.sendall(b"\x07" + bytes(40))
+        c.receive_frame()
+    for protocol in (0x31, 0x20, 0xFFFF):
+        with pytest.raises((Closed, ProtocolError)):
+            with Connection(shared.url, protocol=protocol) as c:
+                c.ping()
+    bystander.ping()
+
+
+def test_bytes_instead_of_a_handshake(shared, bystander):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(30)
+        s.connect(str(shared.path))
+        with contextlib.suppress(OSError):
+            s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            while s.recv(100):
+                pass
+    bystander.ping()
+
+
+def test_message_at_the_limit(conn):
+    conn.reduce("count_nonzero", "u8", bytes(MAX_DATA))
+    with faults("TOO_LARGE", "data", limit=MAX_DATA):  # fits a frame, not the cap: the fixed part of APPEND is shorter
+        stream = conn.begin("sum", "u8")
+        conn.append(stream, 0, bytes(MAX_DATA + 48))
+
+
+# ---- reduce: every error of its table ----
+def reduce_raw(conn, data=F32, **kw):
+    kw = {"op": "sum", "dtype": "f32", "row_len": 3, **kw}
+    return conn.call(REDUCE, spec(**kw) + data)
+
+
+@pytest.mark.parametrize("kw, code, field, limit", [
+    ({"op": 0}, "OP", "op", 0), ({"op": 7}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
+    ({"dtype": 0}, "TYPE", "dtype", 0), ({"dtype": 13}, "TYPE", "dtype", 0),
+    ({"out": 13}, "TYPE", "out", 0), ({"out": "i64"}, "TYPE", "out", 0), ({"op": "argmin", "out": "i64"}, "TYPE", "out", 0),
+    ({"dtype": "i32", "out": "f64"}, "TYPE", "out", 0), ({"dtype": "i32", "out": "i32"}, "TYPE", "out", 0),
+    ({"nan": 3}, "BAD_MESSAGE", "nan", 0), ({"flags": 4}, "BAD_MESSAGE", "flags", 0), ({"flags": 2**31}, "BAD_MESSAGE", "flags", 0),
+    ({"rows": 0}, "SHAPE", "rows", 1), ({"rows": MAX_COUNT + 1}, "TOO_LARGE", "rows", MAX_COUNT),
+    ({"row_len": MAX_COUNT + 1}, "TOO_LARGE", "row_len", MAX_COUNT), ({"index_base": MAX_COUNT + 1}, "TOO_LARGE", "index_base", MAX_COUNT),
+    ({"rows": MAX_DATA // 8 + 1}, "TOO_LARGE", "rows", MAX_DATA // 8),
+    ({"rows": MAX_DATA // 64 + 1, "flags": STATES_OUT}, "TOO_LARGE", "rows", MAX_DATA // 64),
+    ({"data": F32[:-1]}, "SHAPE", "data", 4), ({"flags": STATES_IN, "data": bytes(63)}, "SHAPE", "data", 64),
+    ({"row_len": 2}, "SHAPE", "row_len", None), ({"rows": 2}, "SHAPE", "row_len", None), ({"row_len": 0}, "SHAPE", "row_len", None),
+    ({"rows": 2**19, "row_len": 2**45 + 1}, "SHAPE", "row_len", None), ({"row_len": MAX_COUNT}, "SHAPE", "row_len", None),
+    ({"op": "min", "row_len": 0, "data": b""}, "EMPTY", "row_len", None),
+])
+def test_reduce_refuses(conn, kw, code, field, limit):
+    with faults(code, field, limit):
+        reduce_raw(conn, **kw)
+
+
+def test_reduce_refuses_short_and_reserved(conn):
+    good = spec("sum", "f32", row_len=3)
+    for n in (0, 1, 63):
+        with faults("BAD_MESSAGE", "spec"):
+            conn.call(REDUCE, good[:n])
+    for at in [*range(4, 8), *range(12, 16), *range(40, 64)]:
+        body = bytearray(good + F32)
+        body[at] = 1
+        for kind in (REDUCE, BEGIN):
+            with faults("BAD_MESSAGE", "spec"):
+                conn.call(kind, bytes(body[:64] if kind == BEGIN else body))
+
+
+def test_first_failing_row_is_named(conn):
+    rows = np.array([[1, 2], [3, np.nan], [np.nan, 4]], "<f4")
+    with faults("NAN", "data", index=1):
+        conn.reduce("sum", "f32", rows.tobytes(), rows=3, nan="error")
+    with faults("EMPTY", "row_len", index=0):
+        conn.reduce("max", "f32", b"", rows=5)
+    with faults("EMPTY", index=1):
+        conn.reduce("argmax", "f32", np.array([[1], [np.nan], [np.nan]], "<f4").tobytes(), rows=3, nan="omit")
+    big = np.array([[1, 2], [2**63 - 1, 1], [2**63 - 1, 2]], "<i8")
+    with faults("OVERFLOW", "out", index=1) as caught:
+        conn.reduce("sum", "i64", big.tobytes(), rows=3)
+    assert caught.value.value == 2**63
+
+
+@pytest.mark.parametrize("op, dtype, values, out, exact", [
+    ("sum", "i64", [-(2**63), -(2**63)], 0, -(2**64)), ("sum", "u64", [2**64 - 1] * 3, 0, 3 * (2**64 - 1)),
+    ("sum", "u64", [2**63], "i64", 2**63), ("sum", "i8", [-5], "u64", -5), ("min", "i16", [-2, 7], "u64", -2), ("max", "u64", [2**64 - 1], "i64", 2**64 - 1),
+    ("min", "i64", [-(2**63)], "u64", -(2**63)),
+])
+def test_overflow_carries_the_value(conn, op, dtype, values, out, exact):
+    data = b"".join(v.to_bytes(oracle.SIZE[dtype], "little", signed=dtype in oracle.SIGNED) for v in values)
+    with faults("OVERFLOW", "out", index=0) as caught:
+        conn.reduce(op, dtype, data, out=out)
+    assert caught.value.value == exact
+
+
+def test_rows_of_nothing(conn):
+    r = conn.reduce("sum", "i32", b"", rows=1000)
+    assert r.cells == [bytes(8)] * 1000 and r.count == 0
+    assert conn.reduce("count_nonzero", "f64", b"").cells == [bytes(8)]
+    assert conn.reduce("sum", "bf16", b"", out="bf16").cells == [b"\0\0"]
+
+
+def test_most_rows_in_one_reply(conn):
+    data = np.arange(MAX_DATA // 8, dtype="<u8")
+    r = conn.reduce("sum", "u64", data.tobytes(), rows=len(data))
+    assert b"".join(r.cells) == data.tobytes() and r.count == len(data)
+
+
+def test_result_fields(conn):
+    r = conn.reduce("sum", "f32", F32)
+    assert (r.dtype, r.path, r.cell_size, r.count) == (12, 1, 8, 3) and r.backend in (1, 2)
+    r = conn.reduce("sum", "f32", F32, flags=STATES_OUT)
+    assert (r.dtype, r.cell_size) == (0, 64)
+    stream = conn.begin("max", "i8")
+    conn.append(stream, 0, b"\1\2")
+    r = conn.finish(stream, 2)
+    assert (r.dtype, r.path, r.cell_size, r.count) == (7, 2, 8, 2)
+
+
+# ---- the worked example and the golden messages ----
+def dumps(page):
+    """The hex dumps of PROTOCOL.md as frames."""
+    for block in re.findall(r"```\n(01 .*?)```", page, re.S):
+        yield b"".join(bytes.fromhex(re.split(r" {3,}", line)[0]) for line in block.splitlines())
+
+
+def test_worked_example_is_what_the_generator_writes():
+    frames = list(dumps((ROOT / "proto" / "PROTOCOL.md").read_text()))
+    golden = {name: data for name, _, data in generate.messages()}
+    assert len(frames) == 4
+    for frame, name, rid in zip(frames, ("hello_demo", "welcome", "reduce", "result"), (1, 1, 2, 2)):
+        message = struct.pack(">I", 0x80000000 | rid) + golden[name]
+        assert frame == b"\x01" + struct.pack(">Q", len(message)) + message, name
+
+
+def test_golden_files_are_what_the_generator_writes():
+    for name, text in generate.texts():
+        assert (ROOT / "tests" / "golden" / name).read_text() == text
+
+
+def test_worked_example_over_the_wire(shared):
+    hello, welcome, reduce, result = dumps((ROOT / "proto" / "PROTOCOL.md").read_text())
+    with Connection(shared.url) as c:
+        c.socket.sendall(hello)
+        got = c._exactly(len(welcome))
+        session = got[9 + 4 + 16 : 9 + 4 + 24]
+        patched = bytearray(welcome)
+        patched[29:37] = patched[13 + 40 + 24 : 13 + 40 + 32] = session
+        assert got[: len(got) - 14] == bytes(patched[: len(got) - 14])
+        c.socket.sendall(reduce[:29] + session + reduce[37:])
+        got = c._exactly(len(result))
+        assert got[:29] == result[:29] and got[-8:] == result[-8:]
+        assert got[37:53] == result[37:53]
+
+
+def test_golden_requests_are_understood(shared):
+    """Each golden request gets the reply of its type, or the error that its content asks for."""
+    expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
+                "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK"}
+    with shared.connect() as c:
+        for name, _, data in generate.messages():
+            if data[6]:
+                continue
+            session = b"\0" * 8 if data[5] in (HELLO, PING) else struct.pack("<Q", c.session)
+            h, body = c.receive(c.send_raw(data[:16] + session + data[24:]))
+            assert rawclient.ERRORS[h.status] == expected.pop(name), name
+    assert not expected
+
+
+# ---- streams ----
+def test_chunks_in_any_order_many_in_flight(conn):
+    rng = np.random.default_rng(10)
+    bits = gens.full_range(rng, "f64", 40_000)
+    expected = oracle.reduce("sum", "f64", bits).to_bytes(8, "little")
+    cuts = sorted({0, len(bits), *map(int, rng.integers(0, len(bits), 40))})
+    chunks = list(zip(cuts, cuts[1:]))
+    for order in (chunks, chunks[::-1], [chunks[i] for i in rng.permutation(len(chunks))]):
+        stream = conn.begin("sum", "f64")
+        sent = [conn.send_append(stream, a, bits[a:b].tobytes()) for a, b in order]
+        totals = [struct.unpack("<Q", conn.wait(s))[0] for s in sent]
+        assert max(totals) == len(bits)
+        assert conn.finish(stream, len(bits)).cells == [expected]
+
+
+def test_two_streams_at_once_do_not_mix(conn):
+    a, b = conn.begin("sum", "i32"), conn.begin("max", "i32")
+    assert a != b
+    for i in range(20):
+        conn.append(a, i, struct.pack("<i", i))
+        conn.append(b, i, struct.pack("<i", -i))
+    assert conn.finish(b, 20).cells == [struct.pack("<q", 0)]
+    assert conn.finish(a, 20).cells == [struct.pack("<q", 190)]
+
+
+def test_overlap_is_told_at_once_and_the_stream_goes_on(conn):
+    s = conn.begin("sum", "u8")
+    conn.append(s, 10, bytes([1] * 10))
+    for offset, n, first in ((10, 10, 10), (19, 1, 19), (5, 6, 10), (0, 100, 10), (15, 50, 15)):
+        with faults("SHAPE", "offset", index=first):
+            conn.append(s, offset, bytes([1] * n))
+    assert conn.append(s, 0, bytes([1] * 10)) == 20
+    with faults("SHAPE", "offset", index=0):
+        conn.append(s, 0, b"\1")
+    assert conn.append(s, 20, b"\1") == 21
+    assert conn.finish(s, 21).cells == [struct.pack("<Q", 21)]
+
+
+@pytest.mark.parametrize("pieces, count, first", [
+    ([], 1, 0), ([(0, 5)], 6, 5), ([(1, 5)], 6, 0), ([(0, 2), (3, 2)], 5, 2), ([(0, 5)], 4, 4), ([(0, 5)], 0, 0), ([(0, 2), (3, 2), (6, 1)], 7, 2),
+    ([(0, 5), (9, 1)], 5, 9),
+])
+def test_gaps_and_extra_elements(conn, pieces, count, first):
+    s = conn.begin("sum", "i16")
+    for offset, n in pieces:
+        conn.append(s, offset, bytes(2 * n))
+    with faults("SHAPE", "count", index=first):
+        conn.finish(s, count)
+    with faults("BAD_HANDLE", "stream"):  # finish has ended it
+        conn.finish(s, count)
+
+
+def test_bad_appends_leave_the_stream(conn):
+    s = conn.begin("sum", "f32")
+    conn.append(s, 0, F32)
+    with faults("SHAPE", "data", limit=4):
+        conn.append(s, 3, b"")
+    with faults("SHAPE", "data", limit=4):
+        conn.append(s, 3, b"12345")
+    with faults("TOO_LARGE", "offset", limit=MAX_COUNT):
+        conn.append(s, MAX_COUNT + 1, F32)
+    with faults("TOO_LARGE", "offset", limit=MAX_COUNT):
+        conn.append(s, 2**64 - 1, F32)
+    with faults("TOO_LARGE", "offset", limit=MAX_COUNT):
+        conn.append(s, MAX_COUNT, F32)
+    with faults("TOO_LARGE", "count", limit=MAX_COUNT):
+        conn.finish(s, MAX_COUNT + 1)
+    for kind, field, n in ((APPEND, "append", 15), (FINISH, "finish", 15), (FINISH, "finish", 17), (ABORT, "stream", 7), (ABORT, "stream", 9)):
+        with faults("BAD_MESSAGE", field):
+            conn.call(kind, struct.pack("<QQ", s, 0)[:n] + bytes(max(0, n - 16)))
+    assert conn.finish(s, 3).cells == [struct.pack("<d", 3.25)]
+
+
+@pytest.mark.parametrize("kw, code, field", [
+    ({"rows": 2}, "SHAPE", "rows"), ({"rows": 0}, "SHAPE", "rows"), ({"row_len": 3}, "SHAPE", "row_len"), ({"flags": STATES_IN}, "BAD_MESSAGE", "flags"),
+    ({"flags": 8}, "BAD_MESSAGE", "flags"), ({"op": 99}, "OP", "op"), ({"dtype": 99}, "TYPE", "dtype"), ({"out": "u8"}, "TYPE", "out"),
+    ({"nan": 9}, "BAD_MESSAGE", "nan"), ({"index_base": 2**63}, "TOO_LARGE", "index_base"),
+])
+def test_begin_refuses(conn, kw, code, field):
+    with faults(code, field):
+        conn.begin(**{"op": "sum", "dtype": "f32", **kw})
+
+
+def test_begin_is_a_spec_and_nothing_else(conn):
+    for body in (spec("sum", "f32") + b"x", spec("sum", "f32")[:63]):
+        with faults("BAD_MESSAGE"):
+            conn.call(BEGIN, body)
+
+
+def test_unknown_streams(shared, conn):
+    with shared.connect() as other:
+        theirs = other.begin("sum", "f32")
+        for stream in (0, 2**64 - 1, theirs):
+            with faults("BAD_HANDLE", "stream"):
+                conn.append(stream, 0, F32)
+            with faults("BAD_HANDLE", "stream"):
+                conn.finish(stream, 0)
+            with faults("BAD_HANDLE", "stream"):
+                conn.abort(stream)
+        assert other.append(theirs, 0, F32) == 3
+        assert other.finish(theirs, 3).cells == [struct.pack("<d", 3.25)]
+
+
+def test_abort(conn):
+    for _ in range(100):  # more than may be open at once
+        s = conn.begin("sum", "f32")
+        conn.append(s, 0, F32)
+        conn.abort(s)
+    with faults("BAD_HANDLE", "stream"):
+        conn.append(s, 3, F32)
+    with faults("BAD_HANDLE", "stream"):
+        conn.abort(s)
+
+
+def test_abort_and_finish_with_chunks_in_flight(conn):
+    data = np.random.default_rng(11).standard_normal(100_000).tobytes()
+    for end in (ABORT, FINISH):
+        s = conn.begin("sum", "f64")
+        sent = [conn.send_append(s, i * 100_000, data) for i in range(6)]
+        last = conn.send(end, struct.pack("<Q", s) + (struct.pack("<Q", 600_000) if end == FINISH else b""))
+        answers = set()
+        for request in [*sent, last]:
+            try:
+                conn.wait(request)
+                answers.add("OK")
+            except Fault as f:
+                answers.add(f.code)
+        assert answers <= {"OK", "CANCELLED", "BAD_HANDLE", "SHAPE", "BUSY"}, answers
+
+
+def test_too_many_streams(conn):
+    streams = [conn.begin("sum", "f32") for _ in range(32)]
+    with faults("QUOTA", "streams", limit=32):
+        conn.begin("sum", "f32")
+    conn.abort(streams.pop())
+    streams.append(conn.begin("sum", "f32"))
+    for s in streams:
+        assert conn.finish(s, 0).cells == [bytes(8)]
+
+
+def test_too_many_pieces(conn):
+    s = conn.begin("sum", "u8")
+    for i in range(64):
+        conn.append(s, 2 * i, b"\1")
+    with faults("QUOTA", "extents", limit=64):
+        conn.append(s, 1000, b"\1")
+    for i in range(63):
+        conn.append(s, 2 * i + 1, b"\1")
+    assert conn.append(s, 1000, b"\1") == 128
+    assert conn.append(s, 127, b"\1" * 873) == 1001
+    assert conn.finish(s, 1001).cells == [struct.pack("<Q", 1001)]
+
+
+def test_many_chunks_in_one_stream(conn):
+    """More chunks than a stream keeps states for: they fold on the way."""
+    n = 3000
+    values = np.random.default_rng(12).standard_normal(n).astype("<f4")
+    s = conn.begin("sum", "f32", out="f32")
+    window = []
+    for i in range(n):
+        window.append(conn.send_append(s, i, values[i : i + 1].tobytes()))
+        if len(window) == 32:
+            conn.wait(window.pop(0))
+    for request in window:
+        conn.wait(request)
+    expected = oracle.reduce("sum", "f32", values.view("<u4"), out="f32")
+    assert conn.finish(s, n).cells == [expected.to_bytes(4, "little")]
+
+
+def test_streams_choose_the_lowest_index(conn):
+    for op in ("argmin", "argmax"):
+        s = conn.begin(op, "i32", index_base=1000)
+        for offset in (50, 10, 30):
+            conn.append(s, offset, struct.pack("<10i", *[7] * 10))
+        for offset in (0, 20, 40):
+            conn.append(s, offset, struct.pack("<10i", *[7] * 10))
+        assert conn.finish(s, 60).cells == [struct.pack("<Q", 1000)]
+
+
+def test_stream_errors_at_the_finish(conn):
+    s = conn.begin("min", "f32")
+    with faults("EMPTY", "row_len", index=NO_INDEX):
+        conn.finish(s, 0)
+    s = conn.begin("sum", "f32", nan="error")
+    conn.append(s, 0, np.array([1, np.nan], "<f4").tobytes())
+    conn.append(s, 2, F32)
+    with faults("NAN", "data", index=NO_INDEX):
+        conn.finish(s, 5)
+    s = conn.begin("sum", "u64")
+    conn.append(s, 0, b"\xff" * 16)
+    with faults("OVERFLOW", "out", index=NO_INDEX) as caught:
+        conn.finish(s, 2)
+    assert caught.value.value == 2 * (2**64 - 1)
+
+
+# ---- partial states ----
+def golden_states():
+    return list(generate.states())
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES)
+def test_states_are_canonical(conn, dtype):
+    """What the daemon makes equals, byte for byte, what a reader of PROTOCOL.md makes."""
+    for head, op, data, state in golden_states():
+        _, code, nan, base = map(int, head.split())
+        if code != oracle.DTYPES[dtype]:
+            continue
+        assert conn.reduce(op, dtype, data, nan=nan, index_base=base, flags=STATES_OUT).cells == [state], head
+        assert conn.reduce(op, dtype, state, nan=nan, flags=STATES_IN | STATES_OUT).cells == [state], head
+        stream = conn.begin(op, dtype, nan=nan, index_base=base, flags=STATES_OUT)
+        size = oracle.SIZE[dtype]
+        for i in range(0, len(data), size):
+            conn.append(stream, i // size, data[i : i + size])
+        assert conn.finish(stream, len(data) // size).cells == [state], head
+
+
+def state(layout, *, special=0, nz=0, skipped=0, dtype=11, zero=b"\0\0\0", count=0, limbs=()):
+    n = {0: 6, 2: 34}.get(layout, 2)
+    return struct.pack("<BBBBB3sQ", layout, special, nz, skipped, dtype, zero, count) + struct.pack(f"<{n}Q", *limbs, *[0] * (n - len(limbs)))
+
+
+@pytest.mark.parametrize("op, dtype, bad, field", [
+    ("sum", "f32", state(1), "layout"), ("sum", "f32", state(255), "layout"),
+    ("min", "f32", state(6), "layout"), ("argmax", "f32", state(7), "layout"), ("sum", "i8", state(9, dtype=1), "layout"),
+    ("sum", "f32", state(0, dtype=9), "dtype"), ("sum", "i32", state(4, dtype=6), "dtype"),
+    ("sum", "f32", state(0, special=4, nz=1, count=1), "special"), ("min", "f32", state(5, special=1, count=1), "special"),
+    ("sum", "f32", state(0, special=1, nz=1, count=1, limbs=[1]), "special"), ("sum", "f32", state(0, special=3, nz=1), "special"),
+    ("sum", "f32", state(0, special=3, count=1), "special"),
+    ("sum", "f32", state(0, nz=2, count=1), "nz"), ("sum", "f32", state(0, nz=1), "nz"), ("sum", "f32", state(0, count=1, limbs=[2]), "nz"),
+    ("count_nonzero", "f32", state(9, nz=1, count=1), "nz"),
+    ("sum", "f32", state(0, skipped=2), "skipped"), ("sum", "u8", state(4, skipped=1, dtype=2), "skipped"),
+    ("sum", "f32", state(0, zero=b"\0\1\0"), "zero"),
+    ("sum", "f32", state(0, count=MAX_COUNT + 1), "count"), ("count_nonzero", "f32", state(9, count=2**64 - 1), "count"),
+    ("sum", "f32", state(0, nz=1, count=1, limbs=[0, 0, 0, 0, 0, 2**62]), "limbs"), ("sum", "f32", state(0, nz=1, count=1, limbs=[1]), "limbs"),
+    ("sum", "f32", state(0, nz=1, count=2, limbs=[0] * 5 + [2**63]), "limbs"),
+    ("sum", "u8", state(4, dtype=2, count=1, limbs=[256]), "limbs"), ("sum", "u8", state(4, dtype=2, count=3, limbs=[2**64 - 1] * 2), "limbs"),
+    ("min", "i8", state(5, dtype=1, count=1, limbs=[256]), "limbs"), ("min", "i8", state(5, dtype=1, count=1, limbs=[1, 1]), "limbs"),
+    ("min", "i8", state(5, dtype=1, limbs=[1]), "limbs"), ("min", "f32", state(5, count=1, limbs=[0x7FC00001]), "limbs"),
+    ("max", "f32", state(6, count=1, limbs=[0xFFC00000]), "limbs"),
+    ("argmin", "f32", state(7, limbs=[0, 0]), "limbs"), ("argmin", "f32", state(7, count=1, limbs=[0, 2**61]), "limbs"),
+    ("count_nonzero", "f32", state(9, count=1, limbs=[2]), "limbs"), ("count_nonzero", "f32", state(9, count=1, limbs=[0, 1]), "limbs"),
+])
+def test_bad_states(conn, op, dtype, bad, field):
+    good = conn.reduce(op, dtype, bytes(oracle.SIZE[dtype]), flags=STATES_OUT).cells[0]
+    with faults("BAD_MESSAGE", field, index=0):
+        conn.reduce(op, dtype, bad, flags=STATES_IN)
+    with faults("BAD_MESSAGE", field, index=1):
+        conn.reduce(op, dtype, good + good + good + bad, rows=2, flags=STATES_IN | STATES_OUT)
+
+
+def test_states_count_too_much(conn):
+    half = state(9, count=MAX_COUNT // 2 + 1, limbs=[5])
+    with faults("TOO_LARGE", "count", limit=MAX_COUNT, index=0):
+        conn.reduce("count_nonzero", "f32", half + half, flags=STATES_IN)
+    conn.reduce("count_nonzero", "f32", half + half, rows=2, flags=STATES_IN)
+
+
+# ---- capacity ----
+def paused(daemon, requests):
+    """Let requests pile up in front of a stopped daemon, so that it meets them all at once."""
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        return requests()
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+
+
+def test_busy_above_max_inflight(start):
+    daemon = start("--max-inflight", 2, "--small-bytes", 0, "--threads", 1)
+    data = gens.full_range(np.random.default_rng(13), "f64", 1000)
+    expected = oracle.reduce("sum", "f64", data).to_bytes(8, "little")
+    with daemon.connect() as c, daemon.connect() as other:
+        assert c.welcome["max_inflight"] == 2
+        body = c.reduce_body("sum", "f64", data.tobytes())
+        sent = paused(daemon, lambda: [c.send(REDUCE, body) for _ in range(15)])
+        assert other.reduce("sum", "f64", data.tobytes()).cells == [expected], "others are not affected"
+        done = busy = 0
+        for request in sent:
+            try:
+                assert rawclient.parse_result(c.wait(request)).cells == [expected]
+                done += 1
+            except Fault as f:
+                assert (f.code, f.field, f.limit) == ("BUSY", "inflight", 2) and 0 < f.retry_ms < 10_000, f
+                busy += 1
+        assert done >= 2 and busy, (done, busy)
+        assert c.reduce("sum", "f64", data.tobytes()).cells == [expected], "room again"
+
+
+def test_deadlines(start):
+    """Seven clients keep the one worker busy for some time; what is late says so, what is not is right."""
+    daemon = start("--threads", 1, "--small-bytes", 0)
+    data = gens.full_range(np.random.default_rng(14), "f64", MAX_DATA // 8)
+    expected = oracle.reduce("sum", "f64", data).to_bytes(8, "little")
+    with contextlib.ExitStack() as stack:
+        conns = [stack.enter_context(daemon.connect()) for _ in range(8)]
+        body = conns[0].reduce_body("sum", "f64", data.tobytes())
+        late = 0
+        for _ in range(20):
+            sent = [(c, c.send(REDUCE, body, time_ms=1)) for c in conns]
+            for c, request in sent:
+                try:
+                    assert rawclient.parse_result(c.wait(request)).cells == [expected]
+                except Fault as f:
+                    assert f.code == "DEADLINE", f
+                    late += 1
+            if late:
+                break
+        assert late
+        assert conns[0].reduce("sum", "f64", data.tobytes(), time_ms=600_000).cells == [expected]
+        stream = conns[0].begin("sum", "f64")
+        assert conns[0].append(stream, 0, data.tobytes()) == len(data)
+        assert conns[0].finish(stream, len(data), time_ms=600_000).cells == [expected]
+
+
+def test_too_many_sessions(start):
+    daemon = start("--max-sessions", 2)
+    with daemon.connect() as a, daemon.connect():
+        with daemon.connect(hello=False) as c:
+            with faults("BUSY", "sessions", limit=2):
+                c.hello()
+            a.close()
+            for _ in range(2000):  # the daemon hears of the close in its own time
+                try:
+                    c.hello()
+                    break
+                except Fault as f:
+                    assert f.code == "BUSY"
+            assert c.reduce("sum", "f32", F32).cells == [struct.pack("<d", 3.25)]
+
+
+def test_quota_of_streams_is_configured(start):
+    daemon = start("--max-streams", 1)
+    with daemon.connect() as c:
+        assert c.welcome["max_streams"] == 1
+        c.begin("sum", "f32")
+        with faults("QUOTA", "streams", limit=1):
+            c.begin("sum", "f32")
+
+
+def test_clients_that_stall_or_vanish(shared, bystander):
+    """Half a frame, half a message, no reading of replies: nobody else waits for them."""
+    stalled = []
+    for part in (b"", b"\x01", b"\x01" + struct.pack(">Q", 100), b"\x01" + struct.pack(">Q", 4194412) + b"\x80\0\0\1" + GOOD):
+        c = shared.connect()
+        c.socket.sendall(part)
+        stalled.append(c)
+    deaf = shared.connect()
+    rows = MAX_DATA // 8
+    body = spec("sum", "u8", rows=rows, row_len=0)
+    deaf.socket.settimeout(1)
+    for _ in range(20):  # 80 MiB of replies that nobody reads
+        try:
+            deaf.send(REDUCE, body)
+        except (TimeoutError, Closed):
+            break
+    bystander.ping()
+    for c in [*stalled, deaf]:
+        c.close()
+    bystander.ping()
+
+
+def test_tcp_speaks_the_same(shared):
+    with shared.connect(tcp=True) as c:
+        assert c.reduce("sum", "f32", F32).cells == [struct.pack("<d", 3.25)]
+        data = np.arange(MAX_DATA // 4, dtype="<u4")
+        assert c.reduce("sum", "u32", data.tobytes()).cells == [struct.pack("<Q", int(data.sum(dtype=np.uint64)))]
