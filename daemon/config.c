@@ -1,0 +1,419 @@
+#include "daemon/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/paths.h"
+#include "proto/types.h"
+
+typedef enum { NUMBER, CHOICE, OCTAL, URLS } kind;
+
+typedef struct {
+    const char *name;
+    kind kind;
+    size_t at; /* offset of the field in rd_config */
+    uint64_t min, max, preset;
+    const char *choices; /* CHOICE: names of the values 0, 1, ..., separated by '|' */
+    bool live;           /* can change at run time (SIGHUP) */
+    const char *help;
+} option;
+
+#define FIELD(f) offsetof(rd_config, f)
+
+static const option options[] = {
+    {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
+     "URL to serve, ipc:///path/to/socket or tcp://address:port; repeat it for more. Default: the socket that "
+     "clients try by themselves. tcp has no authentication: whoever reaches the port may use the device"},
+    {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
+     "engine; auto takes CUDA if a device answers, else the CPU"},
+    {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
+    {"threads", NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
+    {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
+     "requests up to this size are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
+    {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
+    {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
+     "requests of all clients together that are received, worked on or answered at one time"},
+    {"max-sessions", NUMBER, FIELD(max_sessions), 1, 65536, RP_MAX_SESSIONS, NULL, true, "connected sessions"},
+    {"max-inflight", NUMBER, FIELD(max_inflight), 1, 4096, RP_MAX_INFLIGHT, NULL, true,
+     "requests of one session at one time; the next one gets BUSY"},
+    {"max-streams", NUMBER, FIELD(max_streams), 1, 1024, RP_MAX_STREAMS, NULL, true,
+     "open streams of one session; the next one gets QUOTA"},
+    {"drain", NUMBER, FIELD(drain), 0, 3600, 10, NULL, true,
+     "seconds that SIGTERM leaves to the work in flight before it is cancelled"},
+    {"idle-exit", NUMBER, FIELD(idle_exit), 0, 604800, 0, NULL, true,
+     "leave after this many seconds without a session; 0 = never"},
+    {"probe", NUMBER, FIELD(probe), 1, 86400, 30, NULL, true,
+     "seconds between health checks: a real reduction with a known answer"},
+    {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
+    {"socket-mode", OCTAL, FIELD(socket_mode), 0600, 0777, 0660, NULL, false, "permissions of ipc sockets"},
+};
+enum { OPTIONS = sizeof options / sizeof options[0] };
+
+_Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2, "the choices of `backend` are in the order of the codes");
+
+static uint64_t *number_of(rd_config *c, const option *o) { return (uint64_t *)((char *)c + o->at); }
+static uint64_t value_of(const rd_config *c, const option *o) { return *(const uint64_t *)((const char *)c + o->at); }
+
+void rd_config_defaults(rd_config *c)
+{
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < OPTIONS; i++)
+        if (options[i].kind != URLS)
+            *number_of(c, &options[i]) = options[i].preset;
+}
+
+static const option *find(const char *name)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* ---- values ---- */
+static bool set_number(rd_config *c, const option *o, const char *value, char *why)
+{
+    bool octal = o->kind == OCTAL;
+    char *end = NULL;
+    errno = 0;
+    unsigned long long v = isdigit((unsigned char)value[0]) ? strtoull(value, &end, octal ? 8 : 10) : 0;
+    if (!end || *end || errno || v < o->min || v > o->max) {
+        snprintf(why, RD_MAX_WHY,
+                 octal ? "%s = %.60s: an octal mode from %" PRIo64 " to %" PRIo64 " is needed"
+                       : "%s = %.60s: a number from %" PRIu64 " to %" PRIu64 " is needed",
+                 o->name, value, o->min, o->max);
+        return false;
+    }
+    *number_of(c, o) = v;
+    return true;
+}
+
+/* The name at place i of "a|b|c"; its length in *n. NULL past the end. */
+static const char *choice_at(const char *choices, uint64_t i, size_t *n)
+{
+    for (; i; i--) {
+        choices = strchr(choices, '|');
+        if (!choices)
+            return NULL;
+        choices++;
+    }
+    *n = strcspn(choices, "|");
+    return choices;
+}
+
+static bool set_choice(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n;
+    const char *name;
+    for (uint64_t i = 0; (name = choice_at(o->choices, i, &n)); i++)
+        if (strlen(value) == n && memcmp(name, value, n) == 0) {
+            *number_of(c, o) = i;
+            return true;
+        }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: one of %s is needed", o->name, value, o->choices);
+    return false;
+}
+
+/* sun_path of a unix socket holds 108 bytes, the terminator included */
+enum { MAX_IPC_PATH = 107 };
+
+static bool add_url(rd_config *c, const char *url, char *why)
+{
+    const char *path = rd_ipc_path(url), *problem = NULL;
+    if (!path && strncmp(url, "tcp://", 6) != 0)
+        problem = "a URL must start with ipc:// or tcp://";
+    else if (path && (path[0] != '/' || !path[1]))
+        problem = "an ipc URL needs an absolute path: ipc:///run/x.sock";
+    else if (path && strlen(path) > MAX_IPC_PATH)
+        problem = "the path of a socket has at most 107 bytes";
+    else if (strlen(url) >= RD_MAX_URL)
+        problem = "a URL has at most 159 bytes";
+    else if (c->listens == RD_MAX_LISTEN)
+        problem = "there are 8 URLs already, the limit";
+    if (problem) {
+        snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
+        return false;
+    }
+    strcpy(c->listen[c->listens++], url);
+    return true;
+}
+
+bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
+{
+    const option *o = find(name);
+    if (!o) {
+        snprintf(why, RD_MAX_WHY, "unknown option '%.60s'; reduced --help lists them", name);
+        return false;
+    }
+    if (o->kind == URLS)
+        return add_url(c, value, why);
+    return o->kind == CHOICE ? set_choice(c, o, value, why) : set_number(c, o, value, why);
+}
+
+/* ---- file ---- */
+typedef struct {
+    FILE *file;
+    rd_config *config;
+    const char *path;
+    int line;
+    bool failed;
+    char *why;
+} source;
+
+static void fail_at(source *s, const char *problem)
+{
+    snprintf(s->why, RD_MAX_WHY, "%.120s:%d: %.180s", s->path, s->line, problem);
+    s->failed = true;
+}
+
+/* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
+static char *next_line(char *out, int cap, void *arg)
+{
+    source *s = arg;
+    if (s->failed || !fgets(out, cap, s->file))
+        return NULL;
+    s->line++;
+    if (strchr(out, '\n') || feof(s->file))
+        return out;
+    fail_at(s, "the line is too long");
+    return NULL;
+}
+
+static int on_entry(void *arg, const char *section, const char *name, const char *value)
+{
+    source *s = arg;
+    char problem[RD_MAX_WHY];
+    if (section[0] && strcmp(section, "reduced") != 0)
+        snprintf(problem, sizeof problem, "unknown section [%.60s]; [reduced] or none is meant", section);
+    else if (rd_config_set(s->config, name, value, problem))
+        return 1;
+    fail_at(s, problem);
+    return 0;
+}
+
+bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
+{
+    source s = {.file = fopen(path, "re"), .config = c, .path = path, .why = why};
+    if (!s.file) {
+        snprintf(why, RD_MAX_WHY, "%.120s: %s", path, strerror(errno));
+        return false;
+    }
+    int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
+    if (!s.failed && ferror(s.file))
+        fail_at(&s, "cannot be read");
+    if (!s.failed && wrong) {
+        s.line = wrong;
+        fail_at(&s, "'name = value' is needed");
+    }
+    fclose(s.file);
+    return !s.failed;
+}
+
+/* ---- flags ---- */
+static bool set_switch(rd_command *cmd, const char *name)
+{
+    const struct {
+        const char *name;
+        bool *flag;
+    } switches[] = {{"check-config", &cmd->check}, {"dump-config", &cmd->dump}, {"autostarted", &cmd->autostarted},
+                    {"version", &cmd->version},    {"help", &cmd->help}};
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        if (strcmp(name, switches[i].name) == 0)
+            return *switches[i].flag = true;
+    return false;
+}
+
+static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool *listening, char *why)
+{
+    if (strcmp(name, "config") == 0) {
+        if (strlen(value) < RD_MAX_PATH) {
+            strcpy(cmd->config_file, value);
+            return true;
+        }
+        snprintf(why, RD_MAX_WHY, "--config: a path has at most %d bytes", RD_MAX_PATH - 1);
+        return false;
+    }
+    if (strcmp(name, "listen") == 0 && !*listening) {
+        c->listens = 0;
+        *listening = true;
+    }
+    char problem[RD_MAX_WHY];
+    if (rd_config_set(c, name, value, problem))
+        return true;
+    snprintf(why, RD_MAX_WHY, "--%.*s", RD_MAX_WHY - 3, problem);
+    return false;
+}
+
+bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+{
+    bool listening = false;
+    for (int i = 1; i < argc; i++) {
+        char name[32];
+        const char *arg = argv[i];
+        if (strcmp(arg, "-h") == 0)
+            arg = "--help";
+        size_t n = strcspn(arg, "=");
+        if (strncmp(arg, "--", 2) != 0 || n - 2 >= sizeof name) {
+            snprintf(why, RD_MAX_WHY, "'%.60s' is no option; reduced --help lists them", arg);
+            return false;
+        }
+        memcpy(name, arg + 2, n - 2);
+        name[n - 2] = '\0';
+        if (!arg[n] && set_switch(cmd, name))
+            continue;
+        bool known = find(name) || strcmp(name, "config") == 0;
+        const char *value = arg[n] ? arg + n + 1 : known && i + 1 < argc ? argv[++i] : NULL;
+        if (!known || !value) {
+            snprintf(why, RD_MAX_WHY, known ? "--%.60s needs a value" : "unknown option '--%.60s'; reduced --help lists them",
+                     name);
+            return false;
+        }
+        if (!set_flag(c, cmd, name, value, &listening, why))
+            return false;
+    }
+    return true;
+}
+
+bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+{
+    char path[RD_MAX_PATH];
+    rd_config_defaults(c);
+    memset(cmd, 0, sizeof *cmd);
+    if (!rd_config_flags(c, cmd, argc, argv, why)) /* first for --config, again below to win over the file */
+        return false;
+    rd_config_defaults(c);
+    if (cmd->config_file[0]) {
+        if (!rd_config_read(c, cmd->config_file, why))
+            return false;
+    } else if (rd_default_config(path, sizeof path) && access(path, F_OK) == 0 && !rd_config_read(c, path, why)) {
+        return false;
+    }
+    if (!rd_config_flags(c, cmd, argc, argv, why))
+        return false;
+    if (c->listens)
+        return true;
+    char url[RD_MAX_URL];
+    if (rd_default_url(url, sizeof url))
+        return add_url(c, url, why);
+    snprintf(why, RD_MAX_WHY, "XDG_RUNTIME_DIR is too long for a socket");
+    return false;
+}
+
+/* ---- reload ---- */
+static bool same(const rd_config *a, const rd_config *b, const option *o)
+{
+    if (o->kind != URLS)
+        return value_of(a, o) == value_of(b, o);
+    if (a->listens != b->listens)
+        return false;
+    for (uint64_t i = 0; i < a->listens; i++)
+        if (strcmp(a->listen[i], b->listen[i]) != 0)
+            return false;
+    return true;
+}
+
+unsigned rd_config_reload(rd_config *now, const rd_config *fresh, char *names, size_t cap)
+{
+    unsigned stuck = 0;
+    size_t used = 0;
+    names[0] = '\0';
+    for (int i = 0; i < OPTIONS; i++) {
+        const option *o = &options[i];
+        if (o->live) {
+            *number_of(now, o) = value_of(fresh, o);
+        } else if (!same(now, fresh, o)) {
+            int n = snprintf(names + used, cap - used, "%s%s", stuck++ ? " " : "", o->name);
+            used = used + (size_t)n < cap ? used + (size_t)n : cap - 1;
+        }
+    }
+    return stuck;
+}
+
+/* ---- texts ---- */
+static void put_value(const option *o, uint64_t v, FILE *out)
+{
+    size_t n = 0;
+    const char *name = o->kind == CHOICE ? choice_at(o->choices, v, &n) : NULL;
+    if (name)
+        fprintf(out, "%.*s", (int)n, name);
+    else
+        fprintf(out, o->kind == OCTAL ? "0%" PRIo64 : "%" PRIu64, v);
+}
+
+static void put_wrapped(const char *text, FILE *out)
+{
+    enum { WIDTH = 70 };
+    while (*text) {
+        size_t n = strlen(text);
+        if (n > WIDTH)
+            for (n = WIDTH; n > 1 && text[n] != ' '; n--)
+                ;
+        fprintf(out, "        %.*s\n", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+}
+
+static void help_option(const option *o, FILE *out)
+{
+    if (o->kind == URLS) {
+        fprintf(out, "  --%s URL\n", o->name);
+    } else {
+        fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
+        put_value(o, o->preset, out);
+        if (o->kind == NUMBER)
+            fprintf(out, "; %" PRIu64 " to %" PRIu64, o->min, o->max);
+        fputs(o->live ? "; SIGHUP rereads it)\n" : ")\n", out);
+    }
+    put_wrapped(o->help, out);
+}
+
+void rd_config_help(FILE *out)
+{
+    char url[RD_MAX_URL] = "?", file[RD_MAX_PATH] = "?";
+    rd_default_url(url, sizeof url);
+    rd_default_config(file, sizeof file);
+    fprintf(out,
+            "usage: reduced [options]\n\n"
+            "The daemon that owns the GPU (or the CPU cores) of a machine and reduces arrays for every process on it.\n"
+            "Clients link libreduce or run reducectl; they find the daemon by themselves.\n\n"
+            "  reduced                                          serve %s\n"
+            "  reduced --listen ipc:///tmp/try.sock --backend cpu   serve elsewhere, without the GPU\n"
+            "  reduced --check-config --config my.conf          is this file right?\n"
+            "  reduced --dump-config > my.conf                  a file to start from\n"
+            "  REDUCED_URL=ipc:///tmp/try.sock reducectl status     ask it how it is\n\n"
+            "options, also the names in the config file (name = value, # comments):\n",
+            url);
+    for (int i = 0; i < OPTIONS; i++)
+        help_option(&options[i], out);
+    fprintf(out,
+            "\nonly as flags:\n"
+            "  --config FILE     read this file instead of %s\n"
+            "  --check-config    say whether file and flags are right, and leave (0 right, 2 wrong)\n"
+            "  --dump-config     print the settings in force as a config file, and leave\n"
+            "  --autostarted     a client started us: if another daemon serves the socket already, all is well\n"
+            "  --version, --help\n\n"
+            "signals: TERM, INT finish the work in flight and leave (again: leave now); HUP rereads the config file\n"
+            "exit codes: 0 told to leave, 1 cannot start, 2 usage or config, 70 the device failed: restart me\n",
+            file);
+}
+
+void rd_config_dump(const rd_config *c, FILE *out)
+{
+    for (int i = 0; i < OPTIONS; i++) {
+        const option *o = &options[i];
+        if (o->kind == URLS) {
+            for (uint64_t k = 0; k < c->listens; k++)
+                fprintf(out, "%s = %s\n", o->name, c->listen[k]);
+            continue;
+        }
+        fprintf(out, "%s = ", o->name);
+        put_value(o, value_of(c, o), out);
+        fputc('\n', out);
+    }
+}

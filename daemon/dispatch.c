@@ -1,0 +1,231 @@
+#include "daemon/dispatch.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/log.h"
+
+enum {
+    DRAIN_RETRY_MS = 200,      /* about what a restart takes */
+    FEW = 4,                   /* requests that a session may have under way even when contexts are scarce */
+    DROP_LOG_NS = 1000000000,  /* at most one line a second about peers that misbehave */
+};
+
+/* ---- replies ---- */
+void rd_wait(rd_server *s, rd_request *r)
+{
+    r->next = s->waiting;
+    r->link = &s->waiting;
+    if (r->next)
+        r->next->link = &r->next;
+    s->waiting = r;
+}
+
+static void end_wait(rd_request *r)
+{
+    if (!r->link)
+        return;
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+    r->link = NULL;
+}
+
+static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
+{
+    rp_header h = {.version = RP_WIRE_VERSION,
+                   .type = r->header.type,
+                   .reply = true,
+                   .status = status,
+                   .time_ms = time_ms,
+                   .session = r->session->id,
+                   .id = r->header.id,
+                   .body_len = body_len};
+    end_wait(r);
+    rd_stats_answered(&s->stats, h.type, (int)status, rd_now_ns() - r->received_ns, r->body_len);
+    r->session->inflight--;
+    rd_reply_send(r, &h, &r->session->unsent);
+}
+
+void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
+
+/* Instead of an answer: the connection goes. */
+static void drop(rd_server *s, rd_request *r, const char *reason)
+{
+    uint64_t now = rd_now_ns();
+    s->stats.dropped++;
+    if (now >= s->next_drop_log_ns) {
+        s->next_drop_log_ns = now + DROP_LOG_NS;
+        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer[0] ? r->session->peer : "a peer", reason);
+    }
+    end_wait(r);
+    r->session->inflight--;
+    rd_request_drop(r);
+}
+
+void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
+{
+    uint8_t *body = rd_reply_alloc(r, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
+    if (!body) {
+        drop(s, r, "no memory for a reply");
+        return;
+    }
+    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer, rp_msg_name(r->header.type),
+           rp_err_name((int)f->code), f->field, f->text);
+    reply(s, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
+}
+
+bool rd_late(const rd_request *r, rp_fault *f)
+{
+    if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
+        return false;
+    rp_fail(f, RP_DEADLINE, "time_ms", r->header.time_ms, "not done within %" PRIu32 " ms", r->header.time_ms);
+    return true;
+}
+
+/* ---- messages that need no engine ---- */
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+
+static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
+{
+    static const char name[] = "reduced " REDUCED_VERSION;
+    rp_welcome w = {.version = RP_WIRE_VERSION,
+                    .max_data = RP_MAX_DATA,
+                    .chunk_hint = RP_CHUNK_HINT,
+                    .max_inflight = (uint32_t)s->config.max_inflight,
+                    .max_streams = (uint32_t)s->config.max_streams,
+                    .session = r->session->id,
+                    .server_len = sizeof name - 1,
+                    .server = name};
+    uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
+    if (!body)
+        return no_memory(f);
+    rd_answer(s, r, rp_put_welcome(body, &w));
+    return RP_OK;
+}
+
+static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retry_ms, const char *text)
+{
+    rp_fail(f, RP_BUSY, field, limit, "%s", text);
+    f->retry_ms = retry_ms;
+    return RP_BUSY;
+}
+
+static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_hello h;
+    rd_session *x = r->session;
+    rp_err err = rp_get_hello(r->body, r->body_len, &h, f);
+    if (err)
+        return err;
+    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_WIRE_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks version %d only", RP_WIRE_VERSION);
+    if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
+        return welcome(s, r, f);
+    if (s->phase != RD_SERVING)
+        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+    if (s->sessions.greeted >= s->config.max_sessions)
+        return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
+    rd_transport_peer(x->pipe, x->peer, sizeof x->peer, &x->pid, &x->uid);
+    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len))
+        return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
+    s->stats.sessions++;
+    rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer, x->name);
+    return welcome(s, r, f);
+}
+
+static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
+{
+    if (r->body_len > RP_MAX_PING)
+        return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "a ping carries at most %u bytes", RP_MAX_PING);
+    uint8_t *body = rd_reply_alloc(r, r->body_len);
+    if (!body)
+        return no_memory(f);
+    memcpy(body, r->body, r->body_len);
+    rd_answer(s, r, r->body_len);
+    return RP_OK;
+}
+
+/* ---- the table ---- */
+static const struct {
+    rd_handler *run;
+    bool sessionless;
+    bool new_work; /* refused while the daemon drains */
+} table[] = {
+    [RP_MSG_HELLO] = {on_hello, .sessionless = true},
+    [RP_MSG_PING] = {on_ping, .sessionless = true},
+    [RP_MSG_QUERY] = {rd_on_query},
+    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true},
+    [RP_MSG_BEGIN] = {rd_on_begin, .new_work = true},
+    [RP_MSG_APPEND] = {rd_on_append},
+    [RP_MSG_FINISH] = {rd_on_finish},
+    [RP_MSG_ABORT] = {rd_on_abort},
+};
+enum { MESSAGES = sizeof table / sizeof table[0] };
+
+/* A session has its cap. When most contexts are taken, the rest is kept for sessions that hold few: one client with many
+ * requests, or one that does not read its replies, does not lock out the others. */
+static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
+{
+    uint32_t hint = (uint32_t)(rd_histogram_quantile(&s->stats.latency, 0.5) / 1000000) + 1;
+    if (hint > 100)
+        hint = 100;
+    if (x->inflight > s->config.max_inflight)
+        return busy(f, "inflight", s->config.max_inflight, hint, "too many requests of this session at once");
+    if (x->inflight > FEW && rd_transport_busy(s->transport) > s->config.contexts - s->config.contexts / 8)
+        return busy(f, "contexts", s->config.contexts, hint, "too many requests of all sessions at once");
+    return RP_OK;
+}
+
+/* In the order of PROTOCOL.md: version, type, time_ms, session, then the body by the handler. */
+static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
+{
+    const rp_header *h = &r->header;
+    if (h->type != RP_MSG_HELLO && h->version != RP_WIRE_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d", h->version,
+                       RP_WIRE_VERSION);
+    if (h->type >= MESSAGES || !table[h->type].run)
+        return rp_fail(f, RP_BAD_MESSAGE, "type", MESSAGES - 1, "unknown message type %u", h->type);
+    if (h->time_ms > RP_MAX_DEADLINE_MS)
+        return rp_fail(f, RP_TOO_LARGE, "time_ms", RP_MAX_DEADLINE_MS, "a deadline is at most %u ms", RP_MAX_DEADLINE_MS);
+    r->deadline_ns = h->time_ms ? r->received_ns + (uint64_t)h->time_ms * 1000000 : 0;
+    if (!table[h->type].sessionless) {
+        if (r->session->id == 0 || h->session != r->session->id)
+            return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");
+        rp_err err = check_load(s, r->session, f);
+        if (err)
+            return err;
+    }
+    if (table[h->type].new_work && s->phase != RD_SERVING)
+        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+    return RP_OK;
+}
+
+void rd_dispatch(rd_server *s, rd_request *r)
+{
+    rp_fault f = {.index = RP_NO_INDEX};
+    r->session = rd_session_find(&s->sessions, r->pipe);
+    r->link = NULL;
+    r->stream = NULL;
+    if (!r->session) { /* the peer is gone, and so is everybody who could miss the answer */
+        rd_request_forget(r);
+        return;
+    }
+    r->session->inflight++;
+    r->body_len = 0;
+    if (rp_get_header(r->bytes, r->len, &r->header, &f) || r->header.reply) {
+        drop(s, r, f.code ? f.text : "a reply instead of a request");
+        return;
+    }
+    r->body = r->bytes + RP_HEADER_SIZE;
+    r->body_len = r->len - RP_HEADER_SIZE;
+    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > s->config.max_inflight) {
+        drop(s, r, "it does not read its replies");
+        return;
+    }
+    rp_err err = check(s, r, &f);
+    if (!err)
+        err = table[r->header.type].run(s, r, &f);
+    if (err)
+        rd_refuse(s, r, &f);
+}

@@ -1,0 +1,30 @@
+/* From a request to its handler, and from a handler to the reply. */
+#ifndef RD_DISPATCH_H
+#define RD_DISPATCH_H
+
+#include "daemon/server.h"
+
+/* Check the header and run the handler. The request is answered now or later, exactly once. */
+void rd_dispatch(rd_server *s, rd_request *r);
+
+/* Answer with the reply that rd_reply_alloc gave and the caller filled: its first `body_len` bytes. */
+void rd_answer(rd_server *s, rd_request *r, size_t body_len);
+
+/* Answer with an error. */
+void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f);
+
+/* Past the deadline? Then `f` says so. */
+bool rd_late(const rd_request *r, rp_fault *f);
+
+/* The request waits for the engine (rd_answer and rd_refuse end it). */
+void rd_wait(rd_server *s, rd_request *r);
+
+/* Handlers: RP_OK if the request is answered or waits; an error with `f` filled if it is to be refused. */
+typedef rp_err rd_handler(rd_server *s, rd_request *r, rp_fault *f);
+rd_handler rd_on_reduce, rd_on_begin, rd_on_append, rd_on_finish, rd_on_abort; /* work.c */
+rd_handler rd_on_query;                                                       /* status.c */
+
+/* FINISH requests whose deadline has passed while they waited for their stream; the next deadline, 0 if none. */
+uint64_t rd_expire_finishes(rd_server *s, uint64_t now_ns);
+
+#endif

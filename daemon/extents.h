@@ -1,0 +1,32 @@
+/* Which elements of a stream have come: sorted, disjoint, not touching half-open ranges. Pure. */
+#ifndef RD_EXTENTS_H
+#define RD_EXTENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+
+typedef struct rd_extent {
+    uint64_t from, to; /* [from, to), from < to */
+} rd_extent;
+
+typedef struct rd_extents {
+    rd_extent at[2 * RP_MAX_EXTENTS]; /* taking a chunk back may split a piece: room beyond what chunks may make */
+    unsigned n;
+    uint64_t total; /* elements */
+} rd_extents;
+
+typedef enum { RD_EXTENT_OK, RD_EXTENT_OVERLAP, RD_EXTENT_MANY } rd_extent_result;
+
+/* Add [from, to), from < to. OVERLAP: some element is there already, *first is the first such. MANY: it would be piece
+ * number RP_MAX_EXTENTS + 1. Nothing changes then. */
+rd_extent_result rd_extents_add(rd_extents *e, uint64_t from, uint64_t to, uint64_t *first);
+
+/* Take [from, to) back; it was added as such. False: no room for the split; nothing changes. */
+bool rd_extents_remove(rd_extents *e, uint64_t from, uint64_t to);
+
+/* Is it exactly [0, count)? If not, *first is the first element that is missing below count or present from count on. */
+bool rd_extents_cover(const rd_extents *e, uint64_t count, uint64_t *first);
+
+#endif

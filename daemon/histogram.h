@@ -1,0 +1,20 @@
+/* Durations in buckets of relative width 1/8, from 1 ns to half an hour and beyond. Pure, fixed size. */
+#ifndef RD_HISTOGRAM_H
+#define RD_HISTOGRAM_H
+
+#include <stdint.h>
+
+enum { RD_STEPS = 8, RD_BUCKETS = 42 * RD_STEPS };
+
+typedef struct rd_histogram {
+    uint64_t bucket[RD_BUCKETS];
+    uint64_t count, max;
+} rd_histogram;
+
+void rd_histogram_add(rd_histogram *h, uint64_t ns);
+
+/* The duration that the share `q` (0..1) of all stays below or at, up to the bucket's width; never above the maximum.
+ * 0 if there is none. */
+uint64_t rd_histogram_quantile(const rd_histogram *h, double q);
+
+#endif

@@ -1,0 +1,354 @@
+#include "daemon/life.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/dispatch.h"
+#include "daemon/lock.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "daemon/paths.h"
+
+enum {
+    TICK_MS = 1000,
+    LEAVE_POLL_MS = 2,
+    LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
+    FLUSH_MS = 50,         /* nng does not tell when the kernel has the last bytes of a reply */
+    LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
+};
+
+/* ---- leaving ---- */
+static void on_flushed(uv_timer_t *t) { uv_stop(t->loop); }
+
+static void on_leave_poll(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    if (rd_transport_busy(s->transport) == 0 || rd_now_ns() >= s->leave_by_ns)
+        uv_timer_start(t, on_flushed, FLUSH_MS, 0);
+}
+
+/* All is answered; let the replies go out. */
+static void leave(rd_server *s, int exit_code)
+{
+    if (s->phase == RD_LEAVING)
+        return;
+    s->phase = RD_LEAVING;
+    s->exit_code = exit_code;
+    s->leave_by_ns = rd_now_ns() + (uint64_t)LEAVE_LIMIT_MS * 1000000;
+    rd_transport_stop_listening(s->transport);
+    uv_timer_start(&s->leave_timer, on_leave_poll, 0, LEAVE_POLL_MS);
+}
+
+static bool drained(const rd_server *s)
+{
+    return !s->waiting && s->jobs == (unsigned)s->probing && rd_sessions_streams(&s->sessions) == 0;
+}
+
+static void on_drain_limit(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    rp_fault f;
+    rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
+    rk_close(s->engine); /* afterwards nothing points into the requests */
+    s->engine = NULL;
+    rp_fail(&f, RP_CANCELLED, "daemon", 0, "shutting down");
+    while (s->waiting)
+        rd_refuse(s, s->waiting, &f);
+    leave(s, RD_EXIT_OK);
+}
+
+static void drain(rd_server *s, const char *reason)
+{
+    if (s->phase >= RD_DRAINING)
+        return;
+    rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
+    rd_notify_stopping();
+    s->phase = RD_DRAINING;
+    rd_transport_stop_listening(s->transport);
+    if (drained(s))
+        leave(s, RD_EXIT_OK);
+    else
+        uv_timer_start(&s->leave_timer, on_drain_limit, s->config.drain * 1000, 0);
+}
+
+static void on_lost_limit(uv_timer_t *t)
+{
+    (void)t;
+    _exit(RD_EXIT_DEVICE); /* a supervisor starts a fresh process; closing the engine could hang */
+}
+
+/* The device failed for good: its tasks come back as DEVICE_LOST, which clients repeat. Then out, at once. */
+static void lost(rd_server *s)
+{
+    rd_log(RD_LOG_ERROR, "the device is lost: leaving with exit code %d", RD_EXIT_DEVICE);
+    rd_notify_stopping();
+    s->device_lost = true;
+    s->phase = RD_DRAINING;
+    rd_transport_stop_listening(s->transport);
+    uv_timer_start(&s->leave_timer, on_lost_limit, LOST_WAIT_MS, 0);
+}
+
+void rd_life_turn(rd_server *s)
+{
+    rk_stats k;
+    if (s->device_suspect && !s->device_lost) {
+        s->device_suspect = false;
+        rk_get_stats(s->engine, &k);
+        if (k.lost)
+            lost(s);
+    }
+    if (s->device_lost && s->jobs == 0)
+        leave(s, RD_EXIT_DEVICE);
+    else if (s->phase == RD_DRAINING && !s->device_lost && drained(s))
+        leave(s, RD_EXIT_OK);
+}
+
+/* ---- timers and signals ---- */
+static void on_wake(uv_async_t *a) { rd_turn(a->data); }
+
+static void start_probe_timer(rd_server *s);
+
+static void on_probe_timer(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    if (s->engine)
+        rd_probe(s);
+    start_probe_timer(s); /* the period may have changed */
+}
+
+static void start_probe_timer(rd_server *s)
+{
+    unsigned watchdog = rd_notify_watchdog_period();
+    uint64_t period = watchdog && watchdog < s->config.probe ? watchdog : s->config.probe;
+    uv_timer_start(&s->probe_timer, on_probe_timer, period * 1000, 0);
+}
+
+/* Freed message buffers stay in malloc's arenas, which makes the next ones cheap; once nothing came for a tick they go
+ * back to the system. */
+static void trim_when_idle(rd_server *s)
+{
+    if (s->stats.requests == s->ticked_at && s->stats.requests != s->trimmed_at) {
+        malloc_trim(0);
+        s->trimmed_at = s->stats.requests;
+    }
+    s->ticked_at = s->stats.requests;
+}
+
+static void on_tick(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    uint64_t now = rd_now_ns();
+    rd_sessions_reap(&s->sessions); /* those whose last reply was still on its way */
+    trim_when_idle(s);
+    if (s->sessions.greeted != s->told_sessions) {
+        char text[64];
+        s->told_sessions = s->sessions.greeted;
+        snprintf(text, sizeof text, "%zu sessions, %llu requests so far", s->told_sessions,
+                 (unsigned long long)s->stats.requests);
+        rd_notify_status(text);
+    }
+    if (s->sessions.greeted)
+        s->idle_since_ns = now;
+    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * 1000000000)
+        drain(s, "idle");
+}
+
+static void reload(rd_server *s)
+{
+    rd_config fresh;
+    rd_command command;
+    char why[RD_MAX_WHY];
+    rd_notify_reloading();
+    if (!rd_config_load(&fresh, &command, s->argc, s->argv, why)) {
+        rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);
+    } else {
+        unsigned stuck = rd_config_reload(&s->config, &fresh, why, sizeof why);
+        rd_log_set_level((rd_log_level)s->config.log_level);
+        rd_log(RD_LOG_INFO, "config read again");
+        if (stuck)
+            rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
+        start_probe_timer(s);
+    }
+    rd_notify_ready();
+}
+
+static void on_signal(uv_signal_t *h, int number)
+{
+    rd_server *s = h->data;
+    if (number == SIGHUP && s->phase == RD_SERVING)
+        reload(s);
+    else if (number == SIGHUP)
+        return;
+    else if (s->phase >= RD_DRAINING)
+        _exit(RD_EXIT_START); /* told twice: now */
+    else
+        drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+/* ---- starting ---- */
+static void wake(void *loop_async) { uv_async_send(loop_async); }
+
+static void engine_log(void *arg, rk_log_level level, const char *text)
+{
+    static const rd_log_level of[] = {[RK_LOG_DEBUG] = RD_LOG_DEBUG,
+                                      [RK_LOG_INFO] = RD_LOG_INFO,
+                                      [RK_LOG_WARN] = RD_LOG_WARN,
+                                      [RK_LOG_ERROR] = RD_LOG_ERROR};
+    (void)arg;
+    rd_log(of[level], "%s", text);
+}
+
+static void open_loop(rd_server *s)
+{
+    uv_timer_t *timers[] = {&s->tick, &s->probe_timer, &s->deadline_timer, &s->leave_timer};
+    uv_signal_t *signals[] = {&s->term, &s->intr, &s->hup};
+    const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    uv_loop_init(&s->loop);
+    uv_async_init(&s->loop, &s->wake, on_wake);
+    s->wake.data = s;
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
+        uv_timer_init(&s->loop, timers[i]);
+        timers[i]->data = s;
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        uv_signal_init(&s->loop, signals[i]);
+        signals[i]->data = s;
+        uv_signal_start(signals[i], on_signal, numbers[i]);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static bool open_engine(rd_server *s)
+{
+    rk_options o = {.backend = (int)s->config.backend,
+                    .device = (int)s->config.device,
+                    .threads = (int)s->config.threads,
+                    .small_bytes = s->config.small_bytes,
+                    .slots = (int)s->config.slots,
+                    .wake = wake,
+                    .wake_arg = &s->wake,
+                    .log = engine_log};
+    rp_err err = rk_open(&s->engine, &o, s->why, sizeof s->why);
+    if (err)
+        rd_log(RD_LOG_ERROR, "no engine: %s (%s)", s->why, rp_err_name((int)err));
+    else
+        rd_log(RD_LOG_INFO, "%s", s->why);
+    return !err;
+}
+
+/* One lock for each ipc socket. */
+static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
+{
+    char why[RD_MAX_WHY];
+    for (uint64_t i = 0; i < s->config.listens; i++) {
+        const char *path = rd_ipc_path(s->config.listen[i]);
+        if (!path)
+            continue;
+        rd_lock_result result = RD_LOCK_FAILED;
+        if (rd_prepare_directory(path, why, sizeof why))
+            result = rd_lock_socket(path, &s->locks[s->locked], why, sizeof why);
+        if (result != RD_LOCK_OK) {
+            bool fine = result == RD_LOCK_HELD && autostarted; /* two clients started one each: one is enough */
+            rd_log(fine ? RD_LOG_INFO : RD_LOG_ERROR, "%s", why);
+            *exit_code = fine ? RD_EXIT_OK : RD_EXIT_START;
+            return false;
+        }
+        s->locked++;
+    }
+    return true;
+}
+
+/* Each connection is a descriptor. */
+static void raise_descriptors(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static bool open_transport(rd_server *s)
+{
+    char why[RD_MAX_WHY];
+    unsigned contexts = (unsigned)s->config.contexts;
+    if (!rd_inbox_init(&s->inbox, contexts, wake, &s->wake) || !rd_sessions_init(&s->sessions, s->config.max_sessions)) {
+        rd_log(RD_LOG_ERROR, "no memory");
+        return false;
+    }
+    s->transport = rd_transport_open(&s->inbox, contexts, why, sizeof why);
+    if (!s->transport)
+        rd_log(RD_LOG_ERROR, "no transport: %s", why);
+    return s->transport != NULL;
+}
+
+bool rd_life_open(rd_server *s, const rd_command *command, int *exit_code)
+{
+    *exit_code = RD_EXIT_START;
+    umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
+    raise_descriptors();
+    open_loop(s);
+    return lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_engine(s);
+}
+
+static bool listen_all(rd_server *s)
+{
+    char why[RD_MAX_WHY];
+    for (uint64_t i = 0; i < s->config.listens; i++) {
+        const char *url = s->config.listen[i];
+        if (!rd_transport_listen(s->transport, url, (unsigned)s->config.socket_mode, s->urls[s->serving], RD_MAX_URL, why,
+                                 sizeof why)) {
+            rd_log(RD_LOG_ERROR, "cannot listen on %s", why);
+            return false;
+        }
+        rd_log(RD_LOG_INFO, "serving %s", s->urls[s->serving++]);
+        if (!rd_ipc_path(url))
+            rd_log(RD_LOG_WARN, "%s has no authentication: whoever reaches the port may use the device", url);
+    }
+    return true;
+}
+
+void rd_life_probed(rd_server *s, bool right)
+{
+    if (!right || !listen_all(s)) {
+        leave(s, right ? RD_EXIT_START : RD_EXIT_DEVICE);
+        return;
+    }
+    s->phase = RD_SERVING;
+    s->idle_since_ns = rd_now_ns();
+    rd_transport_start(s->transport);
+    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    start_probe_timer(s);
+    rd_notify_ready();
+    rd_log(RD_LOG_INFO, "ready");
+}
+
+/* ---- closing ---- */
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+void rd_life_close(rd_server *s)
+{
+    if (s->device_lost) /* its close may hang, and the process ends anyway */
+        _exit(RD_EXIT_DEVICE);
+    if (s->inbox.ring)
+        rd_inbox_close(&s->inbox);
+    rd_transport_close(s->transport);
+    rk_close(s->engine);
+    rd_sessions_fini(&s->sessions);
+    if (s->inbox.ring)
+        rd_inbox_fini(&s->inbox);
+    uv_walk(&s->loop, close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&s->loop);
+    while (s->locked)
+        close(s->locks[--s->locked]);
+}

@@ -1,0 +1,14 @@
+/* One daemon per socket: a lock file beside it, held with flock while the daemon lives. */
+#ifndef RD_LOCK_H
+#define RD_LOCK_H
+
+#include <stddef.h>
+
+typedef enum { RD_LOCK_OK, RD_LOCK_HELD, RD_LOCK_FAILED } rd_lock_result;
+
+/* Lock PATH.lock, then remove a socket that a dead daemon left at PATH. Symbolic links and anything that is not a socket are
+ * refused, never followed or removed. *fd is the caller's to close, which unlocks. HELD, FAILED: `why` tells who or
+ * what. The lock file stays: removing it would let two daemons lock two files of one name. */
+rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap);
+
+#endif

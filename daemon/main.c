@@ -1,0 +1,53 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/life.h"
+#include "daemon/log.h"
+
+static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
+{
+    int exit_code;
+    rd_server *s = calloc(1, sizeof *s);
+    if (!s)
+        return RD_EXIT_START;
+    s->config = *config;
+    s->argc = argc;
+    s->argv = argv;
+    s->stats.started_ns = rd_now_ns();
+    rd_log(RD_LOG_INFO, "reduced " REDUCED_VERSION " starts");
+    if (rd_life_open(s, command, &exit_code)) {
+        rd_probe(s);
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+        exit_code = s->exit_code;
+        rd_log(RD_LOG_INFO, "left after %llu requests", (unsigned long long)s->stats.requests);
+    }
+    rd_life_close(s);
+    free(s);
+    return exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    rd_config config;
+    rd_command command;
+    char why[RD_MAX_WHY];
+    bool right = rd_config_load(&config, &command, argc, argv, why);
+    if (command.help) {
+        rd_config_help(stdout);
+        return RD_EXIT_OK;
+    }
+    if (command.version) {
+        puts("reduced " REDUCED_VERSION);
+        return RD_EXIT_OK;
+    }
+    if (!right) {
+        fprintf(stderr, "reduced: %s\n", why);
+        return RD_EXIT_USAGE;
+    }
+    rd_log_set_level((rd_log_level)config.log_level);
+    if (command.dump)
+        rd_config_dump(&config, stdout);
+    if (command.check)
+        puts("the configuration is right");
+    return command.dump || command.check ? RD_EXIT_OK : serve(&config, &command, argc, argv);
+}

@@ -1,0 +1,25 @@
+/* Where things are by default: the daemon of a user and the daemon of the system. */
+#ifndef RD_PATHS_H
+#define RD_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The system's daemon runs as root or as a system user (uid below 1000). */
+bool rd_is_system(void);
+
+/* Default URL to listen on: ipc:///run/reduced/reduced.sock for the system, ipc://$XDG_RUNTIME_DIR/reduced.sock for a
+ * user, ipc:///tmp/reduced-UID/reduced.sock for a user without a runtime directory. False: does not fit. */
+bool rd_default_url(char *out, size_t cap);
+
+/* Default config file; it need not exist. False: there is none (no HOME) or it does not fit. */
+bool rd_default_config(char *out, size_t cap);
+
+/* The path of an ipc:// URL, or NULL for another scheme. */
+const char *rd_ipc_path(const char *url);
+
+/* Create the directories of our own defaults when missing (/tmp/reduced-UID with mode 0700, /run/reduced when root).
+ * The one in /tmp must be a directory of ours that nobody else may enter: anybody can create names there. */
+bool rd_prepare_directory(const char *socket_path, char *why, size_t cap);
+
+#endif

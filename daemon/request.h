@@ -1,0 +1,41 @@
+/* A request on its way through the daemon, and a job of the engine. One request lives in each transport context and is
+ * used over and over, so a request costs no allocation of its own. */
+#ifndef RD_REQUEST_H
+#define RD_REQUEST_H
+
+#include "kernels/kernels.h"
+#include "proto/codec.h"
+
+struct rd_server;
+struct rd_session;
+struct rd_stream;
+
+/* A task of the engine and who cares for its end. task.user points back to the job. */
+typedef struct rd_job {
+    rk_task task;
+    void (*done)(struct rd_server *server, struct rd_job *job); /* in the loop; the task is finished */
+} rd_job;
+
+typedef struct rd_request {
+    rd_job job; /* first: a job of a request is the request */
+    /* set by the transport */
+    uint32_t pipe;
+    uint64_t received_ns; /* CLOCK_MONOTONIC */
+    const uint8_t *bytes; /* the message: valid, with everything that points into it, until the request is answered */
+    size_t len;
+    /* set by dispatch */
+    rp_header header;
+    const uint8_t *body;
+    size_t body_len;
+    uint64_t deadline_ns; /* 0 = none */
+    struct rd_session *session;
+    /* the handler's */
+    struct rd_stream *stream;
+    uint8_t *reply;              /* REDUCE and FINISH: body of the reply; the engine writes the cells into it */
+    uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count */
+    uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
+    /* the server's list of requests that wait for the engine */
+    struct rd_request *next, **link;
+} rd_request;
+
+#endif

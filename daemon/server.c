@@ -1,0 +1,118 @@
+/* The loop: engine, events, health. How the daemon starts and leaves: life.c. */
+#include "daemon/server.h"
+
+#include <time.h>
+
+#include "daemon/dispatch.h"
+#include "daemon/life.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+
+enum { BATCH = 256 }; /* events handled before timers and signals get a look */
+
+uint64_t rd_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- jobs ---- */
+static void finished(rd_server *s, rd_job *job)
+{
+    s->jobs--;
+    if (job->task.fault.code == RP_DEVICE_LOST)
+        s->device_suspect = true;
+    job->done(s, job);
+}
+
+void rd_submit(rd_server *s, rd_job *job)
+{
+    job->task.user = job;
+    s->jobs++;
+    if (rk_submit(s->engine, &job->task))
+        finished(s, job);
+}
+
+static void take_finished(rd_server *s)
+{
+    rk_task *t;
+    while ((t = rk_poll(s->engine)))
+        finished(s, t->user);
+}
+
+/* ---- health ---- */
+static void probe_done(rd_server *s, rd_job *job)
+{
+    bool right = rk_probe_ok(&job->task);
+    s->probing = false;
+    if (!right)
+        rd_log(RD_LOG_ERROR, "the health check gave a wrong answer %s", job->task.fault.text);
+    else if (s->health == RD_HEALTH_SLOW || s->health == RD_HEALTH_WRONG)
+        rd_log(RD_LOG_INFO, "the health check is right again");
+    s->health = right ? RD_HEALTH_OK : RD_HEALTH_WRONG;
+    if (right)
+        rd_notify_watchdog();
+    if (s->phase == RD_STARTING)
+        rd_life_probed(s, right);
+}
+
+void rd_probe(rd_server *s)
+{
+    if (s->probing) {
+        if (s->health != RD_HEALTH_SLOW)
+            rd_log(RD_LOG_WARN, "the health check has not come back yet");
+        s->health = RD_HEALTH_SLOW;
+        return;
+    }
+    s->probing = true;
+    s->probe.done = probe_done;
+    rk_probe(s->engine, &s->probe.task);
+    rd_submit(s, &s->probe);
+}
+
+/* ---- deadlines of FINISH ---- */
+static void on_deadline(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    uint64_t next = rd_expire_finishes(s, rd_now_ns());
+    if (next)
+        rd_watch_deadline(s, next);
+}
+
+void rd_watch_deadline(rd_server *s, uint64_t deadline_ns)
+{
+    uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
+    if (!uv_is_active((uv_handle_t *)&s->deadline_timer) || uv_timer_get_due_in(&s->deadline_timer) > ms)
+        uv_timer_start(&s->deadline_timer, on_deadline, ms, 0);
+}
+
+/* ---- a turn of the loop ---- */
+static void on_event(rd_server *s, const rd_event *e)
+{
+    rd_sessions *x = &s->sessions;
+    if (e->kind == RD_REQUEST) {
+        rd_dispatch(s, e->request);
+    } else if (e->kind == RD_PIPE_CLOSED) {
+        rd_session_close(x, rd_session_find(x, e->pipe));
+    } else if (x->pipes >= 2 * s->config.max_sessions + 16 || !rd_session_open(x, e->pipe)) {
+        /* silent connections are bounded, too; those that say HELLO above max-sessions are told */
+        rd_log(RD_LOG_DEBUG, "a connection is refused: there are %zu", x->pipes);
+        rd_transport_close_pipe(e->pipe);
+    }
+}
+
+void rd_turn(rd_server *s)
+{
+    rd_event batch[BATCH];
+    if (!s->engine)
+        return;
+    take_finished(s);
+    size_t n = rd_inbox_take(&s->inbox, batch, BATCH);
+    for (size_t i = 0; i < n; i++)
+        on_event(s, &batch[i]);
+    if (n == BATCH)
+        uv_async_send(&s->wake); /* more may be there, and the inbox wakes only when it was empty */
+    rd_sessions_reap(&s->sessions);
+    rd_life_turn(s);
+}

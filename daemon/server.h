@@ -1,0 +1,77 @@
+/* The daemon: one loop thread that owns everything below, sessions and engine included. DESIGN.md says who may touch what. */
+#ifndef RD_SERVER_H
+#define RD_SERVER_H
+
+#include <uv.h>
+
+#include "daemon/config.h"
+#include "daemon/inbox.h"
+#include "daemon/session.h"
+#include "daemon/stats.h"
+#include "daemon/transport.h"
+
+enum { RD_EXIT_OK = 0, RD_EXIT_START = 1, RD_EXIT_USAGE = 2, RD_EXIT_DEVICE = 70 };
+
+typedef enum {
+    RD_STARTING, /* the first probe is under way, nobody is served */
+    RD_SERVING,
+    RD_DRAINING, /* no new work; what is under way is finished */
+    RD_LEAVING   /* all is answered; the replies are on their way out */
+} rd_phase;
+
+typedef enum { RD_HEALTH_UNKNOWN, RD_HEALTH_OK, RD_HEALTH_SLOW, RD_HEALTH_WRONG } rd_health;
+
+typedef struct rd_server {
+    rd_config config;
+    int argc; /* the command line: SIGHUP reads file and flags again */
+    char **argv;
+    rd_phase phase;
+    int exit_code;
+
+    rk_engine *engine;
+    char why[160]; /* which backend was taken and why */
+    unsigned jobs; /* in the engine */
+    rd_job probe;
+    bool probing;
+    rd_health health;
+
+    rd_inbox inbox;
+    rd_transport *transport;
+    char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
+    unsigned serving;
+    int locks[RD_MAX_LISTEN];
+    unsigned locked;
+
+    rd_sessions sessions;
+    uint64_t streams_opened; /* and the last stream's id */
+    rd_request *waiting;     /* requests that wait for the engine */
+    rd_stats stats;
+    uint64_t ticked_at, trimmed_at; /* stats.requests at the last tick, at the last malloc_trim */
+    uint64_t idle_since_ns;         /* when a session was last seen */
+    uint64_t next_drop_log_ns;
+    uint64_t leave_by_ns;
+    size_t told_sessions;           /* systemd knows of so many */
+    bool device_suspect;            /* a task came back as DEVICE_LOST: ask the engine */
+    bool device_lost;
+
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t tick, probe_timer, deadline_timer, leave_timer;
+    uv_signal_t term, intr, hup;
+} rd_server;
+
+uint64_t rd_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* One turn of the loop: finished tasks, then what nng's threads put into the inbox. */
+void rd_turn(rd_server *s);
+
+/* Start a health check, if the last one is back. */
+void rd_probe(rd_server *s);
+
+/* Hand a job to the engine; job->done comes at once (small task) or in a later turn of the loop. */
+void rd_submit(rd_server *s, rd_job *job);
+
+/* A FINISH with this deadline waits: look at it then. */
+void rd_watch_deadline(rd_server *s, uint64_t deadline_ns);
+
+#endif

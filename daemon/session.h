@@ -1,0 +1,52 @@
+/* Sessions: one per open pipe, by pipe. A pipe has a session struct from its opening; the session proper (an id, told to
+ * the client) begins with HELLO. The loop owns all of it.
+ *
+ * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
+ * reply is unsent and no stream has a job in the engine. Whoever holds a pointer is counted in one of the three. */
+#ifndef RD_SESSION_H
+#define RD_SESSION_H
+
+#include <stdatomic.h>
+
+#include "daemon/stream.h"
+
+enum { RD_PEER_TEXT = 80 };
+
+typedef struct rd_session {
+    uint32_t pipe;
+    uint64_t id;      /* 0 before HELLO; never 0 after */
+    uint64_t pid, uid; /* told by the kernel on ipc, else 0 */
+    char peer[RD_PEER_TEXT];
+    char name[RP_MAX_NAME + 1];
+    unsigned inflight;  /* requests not answered */
+    atomic_uint unsent; /* replies that the pipe has not taken; nng's threads count down */
+    rd_stream_list streams;
+    bool dead;
+    struct rd_session *next, *next_dead;
+} rd_session;
+
+typedef struct rd_sessions {
+    rd_session **bucket;
+    size_t mask;  /* buckets - 1, a power of two less one */
+    size_t pipes; /* in the table */
+    size_t greeted; /* of these, said HELLO */
+    rd_session *dead;
+} rd_sessions;
+
+bool rd_sessions_init(rd_sessions *s, size_t expected);
+void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be left */
+
+rd_session *rd_session_open(rd_sessions *s, uint32_t pipe); /* NULL: no memory, or the pipe is in the table */
+rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
+
+/* HELLO: give it an id (random, so a guess does not hit one). False: the system has no random numbers. */
+bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len);
+
+/* The pipe is gone: out of the table, its streams ended, waiting for rd_sessions_reap. NULL pipe struct is fine. */
+void rd_session_close(rd_sessions *s, rd_session *x);
+
+void rd_sessions_reap(rd_sessions *s);
+
+uint64_t rd_sessions_streams(const rd_sessions *s); /* open streams of all */
+
+#endif

@@ -1,0 +1,53 @@
+/* Messages over nng: REP on ipc:// and tcp://. The only file of the daemon with nng in it.
+ *
+ * A fixed number of contexts cycle  receive -> inbox -> loop -> reply -> receive.  The request of a context belongs to the
+ * loop from its RD_REQUEST event until it calls one of rd_reply_send, rd_request_drop, rd_request_forget, once. nng's
+ * threads do nothing but put events into the inbox. */
+#ifndef RD_TRANSPORT_H
+#define RD_TRANSPORT_H
+
+#include <stdatomic.h>
+
+#include "daemon/inbox.h"
+#include "daemon/request.h"
+
+typedef struct rd_transport rd_transport;
+
+/* Contexts, not receiving yet. NULL: `why` tells. */
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts, char *why, size_t cap);
+
+/* Serve one URL with the contexts of `t`. False: `why` tells. `bound` gets the URL with the port that was taken if the URL
+ * asks for port 0. */
+bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode, char *bound, size_t bound_cap, char *why,
+                         size_t cap);
+
+void rd_transport_start(rd_transport *t); /* start receiving */
+
+/* Accept no further connection; ipc sockets are unlinked. */
+void rd_transport_stop_listening(rd_transport *t);
+
+/* Stop everything and wait for nng's callbacks. Replies that the kernel has not taken are lost. */
+void rd_transport_close(rd_transport *t);
+
+/* Contexts whose request or reply is under way. */
+unsigned rd_transport_busy(const rd_transport *t);
+
+/* Who is at the other end: "pid 12 uid 1000" or "tcp 10.0.0.1:5000". False: the pipe is gone. pid is 0 if unknown. */
+bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, uint64_t *pid, uint64_t *uid);
+
+void rd_transport_close_pipe(uint32_t pipe);
+
+/* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
+uint8_t *rd_reply_alloc(rd_request *r, size_t body);
+
+/* Send it with the first h->body_len bytes of its body. `unsent` counts until the pipe has taken the reply or is gone;
+ * the request's bytes are no longer valid. A peer that takes no reply for 10 s is disconnected. */
+void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent);
+
+/* Disconnect the peer instead of answering: its framing is wrong, or there is no memory to say more. */
+void rd_request_drop(rd_request *r);
+
+/* Answer nothing: the peer is gone. */
+void rd_request_forget(rd_request *r);
+
+#endif

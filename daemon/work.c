@@ -1,0 +1,314 @@
+/* REDUCE and streams: the messages that the engine works for. */
+#include <inttypes.h>
+
+#include "daemon/dispatch.h"
+
+/* ---- results ---- */
+static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+{
+    const rk_task *t = &r->job.task;
+    rp_result x = {.dtype = spec->flags & RP_STATES_OUT ? 0 : spec->out,
+                   .backend = t->backend,
+                   .path = path,
+                   .cell_size = (uint32_t)rp_cell_size(spec),
+                   .cells = spec->rows,
+                   .count = count,
+                   .queue_ns = t->start_ns > r->received_ns ? t->start_ns - r->received_ns : 0,
+                   .copy_ns = t->copy_ns,
+                   .compute_ns = t->compute_ns};
+    if (r->stream) {
+        x.copy_ns += r->stream->copy_ns;
+        x.compute_ns += r->stream->compute_ns;
+    }
+    rp_put_result(r->reply, &x);
+    rd_answer(s, r, RP_RESULT_SIZE + x.cells * x.cell_size);
+}
+
+/* Memory for the reply to REDUCE or FINISH, cells included: the engine writes straight into it. */
+static rp_err make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
+{
+    r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + spec->rows * rp_cell_size(spec));
+    return r->reply ? RP_OK : rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+}
+
+/* ---- REDUCE ---- */
+static void reduce_done(rd_server *s, rd_job *job)
+{
+    rd_request *r = (rd_request *)job;
+    const rp_spec *spec = &job->task.spec;
+    rp_fault f;
+    if (job->task.fault.code)
+        rd_refuse(s, r, &job->task.fault);
+    else if (rd_late(r, &f))
+        rd_refuse(s, r, &f);
+    else
+        answer_result(s, r, spec, RP_PATH_INLINE, spec->rows * spec->row_len);
+}
+
+rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_spec spec;
+    rp_err err = rp_get_spec(r->body, r->body_len, &spec, f);
+    if (!err)
+        err = rp_spec_check(&spec, f);
+    if (!err)
+        err = rp_spec_match(&spec, r->body_len - RP_SPEC_SIZE, f);
+    if (!err && rd_late(r, f))
+        err = RP_DEADLINE;
+    if (!err)
+        err = make_room(r, &spec, f);
+    if (err)
+        return err;
+    rd_stats_op(&s->stats, spec.op);
+    r->job.done = reduce_done;
+    r->job.task = (rk_task){.spec = spec,
+                            .data = r->body + RP_SPEC_SIZE,
+                            .bytes = r->body_len - RP_SPEC_SIZE,
+                            .cells = r->reply + RP_RESULT_SIZE};
+    rd_wait(s, r);
+    rd_submit(s, &r->job);
+    return RP_OK;
+}
+
+/* ---- streams ---- */
+static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
+{
+    if (r->body_len > RP_SPEC_SIZE)
+        return rp_fail(f, RP_BAD_MESSAGE, "begin", RP_SPEC_SIZE, "begin has %zu bytes instead of %u", r->body_len,
+                       RP_SPEC_SIZE);
+    rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
+    if (!err)
+        err = rp_spec_check(spec, f);
+    if (err)
+        return err;
+    if (spec->flags & RP_STATES_IN)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes elements, not states");
+    if (spec->rows != 1)
+        return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");
+    if (spec->row_len != 0)
+        return rp_fail(f, RP_SHAPE, "row_len", 0, "the length of a stream is told at its end: row_len must be 0");
+    return RP_OK;
+}
+
+static rp_err answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
+{
+    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
+    if (!body)
+        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+    rd_answer(s, r, rp_put_u64(body, v));
+    return RP_OK;
+}
+
+rp_err rd_on_begin(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_spec spec;
+    rd_stream_list *list = &r->session->streams;
+    rp_err err = begin_spec(r, &spec, f);
+    if (err)
+        return err;
+    if (list->open >= s->config.max_streams)
+        return rp_fail(f, RP_QUOTA, "streams", s->config.max_streams, "this session has %u open streams", list->open);
+    rd_stream *x = rd_stream_open(list, ++s->streams_opened, &spec);
+    if (!x)
+        return rp_fail(f, RP_NO_MEMORY, "stream", 0, "no memory for a stream");
+    rd_stats_op(&s->stats, spec.op);
+    return answer_u64(s, r, x->id, f);
+}
+
+static rp_err find_stream(const rd_request *r, uint64_t id, rd_stream **x, rp_fault *f)
+{
+    *x = rd_stream_find(&r->session->streams, id);
+    return *x ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "stream", 0, "no open stream %" PRIu64 " in this session", id);
+}
+
+static void finish_done(rd_server *s, rd_job *job);
+
+/* FINISH whose chunks are all back: merge their states. */
+static void merge(rd_server *s, rd_stream *x)
+{
+    rd_request *r = x->finish;
+    x->finish = NULL;
+    if (x->fault.code) {
+        rd_refuse(s, r, &x->fault);
+        rd_streams_sweep(x->list);
+        return;
+    }
+    x->jobs++;
+    rd_stream_merge(x, &r->job.task, r->reply + RP_RESULT_SIZE);
+    r->job.done = finish_done;
+    rd_submit(s, &r->job);
+}
+
+/* A job of the stream is back. The stream may be gone afterwards. */
+static void settle(rd_server *s, rd_stream *x)
+{
+    x->jobs--;
+    if (x->jobs == 0 && x->finish)
+        merge(s, x);
+    else if (x->jobs == 0)
+        rd_streams_sweep(x->list);
+}
+
+static void finish_done(rd_server *s, rd_job *job)
+{
+    rd_request *r = (rd_request *)job;
+    rd_stream *x = r->stream;
+    rp_fault f;
+    if (job->task.fault.code) {
+        job->task.fault.index = RP_NO_INDEX; /* there is one row: it needs no number */
+        rd_refuse(s, r, &job->task.fault);
+    } else if (rd_late(r, &f)) {
+        rd_refuse(s, r, &f);
+    } else {
+        answer_result(s, r, &x->spec, RP_PATH_STREAM, r->count);
+    }
+    settle(s, x);
+}
+
+static void fold_done(rd_server *s, rd_job *job)
+{
+    rd_stream *x = (rd_stream *)job;
+    rd_stream_folded(x);
+    settle(s, x);
+}
+
+static void keep(rd_server *s, rd_stream *x, const rk_task *t)
+{
+    rd_stream_keep(x, t->cells);
+    x->copy_ns += t->copy_ns;
+    x->compute_ns += t->compute_ns;
+    if (rd_stream_fold(x)) {
+        x->jobs++;
+        x->fold.done = fold_done;
+        rd_submit(s, &x->fold);
+    }
+}
+
+static void append_done(rd_server *s, rd_job *job)
+{
+    rd_request *r = (rd_request *)job;
+    rd_stream *x = r->stream;
+    rp_fault f = job->task.fault;
+    bool wanted = !x->ended || x->finish;
+    if (f.code) {
+        rd_stream_fail(x, &f);
+    } else if (!wanted) {
+        rp_fail(&f, RP_CANCELLED, "stream", 0, "the stream ended before this chunk was done");
+    } else if (rd_late(r, &f)) {
+        rd_stream_unclaim(x, r->offset, r->count);
+    } else {
+        keep(s, x, &job->task);
+        answer_u64(s, r, x->extents.total, &f);
+    }
+    if (f.code)
+        rd_refuse(s, r, &f);
+    settle(s, x);
+}
+
+rp_err rd_on_append(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_append a;
+    rd_stream *x = NULL;
+    rp_err err = rp_get_append(r->body, r->body_len, &a, f);
+    if (!err)
+        err = find_stream(r, a.stream, &x, f);
+    if (err)
+        return err;
+    if (x->fault.code) {
+        *f = x->fault;
+        return f->code;
+    }
+    if (rd_late(r, f))
+        return RP_DEADLINE;
+    err = rd_stream_claim(x, a.offset, a.data_len, &r->count, f);
+    if (err)
+        return err;
+    r->offset = a.offset;
+    r->stream = x;
+    r->job.done = append_done;
+    r->job.task = (rk_task){.spec = x->spec, .data = a.data, .bytes = a.data_len, .cells = r->state, .base = a.offset};
+    r->job.task.spec.flags = RP_STATES_OUT;
+    r->job.task.spec.row_len = r->count;
+    x->jobs++;
+    rd_wait(s, r);
+    rd_submit(s, &r->job);
+    return RP_OK;
+}
+
+static rp_err check_count(rd_stream *x, uint64_t count, rp_fault *f)
+{
+    uint64_t first;
+    if (rd_extents_cover(&x->extents, count, &first))
+        return RP_OK;
+    rp_fail(f, RP_SHAPE, "count", count, first < count ? "element %" PRIu64 " of %" PRIu64 " is missing"
+                                                       : "element %" PRIu64 " came, but count is %" PRIu64,
+            first, count);
+    f->index = first;
+    return RP_SHAPE;
+}
+
+rp_err rd_on_finish(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_finish x;
+    rd_stream *stream = NULL;
+    rp_err err = rp_get_finish(r->body, r->body_len, &x, f);
+    if (!err)
+        err = find_stream(r, x.stream, &stream, f);
+    if (err)
+        return err;
+    rd_stream_end(stream->list, stream); /* FINISH ends a stream, whatever comes of it */
+    if (stream->fault.code)
+        *f = stream->fault;
+    else if (check_count(stream, x.count, f) == RP_OK && !rd_late(r, f))
+        make_room(r, &stream->spec, f);
+    if (f->code) {
+        rd_streams_sweep(stream->list);
+        return f->code;
+    }
+    r->stream = stream;
+    r->count = x.count;
+    stream->finish = r;
+    rd_wait(s, r);
+    if (stream->jobs == 0)
+        merge(s, stream);
+    else if (r->deadline_ns)
+        rd_watch_deadline(s, r->deadline_ns);
+    return RP_OK;
+}
+
+uint64_t rd_expire_finishes(rd_server *s, uint64_t now_ns)
+{
+    uint64_t next = 0;
+    for (rd_request *r = s->waiting, *after; r; r = after) {
+        after = r->next;
+        if (!r->stream || r->stream->finish != r || !r->deadline_ns)
+            continue;
+        if (r->deadline_ns > now_ns) {
+            if (!next || r->deadline_ns < next)
+                next = r->deadline_ns;
+            continue;
+        }
+        rp_fault f = {.index = RP_NO_INDEX};
+        r->stream->finish = NULL; /* its jobs are in the engine: the last one frees it */
+        rd_late(r, &f);
+        rd_refuse(s, r, &f);
+    }
+    return next;
+}
+
+rp_err rd_on_abort(rd_server *s, rd_request *r, rp_fault *f)
+{
+    uint64_t id;
+    rd_stream *x = NULL;
+    rp_err err = rp_get_u64(r->body, r->body_len, &id, "stream", f);
+    if (!err)
+        err = find_stream(r, id, &x, f);
+    if (err)
+        return err;
+    rd_stream_end(x->list, x);
+    rd_streams_sweep(x->list);
+    if (!rd_reply_alloc(r, 0))
+        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+    rd_answer(s, r, 0);
+    return RP_OK;
+}
