@@ -55,7 +55,7 @@ static bool lanes_nonzero(const vf64 *sums)
 static void start_lanes(vf64 *sums)
 {
     for (int u = 0; u < SUMS; u++)
-        sums[u] = (vf64){0} + -0.0;
+        sums[u] = (vf64)((vi64){0} + INT64_MIN);
 }
 
 /* The exponent fields between which a block's nonzero elements lie; highest 0xff: infinities or NaNs. */

@@ -1,0 +1,604 @@
+/* The CPU engine against the slow oracle: every op, type and NaN policy, all instruction sets, every cut, rows, threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <xmmintrin.h>
+
+#include "kernels/cpu/cpu.h"
+#include "tests/unit/oracle.h"
+
+static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+#define EACH_KIND(op, dtype, nan)                             \
+    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++) \
+        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)     \
+            for (int nan = 0; nan <= (rk_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
+
+/* ---- helpers ---- */
+
+static void print_state(const char *label, const rk_state *s)
+{
+    print_error("  %s special %u nz %u skipped %u count %llu:", label, s->special, s->nz, s->skipped, (unsigned long long)s->count);
+    for (int i = 0; i < rk_limbs(s->layout); i++)
+        if (s->limb[i])
+            print_error(" [%d]%llx", i, (unsigned long long)s->limb[i]);
+    print_error("\n");
+}
+
+/* `what` holds what repeats the case: families and lengths follow from fixed seeds. */
+static void expect_state(const rk_state *got, const rk_state *want, const char *what, int op, int dtype, int nan, uint64_t n)
+{
+    if (memcmp(got, want, rp_state_size(want->layout)) == 0)
+        return;
+    print_error("%s: %s of %llu %s, policy %s\n", what, rp_op_name(op), (unsigned long long)n, rp_dtype_name(dtype), rp_nan_name(nan));
+    print_state("got ", got);
+    print_state("want", want);
+    fail();
+}
+
+static rk_state reduce(const rk_simd *simd, int op, int dtype, int nan, const void *x, uint64_t n, uint64_t index)
+{
+    rk_state s;
+    rk_state_init(&s, rp_state_layout(op, dtype), dtype);
+    simd->reduce[op][dtype](&s, x, n, index, nan);
+    return s;
+}
+
+/* With room to start anywhere in the first bytes. */
+static uint8_t *memory(size_t bytes)
+{
+    uint8_t *p = malloc(bytes + 64);
+    assert_non_null(p);
+    return p;
+}
+
+/* ---- tables of loops ---- */
+
+static void check_tables(int op, int dtype, int nan, const void *x, uint64_t n, const char *what, uint64_t seed)
+{
+    rk_state want = t_state(op, dtype, x, n, 1000, nan);
+    for (int k = 0; k < TABLES; k++) {
+        if (!rk_simd_runs(tables[k]))
+            continue;
+        rk_state got = reduce(tables[k], op, dtype, nan, x, n, 1000);
+        char text[80];
+        snprintf(text, sizeof text, "%s, %s, seed or family %llu", tables[k]->name, what, (unsigned long long)seed);
+        expect_state(&got, &want, text, op, dtype, nan, n);
+    }
+}
+
+static void test_every_length(void **state)
+{
+    (void)state;
+    uint8_t *x = memory(8 * 300);
+    EACH_KIND(op, dtype, nan) {
+        t_rng r = {42 + (uint64_t)(op * 100 + dtype * 3 + nan)};
+        for (uint64_t n = 0; n <= 300; n += n < 150 ? 1 : 7) {
+            uint64_t family = t_below(&r, T_FAMILIES);
+            uint8_t *p = x + t_below(&r, 9); /* any alignment */
+            t_fill(&r, dtype, (int)family, p, n);
+            check_tables(op, dtype, nan, p, n, "every length", family);
+        }
+    }
+    free(x);
+}
+
+static void test_every_family(void **state)
+{
+    (void)state;
+    enum { MOST = 9000 };
+    uint8_t *x = memory(8 * MOST);
+    EACH_KIND(op, dtype, nan) {
+        t_rng r = {7 + (uint64_t)(op * 100 + dtype * 3 + nan)};
+        for (uint64_t family = 0; family < T_FAMILIES; family++) {
+            uint64_t n = 2048 + t_below(&r, op == RP_OP_SUM ? MOST - 2048 : 2100);
+            uint8_t *p = x + t_below(&r, 9);
+            t_fill(&r, dtype, (int)family, p, n);
+            check_tables(op, dtype, nan, p, n, "every family", family);
+        }
+    }
+    free(x);
+}
+
+/* Blocks of different families one after the other: guesses of the next block's exponent are wrong then. */
+static void test_changing_data(void **state)
+{
+    (void)state;
+    enum { MOST = 60000 };
+    uint8_t *x = memory(8 * MOST);
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            t_rng r = {seed};
+            size_t size = rp_dtype_size(dtype);
+            for (uint64_t n = 0; n < MOST;) {
+                uint64_t some = 1 + t_below(&r, 6000);
+                if (some > MOST - n)
+                    some = MOST - n;
+                t_fill(&r, dtype, (int)t_below(&r, T_BITS), x + n * size, some);
+                n += some;
+            }
+            check_tables(RP_OP_SUM, dtype, (int)(seed % 2), x, MOST, "changing families", seed);
+        }
+    free(x);
+}
+
+/* Wide finite data for long enough that buckets fill up and are emptied in between. */
+static void test_full_buckets(void **state)
+{
+    (void)state;
+    enum { MOST = 600000 };
+    uint8_t *x = memory(8 * MOST);
+    for (int dtype = RP_F32; dtype <= RP_F64; dtype++) {
+        t_rng r = {99};
+        for (uint64_t i = 0; i < MOST; i++) { /* two exponents far apart, largest fractions */
+            double d = t_below(&r, 2) ? 0x1.fffffeffffffp100 : -0x1.fffffep-120;
+            t_store(dtype, x + i * rp_dtype_size(dtype), d);
+        }
+        check_tables(RP_OP_SUM, dtype, 0, x, MOST, "two far exponents", 99);
+    }
+    free(x);
+}
+
+/* One element in otherwise equal data, at every place around the edges of vectors and blocks. */
+static void test_arg_places(void **state)
+{
+    (void)state;
+    enum { N = 4200 };
+    static uint8_t x[N];
+    for (uint64_t at = 0; at < N; at += at < 200 || at > 4000 ? 1 : 97) {
+        memset(x, 5, sizeof x);
+        x[at] = 9;
+        rk_state s = reduce(rk_simd_best(), RP_OP_ARGMAX, RP_U8, 0, x, N, 0);
+        assert_int_equal(s.limb[1], at);
+        s = reduce(rk_simd_best(), RP_OP_ARGMIN, RP_U8, 0, x, N, 7);
+        assert_int_equal(s.limb[1], at == 0 ? 8 : 7);
+    }
+}
+
+/* Any cut, merged in any order, gives the bytes of the whole. */
+static void test_any_cut(void **state)
+{
+    (void)state;
+    enum { N = 5000, MOST_PARTS = 12 };
+    uint8_t *x = memory(8 * N);
+    EACH_KIND(op, dtype, nan) {
+        t_rng r = {500 + (uint64_t)(op * 100 + dtype * 3 + nan)};
+        size_t size = rp_dtype_size(dtype);
+        for (int round = 0; round < 4; round++) {
+            t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), x, N);
+            rk_state want = reduce(rk_simd_best(), op, dtype, nan, x, N, 0), part[MOST_PARTS];
+            uint64_t from = 0;
+            for (int k = 0; k < MOST_PARTS; k++) {
+                uint64_t n = k == MOST_PARTS - 1 ? N - from : t_below(&r, N - from + 1);
+                part[k] = reduce(tables[0], op, dtype, nan, x + from * size, n, from);
+                from += n;
+            }
+            for (int parts = MOST_PARTS; parts > 1;) { /* join any two, either way round; the last one fills the gap */
+                int i = (int)t_below(&r, (uint64_t)parts), j = (int)t_below(&r, (uint64_t)parts - 1);
+                j += j >= i;
+                rk_state_merge(&part[i], &part[j]);
+                part[j] = part[--parts];
+            }
+            expect_state(&part[0], &want, "merged parts", op, dtype, nan, N);
+        }
+    }
+    free(x);
+}
+
+/* ---- whole tasks ---- */
+
+/* The engine's wake-ups, so that a test waits without polling. */
+typedef struct waker {
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool pending;
+} waker;
+
+static void wake(void *arg)
+{
+    waker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    w->pending = true;
+    pthread_cond_signal(&w->woken);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static rk_task *wait_for(rk_engine *e, waker *w)
+{
+    for (;;) {
+        rk_task *t = rk_poll(e);
+        if (t)
+            return t;
+        pthread_mutex_lock(&w->lock);
+        while (!w->pending)
+            pthread_cond_wait(&w->woken, &w->lock);
+        w->pending = false;
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+static waker the_waker = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+static rk_engine *open_cpu(int threads, size_t small)
+{
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = threads, .small_bytes = small, .wake = wake, .wake_arg = &the_waker};
+    rk_engine *e;
+    char why[160];
+    the_waker.pending = false;
+    if (rk_open(&e, &o, why, sizeof why) != RP_OK)
+        fail_msg("rk_open: %s", why);
+    return e;
+}
+
+static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x, void *cells)
+{
+    rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows, .row_len = row_len},
+                 .data = x,
+                 .cells = cells};
+    size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
+    t.bytes = rows * row_len * item;
+    assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
+    return t;
+}
+
+static void run(rk_engine *e, rk_task *t)
+{
+    if (!rk_submit(e, t))
+        assert_ptr_equal(wait_for(e, &the_waker), t);
+}
+
+static void check_cell(const rk_task *t, uint64_t row, uint64_t got, uint64_t want, const char *what)
+{
+    if (got == want)
+        return;
+    const rp_spec *s = &t->spec;
+    print_error("%s: row %llu of %llu x %llu, %s of %s as %s, policy %s: got %llx, want %llx\n", what, (unsigned long long)row,
+                (unsigned long long)s->rows, (unsigned long long)s->row_len, rp_op_name(s->op), rp_dtype_name(s->dtype),
+                rp_dtype_name(s->out), rp_nan_name(s->nan), (unsigned long long)got, (unsigned long long)want);
+    fail();
+}
+
+/* Compare a finished task's cells or fault with the oracle, row by row. */
+static void check_task(const rk_task *t, const char *what)
+{
+    const rp_spec *s = &t->spec;
+    size_t size = rp_dtype_size(s->dtype), cell_size = rp_cell_size(s);
+    assert_int_equal(t->backend, RP_BACKEND_CPU);
+    for (uint64_t row = 0; row < s->rows; row++) {
+        const uint8_t *cell = (const uint8_t *)t->cells + row * cell_size, *x = (const uint8_t *)t->data + row * s->row_len * size;
+        rk_state want = t_state(s->op, s->dtype, x, s->row_len, s->index_base + t->base, s->nan), state;
+        if (s->flags & RP_STATES_OUT) {
+            memcpy(&state, cell, cell_size);
+            expect_state(&state, &want, what, s->op, s->dtype, s->nan, s->row_len);
+            continue;
+        }
+        uint64_t bits, got = 0;
+        int code = t_finish(&want, s->op, s->nan, s->out, &bits);
+        if (code != RP_OK) {
+            assert_int_equal(t->fault.code, code);
+            assert_int_equal(t->fault.index, row);
+            return;
+        }
+        memcpy(&got, cell, cell_size);
+        check_cell(t, row, got, bits, what);
+    }
+    assert_int_equal(t->fault.code, RP_OK);
+}
+
+typedef struct shape {
+    uint64_t rows, row_len;
+} shape;
+
+static void test_tasks(void **state)
+{
+    (void)state;
+    static const int threads[] = {1, 2, 5};
+    static const shape shapes[] = {{1, 0}, {1, 1}, {1, 77}, {3, 0}, {5, 1}, {400, 3}, {70, 33}, {2, 2500}};
+    uint8_t *x = memory(8 * 6000), *cells = memory(RP_MAX_STATE * 400);
+    for (int k = 0; k < 3; k++) {
+        rk_engine *e = open_cpu(threads[k], k == 1 ? 4096 : 0);
+        EACH_KIND(op, dtype, nan)
+            for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+                t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
+                uint8_t *p = x + t_below(&r, 9);
+                t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, shapes[i].rows * shapes[i].row_len);
+                uint32_t flags = t_below(&r, 3) ? 0 : RP_STATES_OUT;
+                rk_task t = task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
+                t.spec.index_base = 5;
+                t.base = 70;
+                run(e, &t);
+                check_task(&t, "task");
+            }
+        rk_close(e);
+    }
+    free(x);
+    free(cells);
+}
+
+static void check_reply_type(int op, int dtype, int out, uint8_t *x, uint64_t n)
+{
+    for (int family = 0; family < T_FAMILIES; family++) {
+        uint64_t cell;
+        rk_task t = task_of(op, dtype, 0, 0, 1, n, x, &cell);
+        t.spec.out = (uint8_t)out;
+        if (rp_spec_check(&t.spec, NULL) != RP_OK)
+            return;
+        t_rng r = {(uint64_t)(op * 1000 + dtype * 100 + out + family * 31)};
+        t_fill(&r, dtype, family, x, n);
+        rk_cpu_run(&t);
+        check_task(&t, "reply type");
+    }
+}
+
+static void test_reply_types(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    uint8_t *x = memory(8 * N);
+    for (int op = RP_OP_SUM; op <= RP_OP_MAX; op++)
+        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+            for (int out = RP_I8; out <= RP_F64; out++)
+                check_reply_type(op, dtype, out, x, N);
+    free(x);
+}
+
+/* Large enough for segments, with few and with many rows. */
+static void test_segments(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {{1, 300001}, {3, 120007}, {90, 5003}};
+    uint8_t *x = memory(8 * 460000), cells[RP_MAX_STATE * 90];
+    rk_engine *e = open_cpu(5, 0);
+    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+            int dtype = (int[]){RP_F64, RP_F32, RP_I64}[((size_t)op + i) % 3];
+            t_rng r = {(uint64_t)op * 10 + i + 1};
+            t_fill(&r, dtype, i == 1 ? T_SPECIAL : T_NARROW, x + 3, shapes[i].rows * shapes[i].row_len);
+            rk_task t = task_of(op, dtype, RP_NAN_OMIT, op % 2 ? RP_STATES_OUT : 0, shapes[i].rows, shapes[i].row_len, x + 3, cells);
+            t.spec.index_base = 1 << 20;
+            run(e, &t);
+            check_task(&t, "segments");
+        }
+    rk_close(e);
+    free(x);
+}
+
+/* The states of `parts` equal parts of each row, made by the engine. */
+static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n, uint64_t parts, uint8_t *states)
+{
+    size_t size = rp_dtype_size(dtype), state_size = rp_state_size(rp_state_layout(op, dtype));
+    for (uint64_t i = 0; i < rows * parts; i++) {
+        uint64_t row = i / parts, from = i % parts * (n / parts);
+        rk_task part = task_of(op, dtype, nan, RP_STATES_OUT, 1, n / parts, x + (row * n + from) * size, states + i * state_size);
+        part.base = from;
+        run(e, &part);
+        assert_int_equal(part.fault.code, RP_OK);
+    }
+}
+
+/* States of parts go back in as RP_STATES_IN, in rows. */
+static void test_states_in(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, PARTS = 7, N = 210 };
+    uint8_t *x = memory(8 * ROWS * N), states[ROWS * PARTS * RP_MAX_STATE], cells[ROWS * RP_MAX_STATE];
+    rk_engine *e = open_cpu(2, 0);
+    EACH_KIND(op, dtype, nan) {
+        t_rng r = {(uint64_t)(op * 100 + dtype * 3 + nan)};
+        t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), x, ROWS * N);
+        make_parts(e, op, dtype, nan, x, ROWS, N, PARTS, states);
+        rk_task whole = task_of(op, dtype, nan, RP_STATES_IN, ROWS, PARTS, states, cells);
+        run(e, &whole);
+        rk_task expected = whole; /* as if it had been given the elements */
+        expected.spec.flags = 0;
+        expected.spec.row_len = N;
+        expected.data = x;
+        check_task(&expected, "states in");
+    }
+    rk_close(e);
+    free(x);
+}
+
+static void test_states_in_faults(void **state)
+{
+    (void)state;
+    uint64_t cells[2];
+    uint8_t packed[4 * 32];
+    for (int i = 0; i < 4; i++) {
+        rk_state s = t_state(RP_OP_MIN, RP_F64, &(double){i}, 1, 0, 0);
+        memcpy(packed + 32 * i, &s, 32);
+    }
+    rk_task t = task_of(RP_OP_MIN, RP_F64, 0, RP_STATES_IN, 2, 2, packed, cells);
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_OK);
+    packed[32 * 2 + 5] = 1; /* a reserved byte of row 1 */
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_BAD_MESSAGE);
+    assert_int_equal(t.fault.index, 1);
+    packed[32 * 2 + 5] = 0;
+    for (int i = 0; i < 2; i++) { /* each in range, but not together */
+        uint64_t count = RP_MAX_COUNT - (uint64_t)i;
+        memcpy(packed + 32 * i + 8, &count, 8);
+    }
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_TOO_LARGE);
+    assert_int_equal(t.fault.index, 0);
+    assert_string_equal(t.fault.field, "count");
+}
+
+static void test_overflow_faults(void **state)
+{
+    (void)state;
+    uint64_t big[3] = {1, UINT64_MAX, 5}, cell[3];
+    rk_task t = task_of(RP_OP_SUM, RP_U64, 0, 0, 1, 3, big, cell);
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_OVERFLOW);
+    assert_int_equal(t.fault.value[0], 5);
+    assert_int_equal(t.fault.value[1], 1);
+    assert_string_equal(t.fault.field, "out");
+    t = task_of(RP_OP_MAX, RP_U64, 0, 0, 3, 1, big, cell);
+    t.spec.out = RP_I64;
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_OVERFLOW);
+    assert_int_equal(t.fault.index, 1);
+    assert_int_equal(t.fault.value[0], UINT64_MAX);
+    assert_int_equal(t.fault.value[1], 0);
+    int8_t negative = -3;
+    t = task_of(RP_OP_MIN, RP_I8, 0, 0, 1, 1, &negative, cell);
+    t.spec.out = RP_U64;
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_OVERFLOW);
+    assert_true((int64_t)t.fault.value[0] == -3 && (int64_t)t.fault.value[1] == -1);
+}
+
+static void test_nan_and_empty_faults(void **state)
+{
+    (void)state;
+    double nan = NAN, cell;
+    rk_task t = task_of(RP_OP_SUM, RP_F64, RP_NAN_ERROR, 0, 1, 1, &nan, &cell);
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_NAN);
+    t = task_of(RP_OP_ARGMAX, RP_F64, RP_NAN_OMIT, 0, 1, 1, &nan, &cell);
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_EMPTY);
+    assert_int_equal(t.fault.index, 0);
+}
+
+/* Many tasks of all sizes at once, each comes back once. */
+static void test_many_in_flight(void **state)
+{
+    (void)state;
+    enum { TASKS = 200, MOST = 100000 };
+    static double x[MOST], cells[TASKS];
+    static rk_task t[TASKS];
+    for (int i = 0; i < MOST; i++)
+        x[i] = i;
+    rk_engine *e = open_cpu(3, 256);
+    int under_way = 0;
+    for (int i = 0; i < TASKS; i++) {
+        uint64_t n = (uint64_t)(i * 7919 % MOST);
+        t[i] = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, i % 10 ? n : n % 30, x, &cells[i]);
+        t[i].user = &t[i];
+        under_way += !rk_submit(e, &t[i]);
+    }
+    int small = TASKS - under_way;
+    assert_true(small > 0);
+    for (; under_way; under_way--) {
+        rk_task *done = wait_for(e, &the_waker);
+        assert_ptr_equal(done->user, done);
+        done->user = NULL;
+    }
+    assert_null(rk_poll(e));
+    for (int i = 0; i < TASKS; i++) {
+        double n = (double)t[i].spec.row_len;
+        assert_true(cells[i] == n * (n - 1) / 2);
+    }
+    rk_stats s;
+    rk_get_stats(e, &s);
+    assert_int_equal(s.tasks, TASKS);
+    assert_int_equal(s.small_tasks, small);
+    assert_int_equal(s.device_tasks, 0);
+    assert_int_equal(s.threads, 3);
+    assert_true(s.busy_ns > 0);
+    assert_string_equal(s.simd, rk_simd_best()->name);
+    rk_close(e);
+}
+
+static void test_close_with_tasks_queued(void **state)
+{
+    (void)state;
+    enum { TASKS = 50, N = 200000 };
+    double *x = calloc(N, sizeof *x), cells[TASKS];
+    static rk_task t[TASKS];
+    for (int round = 0; round < 5; round++) {
+        rk_engine *e = open_cpu(2, 0);
+        for (int i = 0; i < TASKS; i++) {
+            t[i] = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, N, x, &cells[i]);
+            assert_false(rk_submit(e, &t[i]));
+        }
+        rk_close(e);
+    }
+    rk_close(NULL);
+    free(x);
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    rk_engine *e;
+    char why[160];
+    rk_options o = {.backend = 77};
+    assert_int_equal(rk_open(&e, &o, why, sizeof why), RP_TYPE);
+    assert_null(e);
+    assert_non_null(strstr(why, "77"));
+    o = (rk_options){.threads = 1};
+    assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
+    rk_close(e);
+}
+
+static void test_probe(void **state)
+{
+    (void)state;
+    rk_engine *e = open_cpu(2, 1 << 20);
+    rk_task t;
+    rk_probe(e, &t);
+    assert_false(rk_submit(e, &t)); /* never in the submitter's thread: it tries the backend */
+    assert_ptr_equal(wait_for(e, &the_waker), &t);
+    assert_true(rk_probe_ok(&t));
+    memset(t.cells, 0, 8);
+    assert_false(rk_probe_ok(&t));
+    rk_close(e);
+}
+
+/* Flush-to-zero, denormals-are-zero and another rounding direction in the caller change nothing and stay as they were. */
+static void test_hostile_environment(void **state)
+{
+    (void)state;
+    static double x[1000];
+    double cell;
+    unsigned before = _mm_getcsr(), hostile = (before & 0x1f80) | 0x8000 | 0x0040 | 0x4000;
+    for (int i = 0; i < 1000; i++)
+        x[i] = i % 2 ? 0x1p-1074 : 0x1p-1060;
+    rk_task t = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, 1000, x, &cell);
+    _mm_setcsr(hostile);
+    rk_cpu_run(&t);
+    unsigned after = _mm_getcsr();
+    rk_engine *e = open_cpu(1, 0);
+    _mm_setcsr(before);
+    assert_int_equal(after & ~0x3fu, hostile & ~0x3fu);
+    check_task(&t, "hostile environment");
+    run(e, &t);
+    check_task(&t, "worker of a hostile thread");
+    rk_close(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_length),
+        cmocka_unit_test(test_every_family),
+        cmocka_unit_test(test_changing_data),
+        cmocka_unit_test(test_full_buckets),
+        cmocka_unit_test(test_arg_places),
+        cmocka_unit_test(test_any_cut),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_reply_types),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_states_in),
+        cmocka_unit_test(test_states_in_faults),
+        cmocka_unit_test(test_overflow_faults),
+        cmocka_unit_test(test_nan_and_empty_faults),
+        cmocka_unit_test(test_many_in_flight),
+        cmocka_unit_test(test_close_with_tasks_queued),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_hostile_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
