@@ -188,13 +188,17 @@ unit-tests: $(UNIT)
 # ---- fuzzing: clang's libFuzzer on the pure parts ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SRC := $(PROTO_C) kernels/state.c
+# without clang the same targets replay the corpus, but look for no new inputs
+FUZZ_CC  := $(if $(shell command -v $(CLANG)),$(CLANG) -fsanitize=fuzzer$(comma)address$(comma)undefined,$(CC) -fsanitize=address$(comma)undefined tests/fuzz/replay.c)
 fuzz-targets: $(FUZZ)
+
+# beside proto and the states, what each target needs
+$(B)/fuzz/fuzz_config: daemon/config.c daemon/paths.c
 
 $(B)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
-	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(filter %.c,$^) -o $@
+	$(Q)$(FUZZ_CC) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fno-sanitize-recover=undefined $(filter %.c,$^) -linih -o $@
 
 fuzz: $(FUZZ) ## run each fuzzer for FUZZ_SECONDS; new inputs go to build/fuzz-corpus/
 	@for f in $(FUZZ); do n=$${f##*/}; mkdir -p build/fuzz-corpus/$$n; echo "  $$n: $(FUZZ_SECONDS) s"; \
