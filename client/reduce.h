@@ -45,6 +45,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* The version of this header; reduce_version() gives that of the library in use. Same major: compatible. */
 #define REDUCE_VERSION_MAJOR 0
@@ -371,6 +372,7 @@ void reduce_cancel(reduce_job *job);
 /* Cancel, wait for the end unless called from the job's own callback, free. NULL is fine. */
 void reduce_job_free(reduce_job *job);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,146 @@
+/* Start a private daemon in the background, as gpg-agent and adb do: fork, new session, fork, exec. The process may have
+ * threads, so the children only make async-signal-safe calls; everything is prepared before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+enum { MAX_PATH = 4096 };
+
+/* What the last child reports: errno 0 and its process id, or why exec failed. */
+typedef struct report {
+    int err;
+    pid_t pid;
+} report;
+
+/* "reduced" beside this executable, if it can be run; else by $PATH. */
+static void find_program(char *out, size_t cap)
+{
+    ssize_t n = readlink("/proc/self/exe", out, cap);
+    if (n > 0 && (size_t)n < cap) {
+        out[n] = 0;
+        char *slash = strrchr(out, '/');
+        size_t room = slash ? cap - (size_t)(slash + 1 - out) : 0;
+        if (slash && (size_t)snprintf(slash + 1, room, "reduced") < room && access(out, X_OK) == 0)
+            return;
+    }
+    snprintf(out, cap, "reduced");
+}
+
+/* A log beside the socket; the daemon speaks to /dev/null if there can be none. */
+static int open_log(const char *url, char *path, size_t cap)
+{
+    const char *slash = strrchr(url, '/');
+    int n = snprintf(path, cap, "%.*s/reduced.log", (int)(slash - (url + 6)), url + 6);
+    int fd = -1;
+    if (n > 0 && (size_t)n < cap)
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        path[0] = 0;
+    return fd;
+}
+
+static void become_daemon(char **argv, int null, int log, int back)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    dup2(null, 0);
+    dup2(log >= 0 ? log : null, 1);
+    dup2(log >= 0 ? log : null, 2);
+    report r = {0, getpid()};
+    if (chdir("/") || write(back, &r, sizeof r) != (ssize_t)sizeof r)
+        _exit(127);
+    /* Everything else of this process stays out of the daemon; `back` closes by the exec itself. */
+    if (back > 3)
+        syscall(SYS_close_range, 3u, (unsigned)back - 1, 0u);
+    syscall(SYS_close_range, (unsigned)back + 1, ~0u, 0u);
+    execvp(argv[0], argv);
+    r.err = errno;
+    if (write(back, &r, sizeof r) != (ssize_t)sizeof r)
+        _exit(126);
+    _exit(127);
+}
+
+static void middle_child(char **argv, int null, int log, int back)
+{
+    setsid();
+    pid_t pid = fork();
+    if (pid == 0)
+        become_daemon(argv, null, log, back);
+    _exit(pid < 0);
+}
+
+/* Both reports, if there are two. 0 or errno of the exec. */
+static int read_reports(int fd, pid_t *pid)
+{
+    report r;
+    int err = ECHILD;
+    while (read(fd, &r, sizeof r) == (ssize_t)sizeof r) {
+        *pid = r.pid;
+        err = r.err;
+    }
+    return err;
+}
+
+static int launch(char **argv, int null, int log, pid_t *pid)
+{
+    int back[2];
+    if (pipe2(back, O_CLOEXEC))
+        return errno;
+    pid_t child = fork();
+    if (child == 0)
+        middle_child(argv, null, log, back[1]);
+    int err = child < 0 ? errno : 0;
+    close(back[1]);
+    if (child > 0) {
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+            ;
+        err = read_reports(back[0], pid);
+    }
+    close(back[0]);
+    return err;
+}
+
+int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child, rp_fault *f)
+{
+    char program[MAX_PATH], idle[16];
+    child->pidfd = -1;
+    child->log[0] = 0;
+    if (strncmp(url, "ipc://", 6) || !strchr(url + 6, '/'))
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.100s; only local daemons are started", url);
+    if (o->daemon)
+        snprintf(program, sizeof program, "%s", o->daemon);
+    else
+        find_program(program, sizeof program);
+    snprintf(idle, sizeof idle, "%u", o->idle_exit_s);
+    char *argv[] = {program, "--autostarted", "--idle-exit", idle, "--listen", (char *)url, NULL};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open_log(url, child->log, sizeof child->log);
+    pid_t pid = 0;
+    int err = null < 0 ? errno : launch(argv, null, log, &pid);
+    if (null >= 0)
+        close(null);
+    if (log >= 0)
+        close(log);
+    if (err)
+        return rc_fail(f, REDUCE_E_START, "daemon", "cannot start %.100s: %s", program, strerror(err));
+    child->pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
+    return 0;
+}
+
+bool rc_child_gone(const rc_child *child)
+{
+    struct pollfd p = {child->pidfd, POLLIN, 0};
+    return child->pidfd >= 0 && poll(&p, 1, 0) == 1;
+}

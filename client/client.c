@@ -1,0 +1,346 @@
+/* Clients: open, close, ping, query. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+static const uint64_t NS_PER_MS = 1000000;
+
+/* nng's threads do not survive a fork and it cannot start again in the child: remember who woke it first. */
+static _Atomic pid_t opener;
+
+int rc_check(const reduce_client *c)
+{
+    if (!c)
+        return rc_error(REDUCE_E_ARGUMENT, "client", "the client is NULL");
+    if (c->pid != getpid())
+        return rc_error(REDUCE_E_FORKED, "client", "this client belongs to the process that opened it, not to its forked child");
+    return 0;
+}
+
+/* ---- making and freeing ---- */
+
+static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_fault *f)
+{
+    *o = (reduce_open_opts)REDUCE_OPEN_OPTS_INIT;
+    if (!given)
+        return 0;
+    if (given->size != sizeof *given)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "size", "opts.size is %u: use REDUCE_OPEN_OPTS_INIT", given->size);
+    if (given->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", given->flags);
+    reduce_open_opts defaults = *o;
+    *o = *given;
+    if (!o->connect_timeout_ms)
+        o->connect_timeout_ms = defaults.connect_timeout_ms;
+    if (!o->reconnect_timeout_ms)
+        o->reconnect_timeout_ms = defaults.reconnect_timeout_ms;
+    if (!o->timeout_ms)
+        o->timeout_ms = defaults.timeout_ms;
+    if (o->connect_timeout_ms > RP_MAX_DEADLINE_MS || o->reconnect_timeout_ms > RP_MAX_DEADLINE_MS ||
+        o->timeout_ms > RP_MAX_DEADLINE_MS)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "a timeout above %u ms", RP_MAX_DEADLINE_MS);
+    return 0;
+}
+
+static reduce_client *new_client(const reduce_open_opts *o)
+{
+    reduce_client *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    rc_cond_init(&c->changed);
+    c->pid = getpid();
+    c->refs = 1;
+    c->opts = *o;
+    const char *name = o->name ? o->name : program_invocation_short_name;
+    memcpy(c->name, name, strnlen(name, RP_MAX_NAME));
+    rc_session_init(c);
+    return c;
+}
+
+void rc_unref(reduce_client *c)
+{
+    rc_enter(c);
+    bool last = --c->refs == 0;
+    rc_leave(c);
+    if (!last)
+        return;
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* Cancel all calls, wait until everything rests, and cut the connection. */
+static void disconnect(reduce_client *c)
+{
+    rc_enter(c);
+    c->closing = true;
+    if (c->greeting)
+        rc_call_cancel(c, &c->hello);
+    while (c->queue)
+        rc_call_cancel(c, c->queue);
+    for (unsigned i = 0; i < c->n_places; i++)
+        if (c->places[i].call)
+            rc_call_cancel(c, c->places[i].call);
+    while (c->busy || c->jobs)
+        rc_cond_wait(&c->changed, c, 0);
+    rc_leave(c);
+    for (unsigned i = 0; i < c->n_places; i++)
+        rc_slot_free(c->places[i].slot);
+    if (c->hello_place.slot)
+        rc_slot_free(c->hello_place.slot);
+    rc_link_close(c->link);
+    c->link = NULL;
+    c->hello_place.slot = NULL;
+    c->n_places = 0;
+}
+
+void reduce_close(reduce_client *c)
+{
+    if (!c || c->pid != getpid())
+        return;
+    disconnect(c);
+    rc_unref(c);
+}
+
+/* ---- connecting ---- */
+
+static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
+{
+    rc_enter(c);
+    c->hello_place.slot = rc_slot_new(c->link, rc_slot_ended, &c->hello_place);
+    int err = 0;
+    if (!c->hello_place.slot) {
+        err = rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+    } else {
+        rc_say_hello(c, ms);
+        while (c->greeting || c->busy)
+            rc_cond_wait(&c->changed, c, 0);
+        if (c->welcome.session == 0) {
+            *f = c->hello.fault;
+            err = -(int)f->code;
+        }
+    }
+    rc_leave(c);
+    return err;
+}
+
+static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+{
+    switch (rc_link_open(&c->link, url, ms, rc_link_changed, c)) {
+    case RC_LINK_OK:
+        break;
+    case RC_LINK_REFUSED:
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.120s", url);
+    case RC_LINK_DENIED:
+        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
+    case RC_LINK_TIMEOUT:
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
+    case RC_LINK_BAD_URL:
+        return rc_fail(f, REDUCE_E_ARGUMENT, "url", "'%.100s' is no valid address", url);
+    case RC_LINK_NO_MEMORY:
+        return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+    }
+    int err = greet(c, ms, f);
+    if (err) {
+        disconnect(c);
+        c->closing = false;
+        return err;
+    }
+    memcpy(c->url, url, strlen(url) + 1);
+    return 0;
+}
+
+static uint32_t ms_left(uint64_t end)
+{
+    uint64_t now = rc_now_ns();
+    return end > now ? (uint32_t)((end - now + NS_PER_MS - 1) / NS_PER_MS) : 1;
+}
+
+/* All places once. Of several failures, the one of a place where something is tells most. */
+static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f)
+{
+    int err = REDUCE_E_NO_DAEMON;
+    for (int i = 0; i < u->n && err == REDUCE_E_NO_DAEMON; i++)
+        err = try_url(c, u->url[i], ms_left(end), f);
+    if (err == REDUCE_E_NO_DAEMON && u->n > 1)
+        rc_fail(f, err, "url", "nobody listens on %.70s or %.70s", u->url[0], u->url[1]);
+    return err;
+}
+
+static void pause_ms(unsigned ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        ;
+}
+
+/* Try again and again until `end`; a started daemon that is gone ends it sooner, for another one must be there then. */
+static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const rc_child *child, rp_fault *f)
+{
+    for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
+        bool gone = child && rc_child_gone(child);
+        int err = try_all(c, u, end, f);
+        if (err != REDUCE_E_NO_DAEMON)
+            return err;
+        if (gone)
+            return rc_fail(f, REDUCE_E_START, "daemon", "the daemon left at once%s%.100s", child->log[0] ? "; see " : "",
+                           child->log);
+        if (rc_now_ns() >= end && child)
+            return rc_fail(f, REDUCE_E_START, "daemon", "the daemon did not listen in time%s%.100s",
+                           child->log[0] ? "; see " : "", child->log);
+        if (rc_now_ns() >= end)
+            return err;
+        pause_ms(ms);
+    }
+}
+
+static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opts *o, rp_fault *f)
+{
+    rc_child child;
+    int err = rc_start_daemon(u->url[0], o, &child, f);
+    if (err)
+        return err;
+    u->n = 1;
+    err = keep_trying(c, u, rc_deadline_after(RC_AUTOSTART_MS), &child, f);
+    if (child.pidfd >= 0)
+        close(child.pidfd);
+    c->autostarted = err == 0;
+    return err;
+}
+
+static int connect_client(reduce_client *c, const char *url, const reduce_open_opts *o, rp_fault *f)
+{
+    rc_urls u;
+    int err = rc_find(&u, url, f);
+    if (err)
+        return err;
+    uint64_t end = rc_deadline_after(o->connect_timeout_ms);
+    err = try_all(c, &u, end, f);
+    /* A system daemon that is not for this user is no reason against a private one. */
+    bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
+    if (nobody && (o->flags & REDUCE_AUTOSTART))
+        return start_and_connect(c, &u, o, f);
+    if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
+        return keep_trying(c, &u, end, NULL, f);
+    return err;
+}
+
+static bool in_forked_child(void)
+{
+    pid_t nobody = 0, me = getpid();
+    return !atomic_compare_exchange_strong(&opener, &nobody, me) && nobody != me;
+}
+
+int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)
+{
+    rp_fault f = {0};
+    reduce_open_opts o;
+    if (!out)
+        return rc_error(REDUCE_E_ARGUMENT, "c", "nowhere to put the client");
+    *out = NULL;
+    if (in_forked_child())
+        return rc_error(REDUCE_E_FORKED, "", "the parent process had opened a client before the fork");
+    if (take_opts(&o, opts, &f))
+        return rc_report(&f);
+    reduce_client *c = new_client(&o);
+    if (!c)
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
+    if (connect_client(c, url, &o, &f)) {
+        rc_unref(c);
+        return rc_report(&f);
+    }
+    c->opts.name = c->opts.daemon = NULL;
+    *out = c;
+    return 0;
+}
+
+/* ---- small talk ---- */
+
+int reduce_ping(reduce_client *c, uint64_t *ns)
+{
+    int err = rc_check(c);
+    if (err)
+        return err;
+    rc_call call = {.type = RP_MSG_PING};
+    uint64_t start = rc_now_ns();
+    if (rc_call_wait(c, &call, NULL, NULL))
+        return rc_report(&call.fault);
+    if (ns)
+        *ns = rc_now_ns() - start;
+    return 0;
+}
+
+int reduce_get_info(const reduce_client *client, reduce_info *info)
+{
+    int err = rc_check(client);
+    if (err)
+        return err;
+    if (!info || info->size != sizeof *info)
+        return rc_error(REDUCE_E_ARGUMENT, "info", "info is NULL or not from REDUCE_INFO_INIT");
+    reduce_client *c = (reduce_client *)client; /* the mutex is not part of what is const */
+    *info = (reduce_info)REDUCE_INFO_INIT;
+    rc_enter(c);
+    info->wire_version = c->welcome.version;
+    info->max_data = c->welcome.max_data;
+    info->chunk_bytes = c->welcome.chunk_hint;
+    info->max_inflight = c->welcome.max_inflight;
+    info->reconnects = c->reconnects;
+    info->autostarted = c->autostarted;
+    memcpy(info->url, c->url, sizeof c->url);
+    memcpy(info->server, c->server, sizeof c->server);
+    rc_leave(c);
+    return 0;
+}
+
+/* Copy `n` bytes as a string. */
+static void text_of(char *out, const char *from, size_t n)
+{
+    memcpy(out, from, n);
+    out[n] = 0;
+}
+
+static int each_entry(const uint8_t *body, size_t len, int (*each)(void *, const reduce_entry *), void *arg)
+{
+    rp_reader r = {.body = body, .len = len};
+    rp_entry e;
+    rp_fault f;
+    for (bool end;;) {
+        if (rp_get_entry(&r, &e, &end, &f))
+            return rc_error(REDUCE_E_PROTOCOL, f.field, "malformed reply to query: %s", f.text);
+        if (end)
+            return 0;
+        char key[RP_MAX_KEY + 1], text[RP_MAX_VALUE + 1] = "";
+        text_of(key, e.key, e.key_len);
+        if (e.kind == RP_KIND_TEXT)
+            text_of(text, e.text, e.text_len);
+        reduce_entry entry = {key, e.kind, e.u64, e.f64, text};
+        int stop = each(arg, &entry);
+        if (stop)
+            return stop;
+    }
+}
+
+int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg)
+{
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (!each)
+        return rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
+    rc_call call = {.type = RP_MSG_QUERY, .head_len = RP_QUERY_SIZE};
+    rp_put_query(call.head, (uint32_t)topic);
+    uint8_t *body;
+    size_t len;
+    if (rc_call_wait(c, &call, &body, &len))
+        return rc_report(&call.fault);
+    err = each_entry(body, len, each, arg);
+    free(body);
+    return err;
+}

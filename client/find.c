@@ -1,0 +1,58 @@
+/* Where a daemon may listen: the same places as in the daemon's own defaults. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+#define SYSTEM_URL "ipc:///run/reduced/reduced.sock"
+
+static int add(rc_urls *u, const char *url, const char *field, rp_fault *f)
+{
+    if (strlen(url) >= RC_MAX_URL)
+        return rc_fail(f, REDUCE_E_ARGUMENT, field, "a URL of %zu bytes, the limit is %d", strlen(url), RC_MAX_URL - 1);
+    if (strncmp(url, "ipc://", 6) && strncmp(url, "tcp://", 6))
+        return rc_fail(f, REDUCE_E_ARGUMENT, field, "'%.80s' is neither ipc:///PATH nor tcp://HOST:PORT", url);
+    strcpy(u->url[u->n++], url);
+    return 0;
+}
+
+/* Anybody can create names in /tmp: a directory there counts only if it is ours. */
+static bool ours(const char *dir)
+{
+    struct stat st;
+    return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+}
+
+/* The user's own socket. False: no safe place for one. */
+static bool user_url(char *out, size_t cap)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int n;
+    if (runtime && runtime[0] == '/') {
+        n = snprintf(out, cap, "ipc://%s/reduced.sock", runtime);
+    } else {
+        char dir[64];
+        snprintf(dir, sizeof dir, "/tmp/reduced-%lu", (unsigned long)geteuid());
+        if (mkdir(dir, 0700) && !ours(dir))
+            return false;
+        n = snprintf(out, cap, "ipc://%s/reduced.sock", dir);
+    }
+    return n > 0 && (size_t)n < cap;
+}
+
+int rc_find(rc_urls *u, const char *given, rp_fault *f)
+{
+    u->n = 0;
+    if (given)
+        return add(u, given, "url", f);
+    const char *env = getenv("REDUCED_URL");
+    if (env && env[0])
+        return add(u, env, "REDUCED_URL", f);
+    char own[RC_MAX_URL];
+    if (user_url(own, sizeof own))
+        add(u, own, "XDG_RUNTIME_DIR", f);
+    return add(u, SYSTEM_URL, "url", f);
+}

@@ -1,0 +1,46 @@
+/* Names and sizes: the tables of proto under public names, proved equal at compile time. */
+#include "client/internal.h"
+
+#define SAME(a, b) _Static_assert((int)(a) == (int)(b), "reduce.h disagrees with types.def: " #a);
+#define X(NAME, name, code, help) SAME(REDUCE_##NAME, code)
+RP_OPS(X)
+#undef X
+#define X(NAME, name, code, bytes, cls) SAME(REDUCE_##NAME, code)
+RP_DTYPES(X)
+#undef X
+#define X(NAME, name, code, help) SAME(REDUCE_NAN_##NAME, code)
+RP_NANS(X)
+#undef X
+SAME(REDUCE_STATES_IN, RP_STATES_IN)
+SAME(REDUCE_STATES_OUT, RP_STATES_OUT)
+SAME(REDUCE_TOPIC_INFO, RP_TOPIC_INFO)
+SAME(REDUCE_TOPIC_STATUS, RP_TOPIC_STATUS)
+SAME(REDUCE_KIND_U64, RP_KIND_U64)
+SAME(REDUCE_KIND_F64, RP_KIND_F64)
+SAME(REDUCE_KIND_TEXT, RP_KIND_TEXT)
+_Static_assert(sizeof((reduce_fault){0}.field) >= RP_MAX_FIELD + 1, "field");
+_Static_assert(sizeof((reduce_fault){0}.text) >= RP_MAX_TEXT + 1, "text");
+_Static_assert(sizeof((reduce_info){0}.server) >= RP_MAX_NAME + 1, "server");
+_Static_assert(sizeof((reduce_info){0}.url) == RC_MAX_URL, "url");
+
+uint32_t reduce_version(void) { return REDUCE_VERSION; }
+
+const char *reduce_op_name(int op) { return rp_op_name(op); }
+const char *reduce_op_help(int op) { return rp_op_help(op); }
+const char *reduce_dtype_name(int dtype) { return rp_dtype_name(dtype); }
+const char *reduce_nan_name(int nan) { return rp_nan_name(nan); }
+const char *reduce_backend_name(int backend) { return rp_backend_name(backend); }
+const char *reduce_path_name(int path) { return rp_path_name(path); }
+
+int reduce_op_parse(const char *name) { return name ? rp_op_parse(name) : 0; }
+int reduce_dtype_parse(const char *name) { return name ? rp_dtype_parse(name) : 0; }
+int reduce_nan_parse(const char *name) { return name ? rp_nan_parse(name) : -1; }
+
+size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }
+
+size_t reduce_state_size(int op, int dtype)
+{
+    if (rp_op_name(op)[0] == '?' || rp_dtype_size(dtype) == 0)
+        return 0;
+    return rp_state_size(rp_state_layout(op, dtype));
+}

@@ -1,0 +1,332 @@
+#include "client/transport.h"
+
+#include <errno.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/codec.h"
+
+enum {
+    REDIAL_MIN_MS = 10,
+    REDIAL_MAX_MS = 500,
+    PROBE_AFTER_MS = 20 /* a daemon that is there answers the dialer sooner; else find out why not */
+};
+
+struct rc_link {
+    nng_socket sock;
+    rc_link_event event;
+    void *arg;
+    pthread_mutex_t lock; /* guards `up` */
+    pthread_cond_t changed;
+    bool up;
+};
+
+enum slot_state { REST, SENDING, RECEIVING, PAUSING };
+
+/* `lock` orders rc_slot_cancel with the steps of the exchange: a cancel either finds the nng operation started, or is seen
+ * before it starts. It is never held while `done` runs. */
+struct rc_slot {
+    nng_ctx ctx;
+    nng_aio *aio;
+    rc_slot_done done;
+    void *arg;
+    pthread_mutex_t lock; /* guards the rest */
+    enum slot_state state;
+    bool cancelled;
+    nng_duration reply_timeout_ms;
+};
+
+/* ---- link ---- */
+
+static void pipe_event(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+{
+    (void)pipe;
+    rc_link *l = arg;
+    bool up = ev == NNG_PIPE_EV_ADD_POST;
+    pthread_mutex_lock(&l->lock);
+    l->up = up;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    l->event(l->arg, up);
+}
+
+static struct timespec after_ms(uint32_t ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static bool wait_up(rc_link *l, uint32_t ms)
+{
+    struct timespec end = after_ms(ms);
+    pthread_mutex_lock(&l->lock);
+    while (!l->up && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
+        ;
+    bool up = l->up;
+    pthread_mutex_unlock(&l->lock);
+    return up;
+}
+
+static rc_link_err link_err(int nng_err)
+{
+    switch (nng_err) {
+    case 0:
+        return RC_LINK_OK;
+    case NNG_ECONNREFUSED:
+    case NNG_ENOENT:
+    case NNG_EUNREACHABLE:
+    case NNG_ECONNRESET:
+    case NNG_ECLOSED:
+        return RC_LINK_REFUSED;
+    case NNG_EPERM:
+        return RC_LINK_DENIED;
+    case NNG_ENOMEM:
+        return RC_LINK_NO_MEMORY;
+    case NNG_EADDRINVAL:
+    case NNG_EINVAL:
+    case NNG_ENOTSUP:
+        return RC_LINK_BAD_URL;
+    default:
+        return RC_LINK_TIMEOUT;
+    }
+}
+
+/* The dialer redials in silence; a bare connection tells whether anybody listens. */
+static rc_link_err probe(const char *url, uint32_t timeout_ms)
+{
+    nng_stream_dialer *d;
+    nng_aio *aio;
+    int err = nng_stream_dialer_alloc(&d, url);
+    if (err)
+        return link_err(err);
+    err = nng_aio_alloc(&aio, NULL, NULL);
+    if (err == 0) {
+        nng_aio_set_timeout(aio, (nng_duration)timeout_ms);
+        nng_stream_dialer_dial(d, aio);
+        nng_aio_wait(aio);
+        err = nng_aio_result(aio);
+        if (err == 0)
+            nng_stream_free(nng_aio_get_output(aio, 0));
+        nng_aio_free(aio);
+    }
+    nng_stream_dialer_free(d);
+    return link_err(err);
+}
+
+static int set_up_socket(rc_link *l)
+{
+    int err;
+    /* The library repeats requests itself; nng must not. */
+    if ((err = nng_socket_set_ms(l->sock, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) ||
+        (err = nng_socket_set_size(l->sock, NNG_OPT_RECVMAXSZ, RP_HEADER_SIZE + RP_MAX_BODY + 4)) ||
+        (err = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMINT, REDIAL_MIN_MS)) ||
+        (err = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMAXT, REDIAL_MAX_MS)) ||
+        (err = nng_pipe_notify(l->sock, NNG_PIPE_EV_ADD_POST, pipe_event, l)))
+        return err;
+    return nng_pipe_notify(l->sock, NNG_PIPE_EV_REM_POST, pipe_event, l);
+}
+
+static rc_link_err dial(rc_link *l, const char *url, uint32_t timeout_ms)
+{
+    nng_dialer dialer;
+    int err = nng_dialer_create(&dialer, l->sock, url);
+    if (err == 0)
+        err = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
+    if (err)
+        return link_err(err);
+    uint32_t first = timeout_ms < PROBE_AFTER_MS ? timeout_ms : PROBE_AFTER_MS;
+    if (wait_up(l, first))
+        return RC_LINK_OK;
+    rc_link_err why = timeout_ms > first ? probe(url, timeout_ms - first) : RC_LINK_TIMEOUT;
+    if (why)
+        return why;
+    return wait_up(l, timeout_ms - first) ? RC_LINK_OK : RC_LINK_TIMEOUT;
+}
+
+static bool missing_socket(const char *url)
+{
+    return strncmp(url, "ipc://", 6) == 0 && access(url + 6, F_OK) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+rc_link_err rc_link_open(rc_link **out, const char *url, uint32_t timeout_ms, rc_link_event event, void *arg)
+{
+    if (missing_socket(url))
+        return RC_LINK_REFUSED;
+    rc_link *l = calloc(1, sizeof *l);
+    if (!l)
+        return RC_LINK_NO_MEMORY;
+    if (nng_req0_open(&l->sock)) {
+        free(l);
+        return RC_LINK_NO_MEMORY;
+    }
+    l->event = event;
+    l->arg = arg;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    int err = set_up_socket(l);
+    rc_link_err why = err ? link_err(err) : dial(l, url, timeout_ms);
+    if (why)
+        rc_link_close(l);
+    else
+        *out = l;
+    return why;
+}
+
+void rc_link_close(rc_link *l)
+{
+    if (!l)
+        return;
+    nng_close(l->sock);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+/* ---- slot ---- */
+
+static rc_io io_of(int err, enum slot_state was)
+{
+    if (err == NNG_ENOMEM)
+        return RC_IO_NO_MEMORY;
+    if (err == NNG_ECANCELED)
+        return RC_IO_CANCELLED;
+    if (was == SENDING)
+        return RC_IO_UNSENT;
+    return err == NNG_ETIMEDOUT ? RC_IO_TIMEOUT : RC_IO_LOST;
+}
+
+/* Runs on nng's threads when a step of the slot ended. */
+static void step_done(void *arg)
+{
+    rc_slot *s = arg;
+    int err = nng_aio_result(s->aio);
+    pthread_mutex_lock(&s->lock);
+    enum slot_state was = s->state;
+    if (was == SENDING && err)
+        nng_msg_free(nng_aio_get_msg(s->aio));
+    if (was == SENDING && !err && !s->cancelled) {
+        s->state = RECEIVING;
+        nng_aio_set_timeout(s->aio, s->reply_timeout_ms);
+        nng_ctx_recv(s->ctx, s->aio);
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
+    s->state = REST;
+    bool cancelled = s->cancelled;
+    pthread_mutex_unlock(&s->lock);
+    if (err == 0 && was == RECEIVING) {
+        nng_msg *m = nng_aio_get_msg(s->aio);
+        s->done(s->arg, RC_IO_OK, nng_msg_body(m), nng_msg_len(m));
+        nng_msg_free(m);
+    } else if (err == 0) {
+        s->done(s->arg, cancelled ? RC_IO_CANCELLED : RC_IO_PAUSED, NULL, 0);
+    } else {
+        s->done(s->arg, io_of(err, was), NULL, 0);
+    }
+}
+
+rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
+{
+    rc_slot *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->done = done;
+    s->arg = arg;
+    if (nng_ctx_open(&s->ctx, l->sock)) {
+        free(s);
+        return NULL;
+    }
+    if (nng_aio_alloc(&s->aio, step_done, s)) {
+        nng_ctx_close(s->ctx);
+        free(s);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void rc_slot_free(rc_slot *s)
+{
+    nng_aio_stop(s->aio);
+    nng_ctx_close(s->ctx);
+    nng_aio_free(s->aio);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void rc_slot_arm(rc_slot *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->cancelled = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static nng_msg *message(const void *head, size_t head_len, const void *data, size_t data_len)
+{
+    nng_msg *m;
+    if (nng_msg_alloc(&m, head_len + data_len))
+        return NULL;
+    uint8_t *body = nng_msg_body(m);
+    memcpy(body, head, head_len);
+    if (data_len)
+        memcpy(body + head_len, data, data_len);
+    return m;
+}
+
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len,
+                      uint32_t send_timeout_ms, uint32_t reply_timeout_ms)
+{
+    nng_msg *m = message(head, head_len, data, data_len);
+    pthread_mutex_lock(&s->lock);
+    bool cancelled = s->cancelled;
+    if (m && !cancelled) {
+        s->state = SENDING;
+        s->reply_timeout_ms = (nng_duration)reply_timeout_ms;
+        nng_aio_set_msg(s->aio, m);
+        nng_aio_set_timeout(s->aio, (nng_duration)send_timeout_ms);
+        nng_ctx_send(s->ctx, s->aio);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (m && !cancelled)
+        return;
+    nng_msg_free(m);
+    s->done(s->arg, m ? RC_IO_CANCELLED : RC_IO_NO_MEMORY, NULL, 0);
+}
+
+void rc_slot_pause(rc_slot *s, uint32_t ms)
+{
+    pthread_mutex_lock(&s->lock);
+    bool cancelled = s->cancelled;
+    if (!cancelled) {
+        s->state = PAUSING;
+        nng_sleep_aio((nng_duration)ms, s->aio);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (cancelled)
+        s->done(s->arg, RC_IO_CANCELLED, NULL, 0);
+}
+
+void rc_slot_cancel(rc_slot *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->cancelled = true;
+    if (s->state != REST)
+        nng_aio_cancel(s->aio);
+    pthread_mutex_unlock(&s->lock);
+}

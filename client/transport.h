@@ -1,0 +1,55 @@
+/* Messages to one daemon and back, over nng. The only door to nng in libreduce; no protocol knowledge here.
+ *
+ * A link is a socket that dials one URL and redials by itself when the connection is lost. A slot carries one exchange
+ * (request, reply) or one pause at a time; many slots of a link work at once. Callbacks run on nng's threads; none of the
+ * functions here but rc_link_open, rc_link_close and rc_slot_free waits for anything. */
+#ifndef RC_TRANSPORT_H
+#define RC_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct rc_link rc_link;
+typedef struct rc_slot rc_slot;
+
+typedef enum {
+    RC_IO_OK,
+    RC_IO_PAUSED,    /* the pause is over */
+    RC_IO_LOST,      /* the connection went away after the request had been sent; it may or may not have been read */
+    RC_IO_UNSENT,    /* not sent in time: no connection, or the daemon does not read */
+    RC_IO_TIMEOUT,   /* sent, but no reply in time */
+    RC_IO_CANCELLED, /* rc_slot_cancel */
+    RC_IO_NO_MEMORY
+} rc_io;
+
+/* The connection came up or went down. */
+typedef void (*rc_link_event)(void *arg, bool up);
+
+typedef enum { RC_LINK_OK, RC_LINK_REFUSED, RC_LINK_DENIED, RC_LINK_TIMEOUT, RC_LINK_BAD_URL, RC_LINK_NO_MEMORY } rc_link_err;
+
+/* Connect within timeout_ms. REFUSED (nobody listens) comes at once. The last reference goes with rc_link_close. */
+rc_link_err rc_link_open(rc_link **link, const char *url, uint32_t timeout_ms, rc_link_event event, void *arg);
+
+/* Close the connection and wait for event callbacks; every slot must have been freed. NULL is fine. */
+void rc_link_close(rc_link *l);
+
+/* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
+ * the call. The slot may be used again from within. */
+typedef void (*rc_slot_done)(void *arg, rc_io end, const uint8_t *reply, size_t len);
+
+rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg); /* NULL: no memory */
+void rc_slot_free(rc_slot *s); /* the slot must be at rest; waits for the tail of its last callback */
+
+/* Forget an earlier rc_slot_cancel: before each new use. */
+void rc_slot_arm(rc_slot *s);
+
+/* Send head and data as one message (both copied before it returns) and wait for the reply. */
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len,
+                      uint32_t send_timeout_ms, uint32_t reply_timeout_ms);
+void rc_slot_pause(rc_slot *s, uint32_t ms);
+
+/* End what the slot does, or is about to do, soon. From any thread. */
+void rc_slot_cancel(rc_slot *s);
+
+#endif
