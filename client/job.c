@@ -365,7 +365,7 @@ static void on_abort(rc_call *call, int err, const uint8_t *body, size_t len)
 
 static void start_begin(reduce_job *j)
 {
-    part *p = free_part(j);
+    part *p = &j->parts[0]; /* nothing is under way */
     rp_spec s = j->spec;
     s.rows = 1;
     s.row_len = 0;
@@ -385,7 +385,7 @@ static void start_append(reduce_job *j, part *p)
 
 static void start_finish(reduce_job *j)
 {
-    part *p = free_part(j);
+    part *p = &j->parts[0]; /* nothing is under way */
     p->row = j->row;
     p->cells = 1;
     p->into = j->out + j->row * j->cell;
@@ -397,7 +397,7 @@ static void start_finish(reduce_job *j)
 
 static void start_abort(reduce_job *j)
 {
-    part *p = free_part(j);
+    part *p = &j->parts[0]; /* nothing is under way */
     rp_put_u64(p->call.head, j->stream);
     j->stream = 0;
     start(j, p, RP_MSG_ABORT, RP_STREAM_SIZE, NULL, 0, on_abort);
