@@ -74,7 +74,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
 OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
-CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DREDUCED_PREFIX='"$(PREFIX)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
+CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) $(if $(filter 1,$(WERROR)),-Werror)
 LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(PORTABLE)),-static-libgcc) -Wl,-z,relro,-z,now
@@ -113,7 +113,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools unit-tests fuzz-targets clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools unit-tests fuzz-targets fuzz-replay clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -142,7 +142,7 @@ $(B)/%.c.o: %.c $(B)/flags
 SIMD_FLAGS_baseline :=
 SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
 SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
-$(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
+$(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
@@ -185,20 +185,23 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 
 unit-tests: $(UNIT)
 
-# ---- fuzzing: clang's libFuzzer on the pure parts ----
+# ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SRC := $(PROTO_C) kernels/state.c
-# without clang the same targets replay the corpus, but look for no new inputs
-FUZZ_CC  := $(if $(shell command -v $(CLANG)),$(CLANG) -fsanitize=fuzzer$(comma)address$(comma)undefined,$(CC) -fsanitize=address$(comma)undefined tests/fuzz/replay.c)
+REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
+FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/config.c daemon/log.c daemon/paths.c
 fuzz-targets: $(FUZZ)
+fuzz-replay: $(REPLAY)
 
-# beside proto and the states, what each target needs
-$(B)/fuzz/fuzz_config: daemon/config.c daemon/paths.c
-
-$(B)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h daemon/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
-	$(Q)$(FUZZ_CC) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fno-sanitize-recover=undefined $(filter %.c,$^) -linih -o $@
+	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined $(filter %.c,$^) -linih -lm -o $@
+
+$(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC))
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih -lm -o $@
 
 fuzz: $(FUZZ) ## run each fuzzer for FUZZ_SECONDS; new inputs go to build/fuzz-corpus/
 	@for f in $(FUZZ); do n=$${f##*/}; mkdir -p build/fuzz-corpus/$$n; echo "  $$n: $(FUZZ_SECONDS) s"; \
