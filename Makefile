@@ -26,6 +26,7 @@ DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
+MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
 ifeq ($(shell printf '%s\n' "$$MAKEFLAGS" | cat - /proc/$$PPID/cmdline | tr '\0 ' '\n\n' | grep -cE '^(-j|--jobs)'),0)
   MAKEFLAGS += -j$(shell nproc)
@@ -182,6 +183,7 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
+%.d: ; # written beside the objects, never remade
 
 unit-tests: $(UNIT)
 
