@@ -1,0 +1,100 @@
+"""libreduce.so through ctypes: the public calls of client/reduce.h that the tests use."""
+import ctypes as C
+
+from conftest import LIB
+from oracle import DTYPES, NANS, OPS
+
+ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "SHAPE", -6: "EMPTY", -7: "OVERFLOW", -8: "NAN", -9: "TOO_LARGE",
+          -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
+
+
+class Spec(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
+                ("rows", C.c_uint64), ("index_base", C.c_uint64), ("deadline_ms", C.c_uint32)]
+
+
+class FaultStruct(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("code", C.c_int32), ("limit", C.c_uint64), ("index", C.c_uint64), ("value_low", C.c_uint64),
+                ("value_high", C.c_uint64), ("retry_ms", C.c_uint32), ("field", C.c_char * 28), ("text", C.c_char * 164)]
+
+
+class Fault(Exception):
+    def __init__(self, lib, code):
+        f = FaultStruct(size=C.sizeof(FaultStruct))
+        lib.reduce_last_fault(C.byref(f))
+        self.code = ERRORS.get(code, str(code))
+        self.limit, self.index, self.field, self.text = f.limit, f.index, f.field.decode(), f.text.decode()
+        self.value = f.value_low | f.value_high << 64
+        if f.value_high >> 63:
+            self.value -= 2**128
+        super().__init__(lib.reduce_errmsg().decode())
+
+
+def load():
+    lib = C.CDLL(str(LIB / "libreduce.so"))
+    lib.reduce_errmsg.restype = C.c_char_p
+    lib.reduce_state_size.restype = C.c_size_t
+    lib.reduce_dtype_size.restype = C.c_size_t
+    lib.reduce_close.restype = lib.reduce_job_free.restype = lib.reduce_cancel.restype = lib.reduce_stream_abort.restype = None
+    return lib
+
+
+class Client:
+    """A reduce_client. Data are bytes-like; results are the bytes of the cells."""
+
+    def __init__(self, url):
+        self.lib = load()
+        self.handle = C.c_void_p()
+        self._check(self.lib.reduce_open(C.byref(self.handle), url.encode(), None))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.lib.reduce_close(self.handle)
+
+    def _check(self, code):
+        if code:
+            raise Fault(self.lib, code)
+
+    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0):
+        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, rows, index_base, deadline_ms)
+
+    def _room(self, spec):
+        room = C.c_size_t()
+        self._check(self.lib.reduce_result_size(C.byref(spec), C.byref(room)))
+        return C.create_string_buffer(room.value), room
+
+    def run(self, op, dtype, data, **kw):
+        spec = self.spec(op, dtype, **kw)
+        out, room = self._room(spec)
+        self._check(self.lib.reduce_run(self.handle, C.byref(spec), data, C.c_size_t(len(data)), out, room, None))
+        return out.raw
+
+    def stream(self, op, dtype, pieces, **kw):
+        spec = self.spec(op, dtype, **kw)
+        out, room = self._room(spec)
+        stream = C.c_void_p()
+        self._check(self.lib.reduce_stream_begin(self.handle, C.byref(spec), C.byref(stream)))
+        for piece in pieces:
+            code = self.lib.reduce_stream_append(stream, piece, C.c_size_t(len(piece)))
+            if code:
+                fault = Fault(self.lib, code)
+                self.lib.reduce_stream_abort(stream)
+                raise fault
+        self._check(self.lib.reduce_stream_finish(stream, out, room, None))
+        return out.raw
+
+    def submit_all(self, requests):
+        """Run many (op, dtype, data, keywords) at once; yields the bytes or the Fault of each."""
+        jobs = []
+        for op, dtype, data, kw in requests:
+            spec = self.spec(op, dtype, **kw)
+            out, room = self._room(spec)
+            job = C.c_void_p()
+            self._check(self.lib.reduce_submit(self.handle, C.byref(spec), data, C.c_size_t(len(data)), out, room, None, None, C.byref(job)))
+            jobs.append((job, out))
+        for job, out in jobs:
+            code = self.lib.reduce_wait(job, C.c_uint32(2**32 - 1), None)
+            yield Fault(self.lib, code) if code else out.raw
+            self.lib.reduce_job_free(job)
