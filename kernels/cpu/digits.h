@@ -1,6 +1,6 @@
 /* The working form of a float sum: radix-2^32 digits in int64, carries delayed (state.h), and in front of it one bucket
  * for each sign and exponent, for data too wide for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). Infinities and NaNs never get here: the block paths sort them out. */
+ * arXiv:1505.05571). */
 #ifndef RK_CPU_DIGITS_H
 #define RK_CPU_DIGITS_H
 
@@ -16,7 +16,9 @@ enum {
     BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
     BUCKETS32 = 512,       /* sign and 8 bits */
     TABLES32 = 4,          /* for f32: neighbours that share an exponent do not wait for one another */
-    CARRY_AFTER = 1 << 28  /* adds of less than 2^33 to each digit that surely fit */
+    CARRY_AFTER = 1 << 28, /* adds of less than 2^33 to each digit that surely fit */
+    FEW64 = 6000,          /* shorter arrays are not worth clearing and emptying the buckets */
+    FEW32 = 1500
 };
 
 typedef struct acc {
@@ -24,6 +26,7 @@ typedef struct acc {
     int digits;
     uint8_t special, nz; /* as in rk_state */
     bool omit;           /* skip NaNs */
+    uint64_t n;          /* elements to come */
     uint64_t nans;       /* skipped */
     uint32_t adds;       /* to the digits since the last carry */
     int guess;           /* f64: exponent field that the next block is expected to stay below; 0: none yet */
@@ -34,8 +37,9 @@ typedef struct acc {
     uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
 } acc;
 
-static void acc_start(acc *a, const rk_state *s, int nan_policy)
+static void acc_start(acc *a, const rk_state *s, uint64_t n, int nan_policy)
 {
+    a->n = n;
     a->digits = 2 * rk_limbs(s->layout);
     memset(a->digit, 0, (size_t)a->digits * sizeof a->digit[0]);
     a->special = a->nz = 0;
@@ -128,7 +132,9 @@ static inline void add_f32(acc *a, uint32_t b)
     d[1] += ((int64_t)(t >> 32) ^ sign) - sign;
 }
 
-/* ---- buckets ---- */
+/* ---- buckets: nz is the callers' business, and with `omit` they keep NaNs away ---- */
+
+static inline void special_bucket(acc *a, bool nan, bool negative) { a->special |= nan ? RK_NAN : negative ? RK_NINF : RK_PINF; }
 
 static void empty_bucket64(acc *a, unsigned i)
 {
@@ -138,6 +144,10 @@ static void empty_bucket64(acc *a, unsigned i)
     a->fill[i] = 0;
     a->bucket[i] = 0;
     int e = i & 0x7ff;
+    if (e == 0x7ff) {
+        special_bucket(a, fractions != 0, i >> 11);
+        return;
+    }
     i128 v = e ? (i128)fractions + ((i128)n << 52) : (i128)fractions << 1;
     acc_add(a, i >> 11 ? -v : v, e);
 }
@@ -156,51 +166,73 @@ static void empty_buckets32(acc *a)
         if (n == 0)
             continue;
         int e = i & 0xff;
+        if (e == 0xff) {
+            special_bucket(a, fractions != 0, i >> 8);
+            continue;
+        }
         i128 v = e ? (i128)fractions + ((i128)n << 23) : (i128)fractions << 1;
         acc_add(a, i >> 8 ? -v : v, e);
     }
     a->bucket_adds = 0;
 }
 
+INLINE void bucket_f64(acc *a, uint64_t b)
+{
+    unsigned k = (unsigned)(b >> 52);
+    a->bucket[k] += b & 0xfffffffffffff;
+    if (__builtin_expect(++a->fill[k] == 4096, 0)) /* 4096 fractions of 52 bits: full */
+        empty_bucket64(a, k);
+}
+
+INLINE void bucket_f32(uint64_t *table, uint32_t b) { table[b >> 23] += (uint64_t)1 << 42 | (b & 0x7fffff); }
+
 /* GCC would clone these two into slower copies. */
 static __attribute__((noinline, noclone)) void fill_buckets64(acc *a, const void *x, size_t n)
 {
     const u64_loose *p = x;
+    if (a->n < FEW64) {
+        for (size_t i = 0; i < n; i++)
+            add_f64(a, p[i]);
+        return;
+    }
     if (!a->bucketed) {
         memset(a->bucket, 0, sizeof a->bucket);
         memset(a->fill, 0, sizeof a->fill);
         a->bucketed = true;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (i % 8 == 0)
-            prefetch(p + i, 8192);
-        unsigned k = (unsigned)(p[i] >> 52);
-        a->bucket[k] += p[i] & 0xfffffffffffff;
-        if (__builtin_expect(++a->fill[k] == 4096, 0)) /* 4096 fractions of 52 bits: full */
-            empty_bucket64(a, k);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        prefetch(p + i, 8192);
+        for (int k = 0; k < 8; k++)
+            bucket_f64(a, p[i + k]);
     }
+    for (; i < n; i++)
+        bucket_f64(a, p[i]);
 }
 
 /* n is at most 4096 */
 static __attribute__((noinline, noclone)) void fill_buckets32(acc *a, const void *x, size_t n)
 {
     const u32_loose *p = x;
-    const uint64_t one = (uint64_t)1 << 42;
     uint64_t *t = a->bucket;
+    if (a->n < FEW32) {
+        for (size_t i = 0; i < n; i++)
+            add_f32(a, p[i]);
+        return;
+    }
     if (!a->bucketed) {
         memset(t, 0, sizeof(uint64_t) * TABLES32 * BUCKETS32);
         a->bucketed = true;
         a->bucket_adds = 0;
     }
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        if (i % 16 == 0)
-            prefetch(p + i, 8192);
-        for (int k = 0; k < TABLES32; k++)
-            t[k * BUCKETS32 + (p[i + k] >> 23)] += one | (p[i + k] & 0x7fffff);
+    for (; i + 16 <= n; i += 16) {
+        prefetch(p + i, 8192);
+        for (int k = 0; k < 16; k++)
+            bucket_f32(t + k % TABLES32 * BUCKETS32, p[i + k]);
     }
     for (; i < n; i++)
-        t[p[i] >> 23] += one | (p[i] & 0x7fffff);
+        bucket_f32(t, p[i]);
     a->bucket_adds += 4096;
     if (a->bucket_adds >= 1u << 18) /* counts stay below 2^22 and sums of 23-bit fractions below 2^42 */
         empty_buckets32(a);
@@ -208,8 +240,8 @@ static __attribute__((noinline, noclone)) void fill_buckets32(acc *a, const void
 
 /* ---- end ---- */
 
-/* Join the accumulator's n elements to the state. */
-static void acc_end(acc *a, rk_state *s, uint64_t n)
+/* Join the accumulator's elements to the state. */
+static void acc_end(acc *a, rk_state *s)
 {
     if (a->bucketed && s->layout == RP_STATE_SUM64)
         for (unsigned i = 0; i < BUCKETS64; i++)
@@ -221,7 +253,7 @@ static void acc_end(acc *a, rk_state *s, uint64_t n)
     mine.special = a->special;
     mine.nz = a->nz;
     mine.skipped = a->nans != 0;
-    mine.count = n - a->nans;
+    mine.count = a->n - a->nans;
     rk_limbs_of_digits(a->digit, mine.limb, rk_limbs(s->layout));
     rk_state_merge(s, &mine);
 }

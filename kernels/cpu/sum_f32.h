@@ -113,8 +113,8 @@ static __attribute__((noinline)) span lanes_f32(const void *x, size_t n, vf64 *o
                 prefetch(p, AHEAD);
             largest = max_i32(largest, m);
             smallest = min_i32(smallest, (m - 1) & INT32_MAX);
-            s[u] += __builtin_convertvector(*(const vf32_half_loose *)(const void *)p, vf64);
-            s[u + 1] += __builtin_convertvector(*(const vf32_half_loose *)(const void *)(p + VB / 2), vf64);
+            s[u] += load_f32(p);
+            s[u + 1] += load_f32(p + VB / 2);
         }
     }
     memcpy(out, s, sizeof s);
@@ -158,13 +158,15 @@ static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, siz
         add_block32(a, finite, n);
 }
 
+/* A block that goes to the buckets untried. */
 static void add_wide_block32(acc *a, const void *x, size_t n)
 {
-    if (has_special_f32(x, n)) {
+    a->skip--;
+    if (a->omit && has_special_f32(x, n)) {
         add_odd_block32(a, x, n);
         return;
     }
-    a->nz |= !all_negative_zero_f32(x, n);
+    a->nz = a->nz || !all_negative_zero_f32(x, n);
     fill_buckets32(a, x, n);
 }
 
@@ -173,7 +175,6 @@ static void add_block32(acc *a, const void *x, size_t n)
 {
     vf64 sums[SUMS];
     if (a->skip > 0) {
-        a->skip--;
         add_wide_block32(a, x, n);
         return;
     }
@@ -187,19 +188,13 @@ static void add_block32(acc *a, const void *x, size_t n)
     }
 }
 
-/* ---- bf16: the upper half of an f32 ---- */
+/* ---- bf16 ---- */
 
 static void widen_bf16(float *out, const void *x, size_t n)
 {
     const u16_loose *p = x;
     for (size_t i = 0; i < n; i++)
         out[i] = f32_of((uint32_t)p[i] << 16);
-}
-
-INLINE vf64 load_bf16(const void *p)
-{
-    vu32_half wide = __builtin_convertvector(*(const vu16_quarter_loose *)p, vu32_half) << 16;
-    return __builtin_convertvector((vf32_half)wide, vf64);
 }
 
 static __attribute__((noinline)) span lanes_bf16(const void *x, size_t n, vf64 *out)
@@ -312,7 +307,7 @@ typedef void widen_fn(float *out, const void *x, size_t n);
 INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy, size_t size, add_block_fn *add, widen_fn *widen)
 {
     acc a;
-    acc_start(&a, s, nan_policy);
+    acc_start(&a, s, n, nan_policy);
     const char *x = data;
     uint64_t left = n;
     while (left >= STEP32) {
@@ -326,7 +321,7 @@ INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy
     for (size_t i = 0; i < left; i++)
         add_f32(&a, bits_of_f32(rest[i]));
     count_adds(&a, (uint32_t)left);
-    acc_end(&a, s, n);
+    acc_end(&a, s);
 }
 
 static void copy_f32(float *out, const void *x, size_t n) { memcpy(out, x, 4 * n); }

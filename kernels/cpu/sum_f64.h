@@ -115,7 +115,7 @@ static void add_levels(acc *a, const int *k, const int64_t *sum, int levels)
         acc_add(a, sum[l], k[l] - 52 - RK_E0_64);
 }
 
-/* Largest exponent field and whether something is neither -0.0 nor +0.0, by integers: sees infinities and NaNs. */
+/* By integers, so that infinities and NaNs count. */
 static int largest_field(const void *x, size_t n)
 {
     const u64_loose *p = x;
@@ -163,7 +163,7 @@ static __attribute__((noinline)) void retry_block64(acc *a, const void *x, size_
         add_odd_block64(a, x, n);
         return;
     }
-    a->nz |= field != 0 || !all_negative_zero(x, n);
+    a->nz = a->nz || field != 0 || !all_negative_zero(x, n);
     a->guess = field + 1;
     anchors(field ? field : 1, n, k);
     bool low_enough = k[0] <= HIGHEST_ANCHOR;
@@ -196,21 +196,18 @@ static void add_block64(acc *a, const void *x, size_t n)
     }
     add_levels(a, k, sum, 2);
     block_fitted(a);
-    if (top == 0)
-        a->nz |= !all_negative_zero(x, n);
-    else
-        a->nz = 1;
+    a->nz = a->nz || top != 0 || !all_negative_zero(x, n);
 }
 
-/* Blocks that are to go to the buckets untried still need their specials sorted out. */
+/* A block that goes to the buckets untried. */
 static void add_wide_block64(acc *a, const void *x, size_t n)
 {
     a->skip--;
-    if (largest_field(x, n) == 0x7ff) {
+    if (a->omit && largest_field(x, n) == 0x7ff) {
         add_odd_block64(a, x, n);
         return;
     }
-    a->nz |= !all_negative_zero(x, n);
+    a->nz = a->nz || !all_negative_zero(x, n);
     fill_buckets64(a, x, n);
 }
 
@@ -218,7 +215,7 @@ static void sum_f64(rk_state *s, const void *data, uint64_t n, uint64_t index, i
 {
     (void)index;
     acc a;
-    acc_start(&a, s, nan_policy);
+    acc_start(&a, s, n, nan_policy);
     const char *x = data;
     uint64_t left = n;
     while (left >= STEP64) {
@@ -233,7 +230,7 @@ static void sum_f64(rk_state *s, const void *data, uint64_t n, uint64_t index, i
     count_adds(&a, (uint32_t)left);
     for (; left; left--, x += 8)
         add_f64(&a, *(const u64_loose *)x);
-    acc_end(&a, s, n);
+    acc_end(&a, s);
 }
 
 #endif

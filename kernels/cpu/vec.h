@@ -21,15 +21,10 @@ typedef VEC(int64_t, VB) vi64;
 typedef VEC(uint64_t, VB) vu64;
 typedef VEC(int32_t, VB) vi32;
 typedef VEC(int16_t, VB) vi16;
-typedef VEC(uint16_t, VB) vu16;
 typedef VEC(uint8_t, VB) vu8;
-typedef VEC(float, VB / 2) vf32_half; /* as many as a vf64 has */
-typedef VEC(uint32_t, VB / 2) vu32_half;
 typedef LOOSE(double, VB) vf64_loose;
-typedef LOOSE(float, VB / 2) vf32_half_loose;
 typedef LOOSE(int32_t, VB) vi32_loose;
 typedef LOOSE(int16_t, VB) vi16_loose;
-typedef LOOSE(uint16_t, VB / 4) vu16_quarter_loose;
 typedef LOOSE(uint64_t, VB) vu64_loose;
 typedef LOOSE(uint8_t, VB) vu8_loose;
 
@@ -42,6 +37,30 @@ typedef uint64_t __attribute__((aligned(1), may_alias)) u64_loose;
 enum { LANES64 = VB / 8, LANES32 = VB / 4, LANES16 = VB / 2 };
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* As many f32 as a vf64 has lanes, widened. GCC's __builtin_convertvector would do it in two halves. */
+INLINE vf64 load_f32(const void *p)
+{
+#if VB == 64
+    return (vf64)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif VB == 32
+    return (vf64)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+    return (vf64)_mm_cvtps_pd((__m128)_mm_loadl_epi64(p));
+#endif
+}
+
+/* The same from bf16, the upper half of an f32. */
+INLINE vf64 load_bf16(const void *p)
+{
+#if VB == 64
+    return (vf64)_mm512_cvtps_pd((__m256)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+#elif VB == 32
+    return (vf64)_mm256_cvtps_pd((__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(p)), 16));
+#else
+    return (vf64)_mm_cvtps_pd((__m128)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadu_si32(p)));
+#endif
+}
 
 /* Larger and smaller by lane. Of a NaN and a number the second operand comes out. */
 INLINE vf64 max_f64(vf64 a, vf64 b)
