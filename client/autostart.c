@@ -119,9 +119,9 @@ int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child,
     child->log[0] = 0;
     if (strncmp(url, "ipc://", 6) || !strchr(url + 6, '/'))
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.100s; only local daemons are started", url);
-    if (o->daemon)
+    if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon lives in / */
         snprintf(program, sizeof program, "%s", o->daemon);
-    else
+    else if (!o->daemon)
         find_program(program, sizeof program);
     snprintf(idle, sizeof idle, "%u", o->idle_exit_s);
     char *argv[] = {program, "--autostarted", "--idle-exit", idle, "--listen", (char *)url, NULL};
