@@ -1,0 +1,441 @@
+/* State arithmetic: rounding, order, conversion, merging, and the checks of states from outside. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tests/unit/oracle.h"
+
+/* ---- helpers ---- */
+
+/* The state of a few doubles, as elements of `dtype`. */
+static rk_state sum_of(int dtype, const double *x, int n)
+{
+    uint8_t data[8 * 16];
+    for (int i = 0; i < n; i++)
+        t_store(dtype, data + (size_t)i * rp_dtype_size(dtype), x[i]);
+    return t_state(RP_OP_SUM, dtype, data, (uint64_t)n, 0, 0);
+}
+
+static uint64_t finished(const rk_state *s, int out)
+{
+    uint64_t bits;
+    assert_int_equal(rk_state_finish(s, 0, out, &bits), RP_OK);
+    return bits;
+}
+
+static uint64_t rounded(int dtype, int out, const double *x, int n)
+{
+    rk_state s = sum_of(dtype, x, n);
+    return finished(&s, out);
+}
+#define ROUNDED(dtype, out, ...) rounded(dtype, out, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+
+static void assert_bits(uint64_t got, uint64_t want) { assert_int_equal(got, want); }
+
+/* ---- rounding ---- */
+
+static void test_ties(void **state)
+{
+    (void)state;
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p53, 1), 0x4340000000000000);             /* down to even */
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p53, 2, 1), 0x4340000000000002);          /* up to even */
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p53, 1, 0x1p-1074), 0x4340000000000001);  /* just above the tie */
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p53, 1, -0x1p-1074), 0x4340000000000000); /* just below */
+    assert_bits(ROUNDED(RP_F64, RP_F64, -0x1p53, -1, -0x1p-1074), 0xc340000000000001);
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p24, 1), 0x4b800000);
+    assert_bits(ROUNDED(RP_F64, RP_F16, 2048, 1, 0x1p-1000), 0x6801);
+    assert_bits(ROUNDED(RP_F64, RP_BF16, 256, 1), 0x4380);
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1.fffffffffffffp52, 0.5), 0x4340000000000000); /* carries into the exponent */
+}
+
+/* f64 first would round to the tie, and then the wrong way. */
+static void test_no_double_rounding(void **state)
+{
+    (void)state;
+    assert_bits(ROUNDED(RP_F64, RP_F32, 1, 0x1p-24, 0x1p-60), 0x3f800001);
+    assert_bits(ROUNDED(RP_F64, RP_F16, 1, 0x1p-11, 0x1p-70), 0x3c01);
+}
+
+static void test_subnormals(void **state)
+{
+    (void)state;
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p-1074), 1);
+    assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p-1022, -0x1p-1074), 0x000fffffffffffff);
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150), 0);             /* a tie with zero */
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150, 0x1p-1074), 1);  /* above it */
+    assert_bits(ROUNDED(RP_F64, RP_F32, -0x1p-150), 0x80000000);   /* rounds to zero, keeps the sign */
+    assert_bits(ROUNDED(RP_F64, RP_F32, -0x1p-1074), 0x80000000);
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1.8p-149), 2);           /* a tie between subnormals */
+    assert_bits(ROUNDED(RP_F64, RP_F16, 0x1.ffep-15, 0x1p-26), 0x0400); /* up into the normal numbers */
+    assert_bits(ROUNDED(RP_F32, RP_F32, 0x1p-149, 0x1p-149), 2);
+}
+
+static void test_overflow_edge(void **state)
+{
+    (void)state;
+    const double max = 0x1.fffffffffffffp1023;
+    assert_bits(ROUNDED(RP_F64, RP_F64, max, 0x1p969), 0x7fefffffffffffff);
+    assert_bits(ROUNDED(RP_F64, RP_F64, max, 0x1p970), 0x7ff0000000000000); /* the tie goes to the infinity */
+    assert_bits(ROUNDED(RP_F64, RP_F64, max, 0x1p970, -0x1p-1074), 0x7fefffffffffffff);
+    assert_bits(ROUNDED(RP_F64, RP_F64, max, max, -max, -max, 1), 0x3ff0000000000000);
+    assert_bits(ROUNDED(RP_F64, RP_F64, -max, -max), 0xfff0000000000000);
+    assert_bits(ROUNDED(RP_F64, RP_F16, 65519.99), 0x7bff);
+    assert_bits(ROUNDED(RP_F64, RP_F16, 65520), 0x7c00);
+    assert_bits(ROUNDED(RP_F32, RP_F32, 0x1.fffffep127, 0x1p103), 0x7f800000);
+    assert_bits(ROUNDED(RP_F32, RP_F32, 0x1.fffffep127, 0x1p102), 0x7f7fffff);
+    assert_bits(ROUNDED(RP_F32, RP_F64, 0x1p127, 0x1p127), 0x47f0000000000000);
+}
+
+static void test_zeros_and_specials(void **state)
+{
+    (void)state;
+    rk_state empty = sum_of(RP_F64, NULL, 0);
+    assert_bits(finished(&empty, RP_F64), 0);
+    assert_bits(ROUNDED(RP_F64, RP_F64, -0.0, -0.0), 0x8000000000000000);
+    assert_bits(ROUNDED(RP_F64, RP_F64, -0.0, 0.0), 0);
+    assert_bits(ROUNDED(RP_F64, RP_F64, 1, -1), 0);
+    assert_bits(ROUNDED(RP_F32, RP_F16, -0.0), 0x8000);
+    for (int out = RP_F16; out <= RP_F64; out++) {
+        assert_bits(ROUNDED(RP_F64, out, INFINITY, 1), rk_inf_bits(rk_format_of(out)));
+        assert_bits(ROUNDED(RP_F32, out, -INFINITY, 1), rk_inf_bits(rk_format_of(out)) | rk_sign_bit(rk_format_of(out), 1));
+        assert_bits(ROUNDED(RP_F64, out, -INFINITY, INFINITY), t_canonical_nan(out));
+        assert_bits(ROUNDED(RP_F64, out, -NAN, 3), t_canonical_nan(out));
+    }
+}
+
+/* Random limbs against the bit-by-bit oracle. */
+static void test_round_limbs(void **state)
+{
+    (void)state;
+    t_rng r = {2024};
+    for (int i = 0; i < 20000; i++) {
+        int layout = i % 2 ? RP_STATE_SUM32 : RP_STATE_SUM64, n = rk_limbs(layout), out = RP_F16 + (int)t_below(&r, 4);
+        t_big b = {{0}};
+        int from = (int)t_below(&r, (uint64_t)n), to = from + (int)t_below(&r, 3);
+        for (int k = from; k <= to && k < n; k++)
+            b.w[k] = t_below(&r, 3) ? t_next(&r) : t_below(&r, 2) ? 0 : UINT64_MAX;
+        b.w[n - 1] >>= 2;
+        if (t_below(&r, 4) == 0) /* close to a tie */
+            b.w[0] ^= t_below(&r, 2);
+        if (t_below(&r, 2))
+            t_big_negate(&b);
+        uint64_t want = t_big_round(b, rk_e0(layout), false, out), got = rk_round_limbs(b.w, n, rk_e0(layout), 0, rk_format_of(out));
+        if (got != want)
+            fail_msg("case %d, layout %d, as %s: got %llx, want %llx", i, layout, rp_dtype_name(out), (unsigned long long)got,
+                     (unsigned long long)want);
+    }
+}
+
+/* ---- conversion ---- */
+
+static void test_convert_against_casts(void **state)
+{
+    (void)state;
+    t_rng r = {77};
+    for (int i = 0; i < 300000; i++) {
+        uint64_t b = t_next(&r);
+        double d;
+        if (i % 3 == 0) /* around the range of f32 and its subnormals */
+            b = (b & ~((uint64_t)0x7ff << 52)) | (uint64_t)(1023 - 155 + t_below(&r, 290)) << 52;
+        if (i % 5 == 0)
+            b &= ~(uint64_t)0x1fffffff | (uint64_t)1 << 28; /* ties and exact values */
+        memcpy(&d, &b, 8);
+        float f = (float)d;
+        uint64_t got = rk_convert_float(RP_F64, b, RP_F32), back = rk_convert_float(RP_F32, got, RP_F64);
+        assert_bits(got, isnan(d) ? 0x7fc00000 : T_LOAD(uint32_t, &f));
+        double wide = f;
+        assert_bits(back, isnan(d) ? t_canonical_nan(RP_F64) : T_LOAD(uint64_t, &wide));
+    }
+}
+
+/* Every f16 and bf16 survives the way to any wider type and back. */
+static void test_convert_16_bits(void **state)
+{
+    (void)state;
+    for (int from = RP_F16; from <= RP_BF16; from++)
+        for (uint32_t b = 0; b < 65536; b++) {
+            uint16_t h = (uint16_t)b;
+            t_value v = t_decode(from, &h);
+            double d = (double)v.v;
+            uint64_t wide = rk_convert_float(from, b, RP_F64);
+            if (v.nan) {
+                assert_bits(wide, t_canonical_nan(RP_F64));
+                continue;
+            }
+            assert_bits(wide, T_LOAD(uint64_t, &d));
+            assert_bits(rk_convert_float(RP_F64, wide, from), b);
+            assert_bits(rk_convert_float(RP_F32, rk_convert_float(from, b, RP_F32), from), b);
+            int other = from == RP_F16 ? RP_BF16 : RP_F16;
+            if (!isinf(v.v))
+                assert_bits(rk_convert_float(from, b, other), t_big_round(t_big_of(v.v, -1075), -1075, signbit(v.v), other));
+        }
+}
+
+/* ---- order ---- */
+
+static void check_rank(int dtype, uint64_t a, uint64_t b)
+{
+    t_value x = t_decode(dtype, &a), y = t_decode(dtype, &b);
+    for (int least = 0; least <= 1; least++) {
+        uint64_t rx = rk_rank(dtype, least, a), ry = rk_rank(dtype, least, b);
+        if (x.nan || y.nan)
+            assert_true(x.nan ? (y.nan ? rx == ry : rx > ry) : rx < ry);
+        else if (least ? t_less(x.v, y.v) : t_less(y.v, x.v))
+            assert_true(rx > ry);
+        else if (least ? t_less(y.v, x.v) : t_less(x.v, y.v))
+            assert_true(rx < ry);
+        else
+            assert_true(rx == ry);
+        assert_bits(rk_unrank(dtype, least, rx), x.nan ? t_canonical_nan(dtype) : a);
+    }
+}
+
+static void test_ranks(void **state)
+{
+    (void)state;
+    t_rng r = {5};
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+        int width = 8 * (int)rp_dtype_size(dtype);
+        uint64_t mask = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
+        uint64_t all = width <= 16 ? mask + 1 : 100000, last = 0;
+        for (uint64_t i = 0; i < all; i++) { /* all patterns of 8 and 16 bits, each beside its neighbour and a random one */
+            uint64_t b = width <= 16 ? i : t_next(&r) & mask;
+            check_rank(dtype, b, last);
+            check_rank(dtype, b, t_next(&r) & mask);
+            last = b;
+        }
+    }
+}
+
+/* ---- merging ---- */
+
+static rk_state random_state(t_rng *r, int op, int dtype, int nan, uint64_t index)
+{
+    uint8_t x[8 * 20];
+    uint64_t n = t_below(r, 20);
+    t_fill(r, dtype, (int)t_below(r, T_FAMILIES), x, n);
+    return t_state(op, dtype, x, n, index, nan);
+}
+
+static void test_merge_laws(void **state)
+{
+    (void)state;
+    t_rng r = {31};
+    for (int i = 0; i < 20000; i++) {
+        int op = 1 + (int)t_below(&r, 6), dtype = 1 + (int)t_below(&r, 12), nan = (int)t_below(&r, 2);
+        size_t size = rp_state_size(rp_state_layout(op, dtype));
+        rk_state a = random_state(&r, op, dtype, nan, 0), b = random_state(&r, op, dtype, nan, 20), c = random_state(&r, op, dtype, nan, 40);
+        rk_state ab = a, ba = b, ab_c, bc = b, a_bc = a, none;
+        rk_state_merge(&ab, &b);
+        rk_state_merge(&ba, &a);
+        assert_memory_equal(&ab, &ba, size);
+        ab_c = ab;
+        rk_state_merge(&ab_c, &c);
+        rk_state_merge(&bc, &c);
+        rk_state_merge(&a_bc, &bc);
+        assert_memory_equal(&ab_c, &a_bc, size);
+        rk_state_init(&none, rp_state_layout(op, dtype), dtype);
+        rk_state_merge(&none, &a);
+        assert_memory_equal(&none, &a, size);
+        rp_fault f;
+        if (rk_state_check(op, dtype, &ab_c, size, &f) != RP_OK)
+            fail_msg("case %d: %s of %s: a merged state is refused: %s %s", i, rp_op_name(op), rp_dtype_name(dtype), f.field, f.text);
+    }
+}
+
+static void test_delayed_carries(void **state)
+{
+    (void)state;
+    int64_t d[12] = {-1};
+    uint64_t limb[6];
+    rk_limbs_of_digits(d, limb, 6);
+    for (int i = 0; i < 6; i++)
+        assert_bits(limb[i], UINT64_MAX);
+    memset(d, 0, sizeof d);
+    d[0] = INT64_C(1) << 60;
+    d[2] = -(INT64_C(1) << 40);
+    rk_limbs_of_digits(d, limb, 6);
+    assert_bits(limb[0], (uint64_t)1 << 60);
+    assert_bits(limb[1], -((uint64_t)1 << 40));
+    assert_bits(limb[5], UINT64_MAX);
+}
+
+/* ---- states from outside ---- */
+
+static void refused(int op, const rk_state *s, const char *field)
+{
+    rp_fault f = {.code = RP_OK};
+    int layout = rp_state_layout(op, s->dtype);
+    assert_int_equal(rk_state_check(op, s->dtype, s, rp_state_size(layout), &f), RP_BAD_MESSAGE);
+    assert_int_equal(f.code, RP_BAD_MESSAGE);
+    assert_string_equal(f.field, field);
+    assert_true(f.text[0] != 0);
+}
+
+static void accepted(int op, const rk_state *s)
+{
+    rp_fault f;
+    if (rk_state_check(op, s->dtype, s, rp_state_size(rp_state_layout(op, s->dtype)), &f) != RP_OK)
+        fail_msg("refused: %s %s", f.field, f.text);
+}
+
+/* A good state with one change. */
+#define WITH(good, change)   \
+    ({                       \
+        rk_state s = (good); \
+        change;              \
+        s;                   \
+    })
+#define REFUSED(op, good, change, field)    \
+    do {                                    \
+        rk_state bad_ = WITH(good, change); \
+        refused(op, &bad_, field);          \
+    } while (0)
+#define ACCEPTED(op, good, change)           \
+    do {                                     \
+        rk_state good_ = WITH(good, change); \
+        accepted(op, &good_);                \
+    } while (0)
+
+static void test_check_head(void **state)
+{
+    (void)state;
+    rp_fault f;
+    rk_state good = sum_of(RP_F32, (double[]){1, 2}, 2);
+    accepted(RP_OP_SUM, &good);
+    assert_int_equal(rk_state_check(RP_OP_SUM, RP_F32, &good, 63, &f), RP_BAD_MESSAGE);
+    assert_int_equal(f.limit, 64);
+    assert_int_equal(rk_state_check(RP_OP_SUM, RP_F32, &good, 64, NULL), RP_OK);
+    assert_int_equal(rk_state_check(RP_OP_SUM, RP_F16, &good, 64, &f), RP_BAD_MESSAGE);
+    assert_string_equal(f.field, "dtype");
+    REFUSED(RP_OP_SUM, good, s.layout = RP_STATE_SUM64, "layout");
+    REFUSED(RP_OP_SUM, good, s.special = 4, "special");
+    REFUSED(RP_OP_SUM, good, s.nz = 2, "nz");
+    REFUSED(RP_OP_SUM, good, s.skipped = 2, "skipped");
+    REFUSED(RP_OP_SUM, good, s.zero[0] = 1, "zero");
+    REFUSED(RP_OP_SUM, good, s.zero[2] = 128, "zero");
+    REFUSED(RP_OP_SUM, good, s.count = RP_MAX_COUNT + 1, "count");
+    ACCEPTED(RP_OP_SUM, good, s.count = RP_MAX_COUNT);
+    ACCEPTED(RP_OP_SUM, good, s.skipped = 1);
+}
+
+static void test_check_float_sums(void **state)
+{
+    (void)state;
+    rk_state good = sum_of(RP_F32, (double[]){1, 2}, 2);
+    rk_state infinite = sum_of(RP_F32, (double[]){INFINITY, 2}, 2);
+    rk_state empty = sum_of(RP_F32, NULL, 0);
+    rk_state most = sum_of(RP_F32, (double[]){-0x1.fffffep127}, 1);
+    accepted(RP_OP_SUM, &infinite);
+    accepted(RP_OP_SUM, &empty);
+    accepted(RP_OP_SUM, &most);
+    REFUSED(RP_OP_SUM, infinite, s.limb[3] = 1, "special");
+    REFUSED(RP_OP_SUM, infinite, s.nz = 0, "special");
+    REFUSED(RP_OP_SUM, infinite, s.count = 0, "special");
+    REFUSED(RP_OP_SUM, empty, s.nz = 1, "nz");
+    REFUSED(RP_OP_SUM, good, s.nz = 0, "nz");
+    REFUSED(RP_OP_SUM, good, s.count = 0, "nz");
+    REFUSED(RP_OP_SUM, good, s.limb[5] = (uint64_t)1 << 63, "limbs"); /* far too negative */
+    REFUSED(RP_OP_SUM, good, s.limb[4] = (uint64_t)1 << 23, "limbs"); /* 2 * 2^278 units: one more than two elements can have */
+    ACCEPTED(RP_OP_SUM, good, s.limb[4] = (uint64_t)1 << 22);
+    REFUSED(RP_OP_SUM, good, s.limb[0] = 1, "limbs"); /* half of the smallest subnormal */
+    rk_state half = sum_of(RP_F16, (double[]){65504, 65504}, 2);
+    accepted(RP_OP_SUM, &half);
+    REFUSED(RP_OP_SUM, half, s.count = 1, "limbs");
+    rk_state wide = sum_of(RP_F64, (double[]){0x1.fffffffffffffp1023, 0x1p-1074}, 2);
+    accepted(RP_OP_SUM, &wide);
+    REFUSED(RP_OP_SUM, wide, s.limb[33] = 1, "limbs");
+}
+
+static void test_check_words(void **state)
+{
+    (void)state;
+    int8_t i8[2] = {-128, -128};
+    rk_state sum = t_state(RP_OP_SUM, RP_I8, i8, 2, 0, 0);
+    accepted(RP_OP_SUM, &sum);
+    REFUSED(RP_OP_SUM, sum, s.count = 1, "limbs");
+    REFUSED(RP_OP_SUM, sum, s.limb[1] = 0, "limbs");
+    REFUSED(RP_OP_SUM, sum, s.nz = 1, "nz");
+    REFUSED(RP_OP_SUM, sum, s.special = 1, "special");
+    REFUSED(RP_OP_SUM, sum, s.skipped = 1, "skipped");
+    uint64_t u64[2] = {UINT64_MAX, UINT64_MAX};
+    sum = t_state(RP_OP_SUM, RP_U64, u64, 2, 0, 0);
+    accepted(RP_OP_SUM, &sum);
+    REFUSED(RP_OP_SUM, sum, s.limb[0]++, "limbs");
+    ACCEPTED(RP_OP_SUM, sum, (s.count = RP_MAX_COUNT, s.limb[1] = (uint64_t)1 << 59));
+    rk_state count = t_state(RP_OP_COUNT_NONZERO, RP_I8, i8, 2, 0, 0);
+    accepted(RP_OP_COUNT_NONZERO, &count);
+    REFUSED(RP_OP_COUNT_NONZERO, count, s.limb[0] = 3, "limbs");
+    REFUSED(RP_OP_COUNT_NONZERO, count, s.limb[1] = 1, "limbs");
+}
+
+static void test_check_choices(void **state)
+{
+    (void)state;
+    float x[2] = {3, NAN};
+    rk_state max = t_state(RP_OP_MAX, RP_F32, x, 1, 0, 0), nan = t_state(RP_OP_MAX, RP_F32, x, 2, 0, 0);
+    rk_state arg = t_state(RP_OP_ARGMAX, RP_F32, x, 1, 9, 0), none = t_state(RP_OP_MAX, RP_F32, x, 0, 0, 0);
+    rk_state no_arg = t_state(RP_OP_ARGMAX, RP_F32, x, 0, 0, 0);
+    accepted(RP_OP_MAX, &max);
+    accepted(RP_OP_MAX, &nan);
+    accepted(RP_OP_ARGMAX, &arg);
+    accepted(RP_OP_MAX, &none);
+    accepted(RP_OP_ARGMAX, &no_arg);
+    REFUSED(RP_OP_MAX, max, s.limb[0] |= (uint64_t)1 << 32, "limbs");
+    REFUSED(RP_OP_MAX, max, s.limb[1] = 1, "limbs");
+    REFUSED(RP_OP_MAX, nan, s.limb[0]++, "limbs");                    /* a payload */
+    REFUSED(RP_OP_MAX, nan, s.limb[0] |= (uint64_t)1 << 31, "limbs"); /* a negative NaN */
+    REFUSED(RP_OP_MAX, none, s.limb[0] = 1, "limbs");
+    REFUSED(RP_OP_MAX, none, s.limb[1] = UINT64_MAX, "limbs");
+    REFUSED(RP_OP_ARGMAX, no_arg, s.limb[1] = 0, "limbs");
+    REFUSED(RP_OP_ARGMAX, arg, s.limb[1] = UINT64_MAX, "limbs");
+    REFUSED(RP_OP_ARGMAX, arg, s.limb[1] = 2 * RP_MAX_COUNT, "limbs");
+    REFUSED(RP_OP_MAX, max, s.nz = 1, "nz");
+}
+
+/* Whatever bytes come, the check ends and says something sensible. */
+static void test_check_noise(void **state)
+{
+    (void)state;
+    t_rng r = {8};
+    for (int i = 0; i < 50000; i++) {
+        int op = 1 + (int)t_below(&r, 6), dtype = 1 + (int)t_below(&r, 12);
+        rk_state s = random_state(&r, op, dtype, 0, 0);
+        size_t size = rp_state_size(rp_state_layout(op, dtype));
+        ((uint8_t *)&s)[t_below(&r, size)] ^= (uint8_t)(1 + t_below(&r, 255));
+        rp_fault f;
+        if (rk_state_check(op, dtype, &s, size, &f) == RP_OK) {
+            uint64_t bits;
+            rk_state_finish(&s, 0, rk_is_float(dtype) ? RP_F64 : RP_I64, &bits);
+        } else {
+            assert_true(f.field[0] && f.text[0]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_no_double_rounding),
+        cmocka_unit_test(test_subnormals),
+        cmocka_unit_test(test_overflow_edge),
+        cmocka_unit_test(test_zeros_and_specials),
+        cmocka_unit_test(test_round_limbs),
+        cmocka_unit_test(test_convert_against_casts),
+        cmocka_unit_test(test_convert_16_bits),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_merge_laws),
+        cmocka_unit_test(test_delayed_carries),
+        cmocka_unit_test(test_check_head),
+        cmocka_unit_test(test_check_float_sums),
+        cmocka_unit_test(test_check_words),
+        cmocka_unit_test(test_check_choices),
+        cmocka_unit_test(test_check_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
