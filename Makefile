@@ -163,11 +163,12 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
 
+# Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a.
 $(B)/lib/libreduce.so: $(CLIENT_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(PROTO_O) $(LIBS_NNG) -o $@.$(VERSION)
+	  $(CLIENT_O) $(PROTO_O) -lnng -lm -o $@.$(VERSION)
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
