@@ -1,0 +1,101 @@
+"""reduced's settings from outside: --check-config, --dump-config, --help, what a wrong setting is told."""
+import os
+import subprocess
+
+import pytest
+
+from conftest import BIN, SANITIZER
+
+
+def reduced(*args, cwd=None, **env):
+    done = subprocess.run([BIN / "reduced", *map(str, args)], capture_output=True, text=True, timeout=60, cwd=cwd, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "XDG_CONFIG_HOME": "/nonexistent", **env})
+    assert not SANITIZER.search(done.stderr), done.stderr
+    return done
+
+
+GOOD = {
+    "empty": "", "comments": "# one\n; two\n\n", "section": "[reduced]\nthreads = 3\n",
+    "all": "listen = ipc:///run/x.sock\nlisten = tcp://127.0.0.1:5\nbackend = cpu\ndevice = 0\nthreads = 2\nlog-level = debug\ndrain = 5\n"
+           "idle-exit = 60\nmax-inflight = 8\nmax-streams = 4\nmax-sessions = 9\nsocket-mode = 0600\nslots = 4\ncontexts = 64\nprobe = 5\n",
+}
+BAD = {
+    "unknown key": ("colour = red\n", "colour"), "typo": ("thread = 2\n", "thread"), "number": ("threads = many\n", "threads"),
+    "negative": ("threads = -1\n", "threads"), "too large": ("threads = 999999\n", "1024"), "overflow": ("drain = 99999999999999999999\n", "drain"),
+    "trailing": ("drain = 5s\n", "drain"), "choice": ("backend = gpu\n", "cuda"), "url": ("listen = http://x\n", "ipc://"),
+    "relative": ("listen = ipc://x.sock\n", "absolute"), "long path": (f"listen = ipc:///{'x' * 120}\n", "107"),
+    "no value": ("threads\n", ":1"), "section": ("[other]\nthreads = 1\n", "other"), "mode": ("socket-mode = 0999\n", "socket-mode"),
+    "long line": ("threads = " + "1" * 5000 + "\n", ":1"), "line number": ("\n\n\ncolour = red\n", ":4"),
+    "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_files(scratch, name):
+    path = scratch / "good.conf"
+    path.write_text(GOOD[name])
+    done = reduced("--check-config", "--config", path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(scratch, name):
+    text, told = BAD[name]
+    path = scratch / "bad.conf"
+    path.write_text(text)
+    for args in (("--check-config", "--config", path), ("--config", path)):
+        done = reduced(*args)
+        assert done.returncode == 2
+        assert told in done.stderr and "bad.conf" in done.stderr, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("args, told", [
+    (("--threads",), "threads"), (("--threads", "x"), "threads"), (("--colour", "red"), "colour"), (("--colour=red",), "colour"), (("file",), "file"),
+    (("--listen", "udp://x"), "udp"), (("--backend", "tpu"), "tpu"), (("--config", "/nonexistent/x"), "/nonexistent/x"), (("-x",), "-x"), (("--",), "--"),
+    (("--idle-exit=-5",), "idle-exit"), (("--config", "x" * 600), "config"), (("--" + "y" * 100,), "yyy"),
+])
+def test_bad_flags(args, told):
+    done = reduced("--check-config", *args)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
+def test_flags_win_over_the_file_and_the_dump_reads_back(scratch):
+    path = scratch / "a.conf"
+    path.write_text("threads = 3\ndrain = 7\nlisten = ipc:///run/file.sock\n")
+    first = reduced("--dump-config", "--config", path, "--threads", 5, "--listen=ipc:///run/flag.sock")
+    assert first.returncode == 0
+    lines = first.stdout.splitlines()
+    assert "threads = 5" in lines and "drain = 7" in lines and "listen = ipc:///run/flag.sock" in lines
+    assert "file.sock" not in first.stdout
+    path.write_text(first.stdout)
+    assert reduced("--dump-config", "--config", path).stdout == first.stdout
+
+
+def test_default_file_is_read_when_it_is_there(scratch):
+    (scratch / "reduced").mkdir()
+    names = [scratch / "reduced" / "reduced.conf", scratch / "reduced.conf"]
+    help_text = reduced("--help", XDG_CONFIG_HOME=str(scratch)).stdout
+    told = [p for p in names if str(p) in help_text]
+    if not told:
+        pytest.skip("this user's default file is the system's, which a test does not write")
+    told[0].write_text("drain = 77\n")
+    assert "drain = 77" in reduced("--dump-config", XDG_CONFIG_HOME=str(scratch)).stdout
+
+
+def test_help_and_version():
+    done = reduced("--help")
+    assert done.returncode == 0 and not done.stderr
+    for option in ("--listen", "--backend", "--device", "--threads", "--drain", "--idle-exit", "--check-config", "--config"):
+        assert option in done.stdout
+    done = reduced("--version")
+    assert done.returncode == 0 and done.stdout.startswith("reduced ")
+
+
+def test_unusable_addresses(scratch):
+    (scratch / "file").write_text("a file that is no socket")
+    for url in (f"ipc://{scratch}/missing/s", "tcp://256.1.1.1:1", f"ipc://{scratch}/file"):
+        done = reduced("--listen", url, "--backend", "cpu")
+        assert done.returncode == 1, (url, done.stderr)
+        assert done.stderr
+    assert (scratch / "file").read_text() == "a file that is no socket"

@@ -1,0 +1,137 @@
+"""The library from outside: programs in C11 and C++17 against the public header alone, its symbols, its fork rule."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import LIB, ROOT, SANITIZER
+
+EXAMPLE = r"""
+#include "client/reduce.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "line %d: %s: %s\n", __LINE__, #x, reduce_errmsg()); return 1; } } while (0)
+
+static int done_calls;
+static void on_done(void *arg, reduce_job *job, int err) { (void)job; (void)err; __atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST); }
+static int count_entry(void *arg, const reduce_entry *e) { (void)e; ++*(int *)arg; return 0; }
+
+int main(int argc, char **argv)
+{
+    reduce_client *c = NULL;
+    double d[3] = {1.5, 2.25, -0.5}, sum = 0;
+    int32_t i[4] = {3, -7, 9, -7};
+    int64_t least = 0;
+    uint64_t at = 0, ns = 0;
+    CHECK(argc == 2 && reduce_open(&c, argv[1], NULL) == REDUCE_OK);
+    CHECK(reduce_ping(c, &ns) == 0 && ns > 0);
+    CHECK(reduce_sum_f64(c, d, 3, &sum) == 0 && sum == 3.25);
+    CHECK(reduce_min_i32(c, i, 4, &least) == 0 && least == -7);
+    CHECK(reduce_argmin_i32(c, i, 4, &at) == 0 && at == 1);
+    CHECK(reduce_count_nonzero_i32(c, i, 4, &at) == 0 && at == 4);
+    CHECK(reduce_max_f64(c, d, 0, &sum) == REDUCE_E_EMPTY && sum == 3.25 && strstr(reduce_errmsg(), "EMPTY"));
+    CHECK(reduce_sum_f64(NULL, d, 3, &sum) == REDUCE_E_ARGUMENT);
+    CHECK(reduce_sum_f64(c, NULL, 3, &sum) == REDUCE_E_ARGUMENT);
+
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.dtype = REDUCE_F64;
+    s.rows = 3;
+    double rows[3] = {0, 0, 0};
+    reduce_result r = REDUCE_RESULT_INIT;
+    CHECK(reduce_run(c, &s, d, sizeof d, rows, sizeof rows, &r) == 0 && memcmp(rows, d, sizeof d) == 0 && r.cells == 3 && r.count == 3);
+    CHECK(reduce_run(c, &s, d, sizeof d, rows, sizeof rows - 1, &r) == REDUCE_E_ARGUMENT);
+    CHECK(reduce_run(c, &s, d, sizeof d - 8, rows, sizeof rows, &r) == REDUCE_E_SHAPE);
+    s.size = 3;
+    CHECK(reduce_run(c, &s, d, sizeof d, rows, sizeof rows, &r) == REDUCE_E_ARGUMENT);
+
+    reduce_spec total = REDUCE_SPEC_INIT;
+    total.dtype = REDUCE_F64;
+    reduce_job *job = NULL;
+    CHECK(reduce_submit(c, &total, d, sizeof d, &sum, sizeof sum, on_done, &done_calls, &job) == 0);
+    CHECK(reduce_wait(job, UINT32_MAX, NULL) == 0 && sum == 3.25);
+    reduce_job_free(job);
+    CHECK(__atomic_load_n(&done_calls, __ATOMIC_SEQ_CST) == 1);
+
+    reduce_stream *stream = NULL;
+    CHECK(reduce_stream_begin(c, &total, &stream) == 0);
+    CHECK(reduce_stream_append(stream, d, 5) == 0 && reduce_stream_append(stream, (char *)d + 5, sizeof d - 5) == 0);
+    CHECK(reduce_stream_finish(stream, &sum, sizeof sum, &r) == 0 && sum == 3.25);
+
+    int entries = 0;
+    CHECK(reduce_query(c, REDUCE_TOPIC_STATUS, count_entry, &entries) == 0 && entries > 10);
+
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) { /* the fork rule: an error, at once, no hang and no crash */
+        int bad = reduce_sum_f64(c, d, 3, &sum) != REDUCE_E_FORKED || reduce_open(&c, argv[1], NULL) != REDUCE_E_FORKED;
+        _exit(bad);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(reduce_sum_f64(c, d, 3, &sum) == 0 && sum == 3.25);
+    reduce_close(c);
+    reduce_close(NULL);
+    puts("fine");
+    return 0;
+}
+"""
+
+COMPILERS = {
+    "c11": ["gcc", "-std=c11", "-D_GNU_SOURCE", "-x", "c"],
+    "c++17": ["g++", "-std=c++17", "-x", "c++", "-Wno-missing-field-initializers"],
+}
+
+
+def skip_if_sanitized(config):
+    if config.sanitized:
+        pytest.skip("the library wants its sanitizer's runtime loaded first")
+
+
+@pytest.mark.parametrize("language", COMPILERS)
+@pytest.mark.parametrize("link", ["shared", "static"])
+def test_program(start, scratch, request, language, link):
+    skip_if_sanitized(request.config)
+    source, program = scratch / "example.src", scratch / "example"
+    source.write_text(EXAMPLE)
+    libs = [f"-L{LIB}", "-lreduce"] if link == "shared" else [LIB / "libreduce.a", "-lnng", "-lm"]
+    command = [*COMPILERS[language], "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}", source, "-x", "none", *libs, "-pthread", "-o", program]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    daemon = start()
+    ran = subprocess.run([program, daemon.url], capture_output=True, text=True, timeout=60, env={**os.environ, "LD_LIBRARY_PATH": str(LIB)})
+    assert (ran.returncode, ran.stdout) == (0, "fine\n"), ran.stderr
+    assert not SANITIZER.search(ran.stderr)
+
+
+def symbols(path, *flags):
+    text = subprocess.run(["nm", *flags, path], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1].split("@")[0] for line in text.splitlines() if line and " U " not in line}
+
+
+def test_exported_symbols_are_the_header_s(request):
+    skip_if_sanitized(request.config)
+    exported = {s for s in symbols(LIB / "libreduce.so", "-D", "--defined-only") if s != "REDUCE_0"}
+    assert exported and all(s.startswith("reduce_") for s in exported), exported
+    header = (ROOT / "client" / "reduce.h").read_text()
+    pasted = subprocess.run(["gcc", "-E", "-P", "-"], input=header, capture_output=True, text=True, check=True).stdout
+    declared = set(re.findall(r"\b(reduce_[a-z0-9_]+)\s*\(", pasted)) - {"reduce_done"}
+    assert declared == exported, (declared - exported, exported - declared)
+
+
+def test_header_needs_nothing_but_standard_types():
+    header = (ROOT / "client" / "reduce.h").read_text()
+    assert set(re.findall(r"#include\s+<(\w+\.h)>", header)) - {"reduce.h"} <= {"stddef.h", "stdint.h", "stdbool.h"}
+
+
+def test_codes_are_the_protocol_s():
+    """The public header repeats the codes of types.def."""
+    header, table = (ROOT / "client" / "reduce.h").read_text(), (ROOT / "proto" / "types.def").read_text()
+    for name, code in re.findall(r"X\((\w+), (\d+), \"", table):
+        if name != "OK":
+            assert re.search(rf"REDUCE_E_{name} = -{code},", header), name
+    for name, code in re.findall(r"X\((\w+), \"\w+\", (\d+), ", table.split("RP_MSGS")[0].split("RP_NANS")[0]):
+        assert re.search(rf"REDUCE_{name} = {code}\b", header), name
