@@ -18,7 +18,7 @@ static void take_count(rk_state *s, uint64_t nonzero, uint64_t n, uint64_t nans)
 #define COUNT(NAME, W, MAGNITUDE, INF)                                                                        \
     static void count_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)      \
     {                                                                                                         \
-        typedef VEC(int##W##_t, VB) vec;                                                                      \
+        typedef VEC(uint##W##_t, VB) vec;                                                                     \
         typedef LOOSE(int##W##_t, VB) vec_loose;                                                              \
         enum { LANES = VB * 8 / W };                                                                          \
         (void)index;                                                                                          \
@@ -28,14 +28,14 @@ static void take_count(rk_state *s, uint64_t nonzero, uint64_t n, uint64_t nans)
         while (n - i >= LANES) {                                                                              \
             vec hit = {0}, nan = {0};                                                                         \
             for (int k = 0; k < COUNT_ROUNDS && n - i >= LANES; k++, i += LANES) {                            \
-                vec m = *(const vec_loose *)(const void *)(x + i) & (int##W##_t)(MAGNITUDE);                  \
+                vec_loose m = *(const vec_loose *)(const void *)(x + i) & (int##W##_t)(MAGNITUDE);            \
                 hit -= (vec)(m != 0);                                                                         \
                 if (INF != 0)                                                                                 \
                     nan -= (vec)(m > (int##W##_t)(INF));                                                      \
             }                                                                                                 \
             for (int j = 0; j < LANES; j++) {                                                                 \
-                nonzero += (uint##W##_t)hit[j];                                                               \
-                nans += (uint##W##_t)nan[j];                                                                  \
+                nonzero += hit[j];                                                                            \
+                nans += nan[j];                                                                               \
             }                                                                                                 \
         }                                                                                                     \
         for (; i < n; i++) {                                                                                  \
