@@ -191,11 +191,11 @@ unit-tests: $(UNIT)
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/config.c daemon/log.c daemon/paths.c
+FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
 
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h daemon/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h daemon/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
