@@ -1,0 +1,58 @@
+/* reducectl: reduce files and pipes from the shell. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/ctl.h"
+
+static int usage(const char *why)
+{
+    fprintf(stderr, "reducectl: %s\nreducectl: try 'reducectl --help'\n", why);
+    return CTL_USAGE;
+}
+
+static void print_daemon(reduce_client *c)
+{
+    reduce_info info = REDUCE_INFO_INIT;
+    if (reduce_get_info(c, &info) == 0)
+        fprintf(stderr, "reducectl: %s on %s%s\n", info.server, info.url, info.autostarted ? ", started now" : "");
+}
+
+static int talk(const ctl_options *o)
+{
+    reduce_client *c;
+    reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
+    opts.name = "reducectl";
+    opts.flags = o->no_autostart ? 0 : REDUCE_AUTOSTART;
+    int err = reduce_open(&c, o->url, &opts);
+    if (err == REDUCE_E_ARGUMENT)
+        return usage(reduce_errmsg());
+    if (err) {
+        fprintf(stderr, "reducectl: %s\n", reduce_errmsg());
+        return CTL_NO_DAEMON;
+    }
+    if (o->verbose)
+        print_daemon(c);
+    int code = o->command == CTL_REDUCE ? ctl_reduce(c, o) : ctl_show(c, o);
+    reduce_close(c);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    ctl_options o;
+    char why[CTL_WHY];
+    if (!ctl_parse(&o, argc, argv, why))
+        return usage(why);
+    int code = CTL_OK;
+    if (o.command == CTL_HELP)
+        ctl_help(stdout);
+    else if (o.command == CTL_VERSION)
+        printf("reducectl %u.%u.%u\n", reduce_version() / 10000, reduce_version() / 100 % 100, reduce_version() % 100);
+    else
+        code = talk(&o);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "reducectl: cannot write the output\n");
+        return CTL_FAILED;
+    }
+    return code;
+}

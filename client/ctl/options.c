@@ -1,0 +1,202 @@
+/* The command line. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/ctl.h"
+
+enum { OPT_NAN = 256, OPT_ROWS, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART };
+
+static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
+                                     {"out", required_argument, NULL, 'o'},
+                                     {"nan", required_argument, NULL, OPT_NAN},
+                                     {"rows", required_argument, NULL, OPT_ROWS},
+                                     {"connect", required_argument, NULL, OPT_CONNECT},
+                                     {"deadline", required_argument, NULL, OPT_DEADLINE},
+                                     {"json", no_argument, NULL, OPT_JSON},
+                                     {"hex", no_argument, NULL, OPT_HEX},
+                                     {"raw", no_argument, NULL, OPT_RAW},
+                                     {"text", no_argument, NULL, OPT_TEXT},
+                                     {"total", no_argument, NULL, OPT_TOTAL},
+                                     {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
+                                     {"verbose", no_argument, NULL, 'v'},
+                                     {"help", no_argument, NULL, 'h'},
+                                     {"version", no_argument, NULL, 'V'},
+                                     {NULL, 0, NULL, 0}};
+
+/* "f32, f64, ..." of the codes that have a name */
+static void list(char *out, size_t cap, const char *(*name)(int), int first)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (int i = first; name(i)[0] != '?' && n < cap; i++)
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", i > first ? ", " : "", name(i));
+}
+
+static bool unknown(char why[CTL_WHY], const char *what, const char *value, const char *(*name)(int), int first)
+{
+    char all[128];
+    list(all, sizeof all, name, first);
+    snprintf(why, CTL_WHY, "%s '%.40s' is none of %s", what, value, all);
+    return false;
+}
+
+static bool take_dtype(int32_t *out, const char *what, const char *value, char why[CTL_WHY])
+{
+    *out = reduce_dtype_parse(value);
+    return *out != 0 || unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
+}
+
+static bool take_nan(int32_t *out, const char *value, char why[CTL_WHY])
+{
+    *out = reduce_nan_parse(value);
+    return *out >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
+}
+
+static bool take_number(uint64_t *out, const char *what, const char *value, uint64_t max, char why[CTL_WHY])
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(value, &end, 10);
+    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= 1 && *out <= max)
+        return true;
+    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from 1 to %llu", what, value, (unsigned long long)max);
+    return false;
+}
+
+static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
+{
+    bool first = o->format == CTL_DECIMAL || o->format == f;
+    o->format = f;
+    if (!first)
+        snprintf(why, CTL_WHY, "only one of --hex, --json and --raw is possible");
+    return first;
+}
+
+/* One option; false: wrong. */
+static bool take(ctl_options *o, int opt, char why[CTL_WHY])
+{
+    uint64_t n;
+    switch (opt) {
+    case 't':
+        return take_dtype(&o->spec.dtype, "--dtype", optarg, why);
+    case 'o':
+        return take_dtype(&o->spec.out, "--out", optarg, why);
+    case OPT_NAN:
+        return take_nan(&o->spec.nan, optarg, why);
+    case OPT_ROWS:
+        o->by_rows = true;
+        return take_number(&o->spec.rows, "--rows", optarg, UINT64_C(1) << 60, why);
+    case OPT_DEADLINE:
+        if (!take_number(&n, "--deadline", optarg, INT32_MAX, why))
+            return false;
+        o->spec.deadline_ms = (uint32_t)n;
+        return true;
+    case OPT_CONNECT:
+        o->url = optarg;
+        return true;
+    case OPT_JSON:
+        return take_format(o, CTL_JSON, why);
+    case OPT_HEX:
+        return take_format(o, CTL_HEX, why);
+    case OPT_RAW:
+        return take_format(o, CTL_RAW, why);
+    case OPT_TEXT:
+        return o->text = true;
+    case OPT_TOTAL:
+        return o->total = true;
+    case OPT_NO_AUTOSTART:
+        return o->no_autostart = true;
+    case 'v':
+        return o->verbose = true;
+    case 'h':
+        o->command = CTL_HELP;
+        return true;
+    case 'V':
+        o->command = CTL_VERSION;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
+{
+    static const struct {
+        const char *word;
+        ctl_command command;
+    } others[] = {{"ping", CTL_PING}, {"info", CTL_INFO}, {"status", CTL_STATUS}, {"help", CTL_HELP}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(word, others[i].word)) {
+            o->command = others[i].command;
+            return true;
+        }
+    o->command = CTL_REDUCE;
+    o->spec.op = reduce_op_parse(word);
+    return o->spec.op != 0 || unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
+}
+
+/* Options that do not go together. */
+static bool consistent(const ctl_options *o, char why[CTL_WHY])
+{
+    const char *clash = NULL;
+    if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
+        clash = "--text reads f64; --dtype names another type";
+    else if (o->total && o->by_rows)
+        clash = "--total and --rows exclude each other";
+    else if (o->command != CTL_REDUCE && o->n_files)
+        clash = "ping, info and status take no files";
+    else if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
+        clash = "ping, info and status know --json only";
+    if (clash)
+        snprintf(why, CTL_WHY, "%s", clash);
+    return !clash;
+}
+
+/* Without a file, a pipe is meant; a terminal is not. */
+static bool default_file(ctl_options *o, char why[CTL_WHY])
+{
+    static char stdin_name[] = "-";
+    static char *only[] = {stdin_name, NULL};
+    if (o->command != CTL_REDUCE || o->n_files)
+        return true;
+    if (isatty(STDIN_FILENO)) {
+        snprintf(why, CTL_WHY, "no file given ('-' is standard input)");
+        return false;
+    }
+    o->files = only;
+    o->n_files = 1;
+    return true;
+}
+
+bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
+{
+    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
+    o->spec.dtype = 0;
+    why[0] = 0;
+    optind = 0; /* glibc: start anew */
+    opterr = 0;
+    for (int opt; (opt = getopt_long(argc, argv, ":t:o:vhV", LONG, NULL)) != -1;) {
+        if (opt == ':')
+            snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1]);
+        else if (opt == '?' && optopt && optopt < 256)
+            snprintf(why, CTL_WHY, "unknown option -%c", optopt);
+        else if (opt == '?')
+            snprintf(why, CTL_WHY, "unknown or misused option %.60s", argv[optind - 1]);
+        if (!take(o, opt, why))
+            return false;
+    }
+    if (o->command == CTL_HELP || o->command == CTL_VERSION)
+        return true;
+    if (optind == argc) {
+        snprintf(why, CTL_WHY, "no operation given");
+        return false;
+    }
+    if (!take_command(o, argv[optind++], why))
+        return false;
+    o->files = argv + optind;
+    o->n_files = argc - optind;
+    return o->command == CTL_HELP || (consistent(o, why) && default_file(o, why));
+}
