@@ -251,7 +251,14 @@ $(B)/bench/%: tests/bench/%.c $(B)/lib/libreduce.a $(B)/flags
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a,$^) $(LIBS_NNG) -o $@
 
-bench: all $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) ## measure: requests beside a bare nng echo, memory, bulk
+# The CPU engine alone
+$(B)/bench/bench_cpu: tests/bench/bench_cpu.c $(KERNEL_O) $(PROTO_O) $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS_CUDA) -lm -o $@
+
+bench: all $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) ## measure: CPU sums beside a plain one, requests beside a bare nng echo, memory, bulk
+	@echo "== bench_cpu"; $(B)/bench/bench_cpu
 	@for b in requests throughput; do echo "== $$b"; B=$(B) $(PYTHON) tests/bench/$$b.py || exit 1; done
 
 # ---- install ----

@@ -1,7 +1,7 @@
 /* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
  *
- * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete. What
- * both touch (the done queue and the counters) is under `lock`. */
+ * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete.
+ * What both touch (the done queue and the counters) is under `lock`. */
 #include "kernels/engine.h"
 
 #include <pthread.h>
@@ -131,8 +131,8 @@ void rk_close(rk_engine *e)
 
 /* ---- tasks ---- */
 
-/* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe never:
- * it is there to try the backend. */
+/* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe
+ * never: it is there to try the backend. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
     size_t cells = t->spec.rows * rp_cell_size(&t->spec);

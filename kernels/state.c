@@ -83,7 +83,8 @@ static rp_err check_choice(const rk_state *s, rp_fault *f)
     bool arg = s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX;
     int width = 8 * rk_bytes(s->dtype);
     if (s->count == 0)
-        return s->limb[0] || s->limb[1] != (arg ? RP_NO_INDEX : 0) ? bad(f, "limbs", "an element without a count") : RP_OK;
+        return s->limb[0] || s->limb[1] != (arg ? RP_NO_INDEX : 0) ? bad(f, "limbs", "an element without a count")
+                                                                   : RP_OK;
     if (width < 64 && s->limb[0] >> width)
         return bad(f, "limbs", "wider than the element type");
     if (rk_is_nan(s->dtype, s->limb[0]) && s->limb[0] != rk_nan_bits(rk_format_of(s->dtype)))
@@ -159,7 +160,8 @@ static rp_err check_row(rk_task *t, uint64_t row, size_t size)
         memcpy(&count, p + offsetof(rk_state, count), sizeof count);
         total += count; /* both at most 2^60 */
         if (total > RP_MAX_COUNT)
-            return rp_fail(&t->fault, RP_TOO_LARGE, "count", RP_MAX_COUNT, "partial states of more than 2^60 elements in one row");
+            return rp_fail(&t->fault, RP_TOO_LARGE, "count", RP_MAX_COUNT,
+                           "partial states of more than 2^60 elements in one row");
     }
     return RP_OK;
 }

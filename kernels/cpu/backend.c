@@ -1,11 +1,11 @@
 /* The CPU backend: worker threads that cut tasks into pieces.
  *
  * A piece is a range of whole rows, which a worker finishes by itself, or a segment of one long row, whose state joins
- * the row's. States are exact, so neither the cut nor the order in which pieces end shows in the result. A task is "open"
- * while it has pieces; the worker that ends the last one finishes the task.
+ * the row's. States are exact, so neither the cut nor the order in which pieces end shows in the result. A task is
+ * "open" while it has pieces; the worker that ends the last one finishes the task.
  *
- * A worker opens a queued task only when no open task has a piece left to hand out, and it holds one piece at a time. So
- * at most one open task per worker exists, and the table of jobs is allocated once.
+ * A worker opens a queued task only when no open task has a piece left to hand out, and it holds one piece at a time.
+ * So at most one open task per worker exists, and the table of jobs is allocated once.
  *
  * Everything here is under `lock` but the reducing itself and finishing a task. */
 #include <pthread.h>

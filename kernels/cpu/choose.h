@@ -1,6 +1,6 @@
-/* min, max, argmin, argmax: the largest key, where a key is the element's rank (state.h) as a signed integer. One loop for
- * all types, which the compiler turns into vector maxima. Arg ops remember the block of the best key and look for the
- * element once, at the end. */
+/* min, max, argmin, argmax: the largest key, where a key is the element's rank (state.h) as a signed integer. One loop
+ * for all types, which the compiler turns into vector maxima. Arg ops remember the block of the best key and look for
+ * the element once, at the end. */
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
@@ -9,8 +9,8 @@
 
 enum { CHOOSE_BLOCK = 4096 }; /* elements: NaNs are counted in 16-bit lanes */
 
-/* For one width of elements: key, best key of a block (with the number of NaNs), place of a key. `inf` is the infinity's
- * bits, 0 for integers; `turn` is xored to make integers signed; NaNs get the key `nan_key`. */
+/* For one width of elements: key, best key of a block (with the number of NaNs), place of a key. `inf` is the
+ * infinity's bits, 0 for integers; `turn` is xored to make integers signed; NaNs get the key `nan_key`. */
 #define CHOOSE_WIDTH(W)                                                                                           \
     INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, bool least, int##W##_t nan_key)   \
     {                                                                                                             \
@@ -62,8 +62,8 @@ static void take_choice(rk_state *s, bool least, uint64_t rank, uint64_t index, 
     rk_state_merge(s, &mine);
 }
 
-/* One type in one direction; min and max have index 0 in their states. A key that nothing can pass ends the search: under
- * `propagate` that is a NaN, and under the other policies floats have no such key, so every NaN is still counted. */
+/* One type in one direction; min and max have index 0 in their states. A key that nothing can pass ends the search:
+ * under `propagate` that is a NaN, and under the other policies floats have no such key, so all NaNs are counted. */
 #define CHOOSE(NAME, W, INF, TURN, LEAST, DIRECTION)                                                          \
     static void choose_##DIRECTION##_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy) \
     {                                                                                                         \

@@ -25,7 +25,8 @@ void rk_fp_leave(unsigned saved);
 
 /* Reduce rows [first, first + rows) of a task to finished cells. Returns RP_OK or the code of the first row that has no
  * result; *bad_row and *bad_state then say which and why. `*t` is only read, its cells are written. */
-int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row, rk_state *bad_state);
+int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row,
+                rk_state *bad_state);
 
 /* Reduce elements [from, from + n) of one row to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);

@@ -33,7 +33,7 @@ typedef struct acc {
     int fails, skip;     /* block attempts that failed in a row, blocks to send to the buckets untried */
     bool bucketed;       /* the buckets hold something: they are cleared on first use only */
     uint32_t bucket_adds; /* f32: since the buckets were emptied */
-    uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of (count << 42 | sum of fractions) */
+    uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of count << 42 | sum of fractions */
     uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
 } acc;
 
@@ -134,7 +134,10 @@ static inline void add_f32(acc *a, uint32_t b)
 
 /* ---- buckets: nz is the callers' business, and with `omit` they keep NaNs away ---- */
 
-static inline void special_bucket(acc *a, bool nan, bool negative) { a->special |= nan ? RK_NAN : negative ? RK_NINF : RK_PINF; }
+static inline void special_bucket(acc *a, bool nan, bool negative)
+{
+    a->special |= nan ? RK_NAN : negative ? RK_NINF : RK_PINF;
+}
 
 static void empty_bucket64(acc *a, unsigned i)
 {

@@ -15,7 +15,8 @@ bool rk_simd_runs(const rk_simd *simd)
     if (simd == &rk_simd_avx2)
         return avx2;
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512cd");
 }
 
 const rk_simd *rk_simd_best(void)
@@ -90,7 +91,8 @@ int rk_cpu_cell(const rk_task *t, uint64_t row, const rk_state *s)
     return code;
 }
 
-int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row, rk_state *bad_state)
+int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row,
+                rk_state *bad_state)
 {
     int first_code = RP_OK;
     for (uint64_t row = first; row < first + rows; row++) {

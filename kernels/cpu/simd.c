@@ -1,5 +1,5 @@
-/* The loops over elements. Compiled three times, with -DRK_SIMD=baseline|avx2|avx512 and the flags of that instruction set;
- * run.c picks a table at run time. */
+/* The loops over elements. Compiled three times, with -DRK_SIMD=baseline|avx2|avx512 and the flags of that instruction
+ * set; run.c picks a table at run time. */
 #include "kernels/cpu/choose.h"
 #include "kernels/cpu/count.h"
 #include "kernels/cpu/cpu.h"
@@ -29,8 +29,16 @@ const rk_simd TABLE(RK_SIMD) = {
                [RP_OP_MAX] = EACH(LARGEST),
                [RP_OP_ARGMIN] = EACH(LEAST),
                [RP_OP_ARGMAX] = EACH(LARGEST),
-               [RP_OP_COUNT_NONZERO] = {[RP_I8] = count_8, [RP_U8] = count_8, [RP_I16] = count_16, [RP_U16] = count_16,
-                                        [RP_I32] = count_32, [RP_U32] = count_32, [RP_I64] = count_64, [RP_U64] = count_64,
-                                        [RP_F16] = count_f16, [RP_BF16] = count_bf16, [RP_F32] = count_f32,
+               [RP_OP_COUNT_NONZERO] = {[RP_I8] = count_8,
+                                        [RP_U8] = count_8,
+                                        [RP_I16] = count_16,
+                                        [RP_U16] = count_16,
+                                        [RP_I32] = count_32,
+                                        [RP_U32] = count_32,
+                                        [RP_I64] = count_64,
+                                        [RP_U64] = count_64,
+                                        [RP_F16] = count_f16,
+                                        [RP_BF16] = count_bf16,
+                                        [RP_F32] = count_f32,
                                         [RP_F64] = count_f64}},
 };

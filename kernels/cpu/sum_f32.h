@@ -1,8 +1,8 @@
 /* Exact sums of f32, bf16 and f16 in f64 lanes.
  *
- * Elements that are multiples of u and a sum below 2^51 u make every partial sum of plain f64 additions exact. For f32 and
- * bf16 that is checked for each block from its smallest and largest exponent, found in the same pass; f16 always fits.
- * Lanes start at -0.0, the identity, so a lane of -0.0 tells that it saw nothing else. */
+ * Elements that are multiples of u and a sum below 2^51 u make every partial sum of plain f64 additions exact. For f32
+ * and bf16 that is checked for each block from its smallest and largest exponent, found in the same pass; f16 always
+ * fits. Lanes start at -0.0, the identity, so a lane of -0.0 tells that it saw nothing else. */
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
@@ -304,7 +304,8 @@ static void add_block_f16(acc *a, const void *x, size_t n)
 typedef void add_block_fn(acc *a, const void *x, size_t n);
 typedef void widen_fn(float *out, const void *x, size_t n);
 
-INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy, size_t size, add_block_fn *add, widen_fn *widen)
+INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy, size_t size, add_block_fn *add,
+                       widen_fn *widen)
 {
     acc a;
     acc_start(&a, s, n, nan_policy);

@@ -1,9 +1,9 @@
 /* Exact sums of f64: block-anchored accumulation.
  *
- * Adding x to S = anchor + (sum so far), with a large power of two as the anchor, rounds x to a multiple of the anchor's
- * last place and leaves an exactly known rest (Dekker's Fast2Sum; Zielke and Drygalla; Rump's AccSum splits so). The rest
- * goes to a second, smaller anchor. If nothing is left then, the block is exact, and since every S stayed in one binade,
- * bits(S) - bits(anchor) is the sum as an integer.
+ * Adding x to S = anchor + (sum so far), with a large power of two as the anchor, rounds x to a multiple of the
+ * anchor's last place and leaves an exactly known rest (Dekker's Fast2Sum; AccSum of Rump, Ogita and Oishi splits so).
+ * The rest goes to a second, smaller anchor. If nothing is left then, the block is exact, and since every S stayed in
+ * one binade, bits(S) - bits(anchor) is the sum as an integer.
  *
  * The anchors follow from the largest exponent, which is known only after reading the block. So a block is first tried
  * with the exponent expected from the block before, while its true one is found in the same pass over memory. */
@@ -38,8 +38,8 @@ static inline int log2_up(size_t n) { return n > 1 ? 64 - __builtin_clzll(n - 1)
 /* 1.5 * 2^k: stays in its binade while less than 2^(k-1) is added or taken away */
 static inline double anchor(int k) { return f64_of((uint64_t)(k + 1023) << 52 | (uint64_t)1 << 51); }
 
-/* One pass of `levels` anchors 1.5 * 2^k[l] over n elements (a multiple of STEP64). True if exact: sum[l] is then in units
- * of 2^(k[l] - 52). *top is the largest magnitude; meaningless if NaNs are there, but then the result is false. */
+/* One pass of `levels` anchors 1.5 * 2^k[l] over n elements (a multiple of STEP64). True if exact: sum[l] is then in
+ * units of 2^(k[l] - 52). *top is the largest magnitude, unless NaNs are there; the result is false then. */
 INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_t *sum, double *top)
 {
     vf64 s[MAX_LEVELS][UNROLL], start[MAX_LEVELS], largest[2] = {{0}, {0}};
@@ -95,8 +95,8 @@ static __attribute__((noinline)) bool split3(const void *x, size_t n, const int 
     return split_pass(x, n, 3, k, sum, top);
 }
 
-/* Anchors for n elements with exponent fields up to `field`: per lane they sum to at most 2^(k[0]-1), and the rests of one
- * level to at most 2^(k-1) of the next. */
+/* Anchors for n elements with exponent fields up to `field`: per lane they sum to at most 2^(k[0]-1), and the rests of
+ * one level to at most 2^(k-1) of the next. */
 static void anchors(int field, size_t n, int *k)
 {
     int c = log2_up(n / STEP64);

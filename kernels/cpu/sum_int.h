@@ -1,5 +1,5 @@
-/* Exact sums of integers in 128 bits. Signed elements are read with their sign bit turned, which adds 2^(width-1) to each:
- * unsigned sums never need a sign extension, and the excess is taken away at the end. */
+/* Exact sums of integers in 128 bits. Signed elements are read with their sign bit turned, which adds 2^(width-1) to
+ * each: unsigned sums never need a sign extension, and the excess is taken away at the end. */
 #ifndef RK_CPU_SUM_INT_H
 #define RK_CPU_SUM_INT_H
 

@@ -1,4 +1,4 @@
-/* Vectors of the width that simd.c is compiled for, as GCC vector extensions; intrinsics only where those have no word. */
+/* Vectors of the width that simd.c is compiled for, as GCC vector extensions, with intrinsics for what those lack. */
 #ifndef RK_CPU_VEC_H
 #define RK_CPU_VEC_H
 

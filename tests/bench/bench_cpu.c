@@ -102,7 +102,8 @@ static double gbps(const char *data, size_t bytes, int dtype, bool exact, int th
     rounds = rounds < 1 ? 1 : rounds;
     pthread_barrier_init(&start, NULL, (unsigned)threads);
     for (int i = 0; i < threads; i++) {
-        s[i] = (share){data + bytes / (size_t)threads * (size_t)i, bytes / (size_t)threads, dtype, rounds, exact, &start, 0, 0, 0};
+        s[i] = (share){
+            data + bytes / (size_t)threads * (size_t)i, bytes / (size_t)threads, dtype, rounds, exact, &start, 0, 0, 0};
         pthread_create(&t[i], NULL, work, &s[i]);
     }
     uint64_t begin = UINT64_MAX, end = 0;
@@ -178,10 +179,11 @@ static void bench_small(void)
             enum { ROUNDS = 20000 };
             double cell;
             fill(data, dtype, lengths[k], NORMAL);
-            rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = lengths[k]},
-                         .data = data,
-                         .bytes = lengths[k] * rp_dtype_size(dtype),
-                         .cells = &cell};
+            rk_task t = {
+                .spec = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = lengths[k]},
+                .data = data,
+                .bytes = lengths[k] * rp_dtype_size(dtype),
+                .cells = &cell};
             uint64_t begin = rk_now_ns();
             for (int i = 0; i < ROUNDS; i++)
                 rk_cpu_run(&t);

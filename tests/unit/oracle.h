@@ -1,6 +1,6 @@
 /* What every reduction means, computed the slow and obvious way: elements as long doubles (exact for all types on x86),
- * sums as plain big integers added bit position by bit position, rounding bit by bit. Shares no arithmetic with kernels/;
- * only the layout of rk_state. */
+ * sums as plain big integers added bit position by bit position, rounding bit by bit. Shares no arithmetic with
+ * kernels/; only the layout of rk_state. */
 #ifndef T_ORACLE_H
 #define T_ORACLE_H
 
@@ -207,7 +207,8 @@ static inline rk_state t_sum(rk_state s, int dtype, const uint8_t *x, uint64_t n
     return s;
 }
 
-static inline rk_state t_choose(rk_state s, int op, int dtype, const uint8_t *x, uint64_t n, uint64_t index, bool propagate)
+static inline rk_state t_choose(rk_state s, int op, int dtype, const uint8_t *x, uint64_t n, uint64_t index,
+                                bool propagate)
 {
     bool least = op == RP_OP_MIN || op == RP_OP_ARGMIN, arg = op == RP_OP_ARGMIN || op == RP_OP_ARGMAX, nan = false;
     long double best = 0;
@@ -276,7 +277,8 @@ static inline int t_finish(const rk_state *s, int op, int nan, int out, uint64_t
         return RP_NAN;
     bool to_float = out >= RP_F16;
     int width = out == RP_F64 ? 64 : out == RP_F32 ? 32 : 16;
-    uint64_t inf = t_canonical_nan(out) & ~((uint64_t)1 << (out == RP_F64 ? 51 : out == RP_F32 ? 22 : out == RP_F16 ? 9 : 6));
+    int top_fraction_bit = out == RP_F64 ? 51 : out == RP_F32 ? 22 : out == RP_F16 ? 9 : 6;
+    uint64_t inf = t_canonical_nan(out) & ~((uint64_t)1 << top_fraction_bit);
     if (op == RP_OP_SUM && to_float) {
         t_big b = {{0}};
         int words = s->layout == RP_STATE_SUM64 ? 34 : 6;
@@ -312,7 +314,19 @@ static inline int t_finish(const rk_state *s, int op, int nan, int out, uint64_t
 }
 
 /* ---- data: families that are hard for one path or another ---- */
-enum { T_NARROW, T_FULL, T_SUBNORMAL, T_CANCEL, T_SPECIAL, T_NEGATIVE_ZERO, T_ZEROS, T_TIES, T_HUGE, T_BITS, T_FAMILIES };
+enum {
+    T_NARROW,
+    T_FULL,
+    T_SUBNORMAL,
+    T_CANCEL,
+    T_SPECIAL,
+    T_NEGATIVE_ZERO,
+    T_ZEROS,
+    T_TIES,
+    T_HUGE,
+    T_BITS,
+    T_FAMILIES
+};
 
 static inline void t_store(int dtype, void *p, double v)
 {

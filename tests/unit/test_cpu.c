@@ -1,4 +1,5 @@
-/* The CPU engine against the slow oracle: every op, type and NaN policy, all instruction sets, every cut, rows, threads. */
+/* The CPU engine against the slow oracle: every op, type and NaN policy, all instruction sets, every cut, rows,
+ * threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static void print_state(const char *label, const rk_state *s)
 {
-    print_error("  %s special %u nz %u skipped %u count %llu:", label, s->special, s->nz, s->skipped, (unsigned long long)s->count);
+    print_error("  %s special %u nz %u skipped %u count %llu:", label, s->special, s->nz, s->skipped,
+                (unsigned long long)s->count);
     for (int i = 0; i < rk_limbs(s->layout); i++)
         if (s->limb[i])
             print_error(" [%d]%llx", i, (unsigned long long)s->limb[i]);
@@ -32,11 +34,13 @@ static void print_state(const char *label, const rk_state *s)
 }
 
 /* `what` holds what repeats the case: families and lengths follow from fixed seeds. */
-static void expect_state(const rk_state *got, const rk_state *want, const char *what, int op, int dtype, int nan, uint64_t n)
+static void expect_state(const rk_state *got, const rk_state *want, const char *what, int op, int dtype, int nan,
+                         uint64_t n)
 {
     if (memcmp(got, want, rp_state_size(want->layout)) == 0)
         return;
-    print_error("%s: %s of %llu %s, policy %s\n", what, rp_op_name(op), (unsigned long long)n, rp_dtype_name(dtype), rp_nan_name(nan));
+    print_error("%s: %s of %llu %s, policy %s\n", what, rp_op_name(op), (unsigned long long)n, rp_dtype_name(dtype),
+                rp_nan_name(nan));
     print_state("got ", got);
     print_state("want", want);
     fail();
@@ -227,7 +231,8 @@ static waker the_waker = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, f
 
 static rk_engine *open_cpu(int threads, size_t small)
 {
-    rk_options o = {.backend = RP_BACKEND_CPU, .threads = threads, .small_bytes = small, .wake = wake, .wake_arg = &the_waker};
+    rk_options o = {
+        .backend = RP_BACKEND_CPU, .threads = threads, .small_bytes = small, .wake = wake, .wake_arg = &the_waker};
     rk_engine *e;
     char why[160];
     the_waker.pending = false;
@@ -236,9 +241,15 @@ static rk_engine *open_cpu(int threads, size_t small)
     return e;
 }
 
-static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x, void *cells)
+static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x,
+                       void *cells)
 {
-    rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows, .row_len = row_len},
+    rk_task t = {.spec = {.op = (uint8_t)op,
+                          .dtype = (uint8_t)dtype,
+                          .nan = (uint8_t)nan,
+                          .flags = flags,
+                          .rows = rows,
+                          .row_len = row_len},
                  .data = x,
                  .cells = cells};
     size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
@@ -258,9 +269,10 @@ static void check_cell(const rk_task *t, uint64_t row, uint64_t got, uint64_t wa
     if (got == want)
         return;
     const rp_spec *s = &t->spec;
-    print_error("%s: row %llu of %llu x %llu, %s of %s as %s, policy %s: got %llx, want %llx\n", what, (unsigned long long)row,
-                (unsigned long long)s->rows, (unsigned long long)s->row_len, rp_op_name(s->op), rp_dtype_name(s->dtype),
-                rp_dtype_name(s->out), rp_nan_name(s->nan), (unsigned long long)got, (unsigned long long)want);
+    print_error("%s: row %llu of %llu x %llu, %s of %s as %s, policy %s: got %llx, want %llx\n", what,
+                (unsigned long long)row, (unsigned long long)s->rows, (unsigned long long)s->row_len, rp_op_name(s->op),
+                rp_dtype_name(s->dtype), rp_dtype_name(s->out), rp_nan_name(s->nan), (unsigned long long)got,
+                (unsigned long long)want);
     fail();
 }
 
@@ -271,7 +283,8 @@ static void check_task(const rk_task *t, const char *what)
     size_t size = rp_dtype_size(s->dtype), cell_size = rp_cell_size(s);
     assert_int_equal(t->backend, RP_BACKEND_CPU);
     for (uint64_t row = 0; row < s->rows; row++) {
-        const uint8_t *cell = (const uint8_t *)t->cells + row * cell_size, *x = (const uint8_t *)t->data + row * s->row_len * size;
+        const uint8_t *cell = (const uint8_t *)t->cells + row * cell_size;
+        const uint8_t *x = (const uint8_t *)t->data + row * s->row_len * size;
         rk_state want = t_state(s->op, s->dtype, x, s->row_len, s->index_base + t->base, s->nan), state;
         if (s->flags & RP_STATES_OUT) {
             memcpy(&state, cell, cell_size);
@@ -309,7 +322,8 @@ static void test_tasks(void **state)
                 uint8_t *p = x + t_below(&r, 9);
                 t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, shapes[i].rows * shapes[i].row_len);
                 uint32_t flags = t_below(&r, 3) ? 0 : RP_STATES_OUT;
-                rk_task t = task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
+                rk_task t =
+                    task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
                 t.spec.index_base = 5;
                 t.base = 70;
                 run(e, &t);
@@ -360,7 +374,8 @@ static void test_segments(void **state)
             int dtype = (int[]){RP_F64, RP_F32, RP_I64}[((size_t)op + i) % 3];
             t_rng r = {(uint64_t)op * 10 + i + 1};
             t_fill(&r, dtype, i == 1 ? T_SPECIAL : T_NARROW, x + 3, shapes[i].rows * shapes[i].row_len);
-            rk_task t = task_of(op, dtype, RP_NAN_OMIT, op % 2 ? RP_STATES_OUT : 0, shapes[i].rows, shapes[i].row_len, x + 3, cells);
+            uint32_t flags = op % 2 ? RP_STATES_OUT : 0;
+            rk_task t = task_of(op, dtype, RP_NAN_OMIT, flags, shapes[i].rows, shapes[i].row_len, x + 3, cells);
             t.spec.index_base = 1 << 20;
             run(e, &t);
             check_task(&t, "segments");
@@ -370,12 +385,14 @@ static void test_segments(void **state)
 }
 
 /* The states of `parts` equal parts of each row, made by the engine. */
-static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n, uint64_t parts, uint8_t *states)
+static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n,
+                       uint64_t parts, uint8_t *states)
 {
     size_t size = rp_dtype_size(dtype), state_size = rp_state_size(rp_state_layout(op, dtype));
     for (uint64_t i = 0; i < rows * parts; i++) {
         uint64_t row = i / parts, from = i % parts * (n / parts);
-        rk_task part = task_of(op, dtype, nan, RP_STATES_OUT, 1, n / parts, x + (row * n + from) * size, states + i * state_size);
+        const uint8_t *start = x + (row * n + from) * size;
+        rk_task part = task_of(op, dtype, nan, RP_STATES_OUT, 1, n / parts, start, states + i * state_size);
         part.base = from;
         run(e, &part);
         assert_int_equal(part.fault.code, RP_OK);
@@ -556,7 +573,7 @@ static void test_probe(void **state)
     rk_close(e);
 }
 
-/* Flush-to-zero, denormals-are-zero and another rounding direction in the caller change nothing and stay as they were. */
+/* Flushing of subnormals and another rounding direction in the caller change nothing and stay as they were. */
 static void test_hostile_environment(void **state)
 {
     (void)state;

@@ -32,7 +32,8 @@ static uint64_t rounded(int dtype, int out, const double *x, int n)
     rk_state s = sum_of(dtype, x, n);
     return finished(&s, out);
 }
-#define ROUNDED(dtype, out, ...) rounded(dtype, out, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+#define ROUNDED(dtype, out, ...)                                                                                       \
+    rounded(dtype, out, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
 static void assert_bits(uint64_t got, uint64_t want) { assert_int_equal(got, want); }
 
@@ -101,7 +102,8 @@ static void test_zeros_and_specials(void **state)
     assert_bits(ROUNDED(RP_F32, RP_F16, -0.0), 0x8000);
     for (int out = RP_F16; out <= RP_F64; out++) {
         assert_bits(ROUNDED(RP_F64, out, INFINITY, 1), rk_inf_bits(rk_format_of(out)));
-        assert_bits(ROUNDED(RP_F32, out, -INFINITY, 1), rk_inf_bits(rk_format_of(out)) | rk_sign_bit(rk_format_of(out), 1));
+        assert_bits(ROUNDED(RP_F32, out, -INFINITY, 1),
+                    rk_inf_bits(rk_format_of(out)) | rk_sign_bit(rk_format_of(out), 1));
         assert_bits(ROUNDED(RP_F64, out, -INFINITY, INFINITY), t_canonical_nan(out));
         assert_bits(ROUNDED(RP_F64, out, -NAN, 3), t_canonical_nan(out));
     }
@@ -123,10 +125,11 @@ static void test_round_limbs(void **state)
             b.w[0] ^= t_below(&r, 2);
         if (t_below(&r, 2))
             t_big_negate(&b);
-        uint64_t want = t_big_round(b, rk_e0(layout), false, out), got = rk_round_limbs(b.w, n, rk_e0(layout), 0, rk_format_of(out));
+        uint64_t want = t_big_round(b, rk_e0(layout), false, out);
+        uint64_t got = rk_round_limbs(b.w, n, rk_e0(layout), 0, rk_format_of(out));
         if (got != want)
-            fail_msg("case %d, layout %d, as %s: got %llx, want %llx", i, layout, rp_dtype_name(out), (unsigned long long)got,
-                     (unsigned long long)want);
+            fail_msg("case %d, layout %d, as %s: got %llx, want %llx", i, layout, rp_dtype_name(out),
+                     (unsigned long long)got, (unsigned long long)want);
     }
 }
 
@@ -171,7 +174,8 @@ static void test_convert_16_bits(void **state)
             assert_bits(rk_convert_float(RP_F32, rk_convert_float(from, b, RP_F32), from), b);
             int other = from == RP_F16 ? RP_BF16 : RP_F16;
             if (!isinf(v.v))
-                assert_bits(rk_convert_float(from, b, other), t_big_round(t_big_of(v.v, -1075), -1075, signbit(v.v), other));
+                assert_bits(rk_convert_float(from, b, other),
+                            t_big_round(t_big_of(v.v, -1075), -1075, signbit(v.v), other));
         }
 }
 
@@ -202,7 +206,8 @@ static void test_ranks(void **state)
         int width = 8 * (int)rp_dtype_size(dtype);
         uint64_t mask = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
         uint64_t all = width <= 16 ? mask + 1 : 100000, last = 0;
-        for (uint64_t i = 0; i < all; i++) { /* all patterns of 8 and 16 bits, each beside its neighbour and a random one */
+        /* all patterns of 8 and 16 bits, each beside its neighbour and a random one */
+        for (uint64_t i = 0; i < all; i++) {
             uint64_t b = width <= 16 ? i : t_next(&r) & mask;
             check_rank(dtype, b, last);
             check_rank(dtype, b, t_next(&r) & mask);
@@ -228,8 +233,8 @@ static void test_merge_laws(void **state)
     for (int i = 0; i < 20000; i++) {
         int op = 1 + (int)t_below(&r, 6), dtype = 1 + (int)t_below(&r, 12), nan = (int)t_below(&r, 2);
         size_t size = rp_state_size(rp_state_layout(op, dtype));
-        rk_state a = random_state(&r, op, dtype, nan, 0), b = random_state(&r, op, dtype, nan, 20), c = random_state(&r, op, dtype, nan, 40);
-        rk_state ab = a, ba = b, ab_c, bc = b, a_bc = a, none;
+        rk_state a = random_state(&r, op, dtype, nan, 0), b = random_state(&r, op, dtype, nan, 20);
+        rk_state c = random_state(&r, op, dtype, nan, 40), ab = a, ba = b, ab_c, bc = b, a_bc = a, none;
         rk_state_merge(&ab, &b);
         rk_state_merge(&ba, &a);
         assert_memory_equal(&ab, &ba, size);
@@ -243,7 +248,8 @@ static void test_merge_laws(void **state)
         assert_memory_equal(&none, &a, size);
         rp_fault f;
         if (rk_state_check(op, dtype, &ab_c, size, &f) != RP_OK)
-            fail_msg("case %d: %s of %s: a merged state is refused: %s %s", i, rp_op_name(op), rp_dtype_name(dtype), f.field, f.text);
+            fail_msg("case %d: %s of %s: a merged state is refused: %s %s", i, rp_op_name(op), rp_dtype_name(dtype),
+                     f.field, f.text);
     }
 }
 
@@ -340,7 +346,8 @@ static void test_check_float_sums(void **state)
     REFUSED(RP_OP_SUM, good, s.nz = 0, "nz");
     REFUSED(RP_OP_SUM, good, s.count = 0, "nz");
     REFUSED(RP_OP_SUM, good, s.limb[5] = (uint64_t)1 << 63, "limbs"); /* far too negative */
-    REFUSED(RP_OP_SUM, good, s.limb[4] = (uint64_t)1 << 23, "limbs"); /* 2 * 2^278 units: one more than two elements can have */
+    /* 2 * 2^278 units: one more than two elements can have */
+    REFUSED(RP_OP_SUM, good, s.limb[4] = (uint64_t)1 << 23, "limbs");
     ACCEPTED(RP_OP_SUM, good, s.limb[4] = (uint64_t)1 << 22);
     REFUSED(RP_OP_SUM, good, s.limb[0] = 1, "limbs"); /* half of the smallest subnormal */
     rk_state half = sum_of(RP_F16, (double[]){65504, 65504}, 2);
