@@ -88,9 +88,9 @@ class Daemon:
         return p
 
     def reduce(self, op, path, *args):
-        """reducectl's JSON for one file, and the value it holds."""
-        reply = json.loads(self.ctl(op, path, "--json", *args).stdout)
-        return reply["value"], reply
+        """reducectl's values for one file: a list with --rows, else one."""
+        values = [json.loads(x)["value"] for x in self.ctl(op, path, "--json", *args).stdout.splitlines()]
+        return values if args else values[0]
 
 
 def read_geoid():
@@ -115,14 +115,14 @@ def geoid(daemon, folder):
     print(f"  {grid.shape[0]} x {grid.shape[1]} float32 from {GEOID}", flush=True)
     flat = grid.ravel()
 
-    total, _ = daemon.reduce("sum", path)
+    total = daemon.reduce("sum", path)
     line("sum", repr(total), "= math.fsum, to the bit", bits(total) == bits(math.fsum(flat.tolist())))
     for op, where, ours in (("min", "argmin", np.min), ("max", "argmax", np.max)):
-        value, _ = daemon.reduce(op, path)
-        index, _ = daemon.reduce(where, path)
+        value = daemon.reduce(op, path)
+        index = daemon.reduce(where, path)
         right = value == float(ours(flat)) and index == int(np.flatnonzero(flat == ours(flat))[0])
         line(op, f"{value:.3f} m", f"at {place(index)} (element {index})", right)
-    rows, _ = daemon.reduce("sum", path, "--rows", grid.shape[0])
+    rows = daemon.reduce("sum", path, "--rows", grid.shape[0])
     line("sum of each circle of latitude", f"{len(rows)} sums", "= math.fsum, each",
          [bits(float(r)) for r in rows] == [bits(math.fsum(r)) for r in grid.tolist()])
     return flat
@@ -136,7 +136,7 @@ def order(daemon, folder, flat):
         path = Path(folder, f"order{i}.npy")
         shuffled = flat if i == 0 else rng.permutation(flat)
         np.save(path, shuffled)
-        ours.add(bits(daemon.reduce("sum", path)[0]))
+        ours.add(bits(daemon.reduce("sum", path)))
         theirs.add(float(np.add.reduce(shuffled, dtype=np.float32)))
     line("reduced, 4 orders", f"{len(ours)} result", "the exact sum, rounded once", len(ours) == 1)
     line("numpy float32 sum, 4 orders", f"{len(theirs)} results", " ".join(f"{x:.9g}" for x in sorted(theirs)))
@@ -187,12 +187,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="reduced-demo-") as folder, Daemon(folder) as daemon:
         print(paint("1", "reduced: one daemon, exact reductions for every process"))
         status = json.loads(daemon.ctl("status", "--json").stdout)
-        line("daemon", status.get("backend", "?"), status.get("device", ""))
+        line("backend", status["backend"], f"{status['device']} ({status['device_note']})")
         flat = geoid(daemon, folder)
         order(daemon, folder, flat)
         together(daemon, folder)
-        title("4. What the daemon says about it")
-        print("\n".join("  " + x for x in daemon.ctl("status").stdout.splitlines()))
+        title("4. What the daemon counted")
+        status = json.loads(daemon.ctl("status", "--json").stdout)
+        line("requests, sessions, errors", f"{status['requests']}, {status['sessions_total']}, {status['errors']}")
+        line("bytes received", f"{status['bytes_in'] / 2**20:.0f} MiB")
+        line("latency of a message", f"{status['latency.p50_us'] / 1e3:.2f} ms", f"median; {status['latency.p99_us'] / 1e3:.2f} ms 99 %")
+        line("resident memory", f"{status['rss_bytes'] / 2**20:.0f} MiB")
     verdict = "every answer was right" if not failures else f"{failures} WRONG"
     print(f"\n{verdict}; {time.monotonic() - begin:.0f} s")
     return 1 if failures else 0
