@@ -60,11 +60,11 @@ static bool put_locked(rd_inbox *b, rd_event e)
 bool rd_inbox_put(rd_inbox *b, rd_event e)
 {
     pthread_mutex_lock(&b->lock);
-    bool ok = put_locked(b, e), first = b->used == 1;
-    /* Waking under the lock makes rd_inbox_close final: after it, nobody is on the way to `wake`. Only the event that
-     * found the ring empty needs to: the loop takes until it is empty again. */
-    if (ok && first)
+    bool ok = put_locked(b, e);
+    /* Waking under the lock makes rd_inbox_close final: after it, nobody is on the way to `wake`. */
+    if (ok && !b->awake)
         b->wake(b->wake_arg);
+    b->awake |= ok;
     pthread_mutex_unlock(&b->lock);
     return ok;
 }
@@ -78,6 +78,7 @@ size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap)
         b->first = b->first + 1 == b->cap ? 0 : b->first + 1;
         b->used--;
     }
+    b->awake = n > 0;
     pthread_mutex_unlock(&b->lock);
     return n;
 }

@@ -23,6 +23,7 @@ typedef struct rd_inbox {
     rd_event *ring;
     size_t cap, first, used;
     size_t owed; /* room kept for events that cannot be refused: one per request context, one per open pipe */
+    bool awake; /* the loop is on its way or at work and will take again: no need to wake it */
     bool closed;
     void (*wake)(void *arg);
     void *wake_arg;
@@ -36,7 +37,7 @@ void rd_inbox_fini(rd_inbox *b);
  * a refused pipe or a closed inbox, and nobody misses them. */
 bool rd_inbox_put(rd_inbox *b, rd_event e);
 
-/* The loop: up to `cap` events, oldest first. */
+/* The loop: up to `cap` events, oldest first. After an empty answer, and only then, the next event wakes the loop. */
 size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap);
 
 /* The loop is leaving: no event and no wake-up comes after this returns. */

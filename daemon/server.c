@@ -8,7 +8,10 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 
-enum { BATCH = 256 }; /* events handled before timers and signals get a look */
+enum {
+    BATCH = 64,   /* events taken from the inbox at once */
+    BATCHES = 16, /* and handled before timers and signals get a look */
+};
 
 uint64_t rd_now_ns(void)
 {
@@ -105,14 +108,17 @@ static void on_event(rd_server *s, const rd_event *e)
 void rd_turn(rd_server *s)
 {
     rd_event batch[BATCH];
+    size_t n = 1;
     if (!s->engine)
         return;
-    take_finished(s);
-    size_t n = rd_inbox_take(&s->inbox, batch, BATCH);
-    for (size_t i = 0; i < n; i++)
-        on_event(s, &batch[i]);
-    if (n == BATCH)
-        uv_async_send(&s->wake); /* more may be there, and the inbox wakes only when it was empty */
+    for (int i = 0; n && i < BATCHES; i++) {
+        take_finished(s);
+        n = rd_inbox_take(&s->inbox, batch, BATCH);
+        for (size_t k = 0; k < n; k++)
+            on_event(s, &batch[k]);
+    }
+    if (n)
+        uv_async_send(&s->wake); /* the inbox wakes again only after it was found empty */
     rd_sessions_reap(&s->sessions);
     rd_life_turn(s);
 }
