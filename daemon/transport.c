@@ -35,8 +35,8 @@ struct rd_transport {
     nng_socket socket;
     unsigned contexts;
     atomic_uint busy;
-    nng_listener listeners[MAX_LISTENERS];
     unsigned listening;
+    atomic_bool refusing; /* new connections: closed at once */
     link_t *links;
 };
 
@@ -104,7 +104,7 @@ static void on_pipe(nng_pipe p, nng_pipe_ev ev, void *arg)
     rd_event e = {.pipe = (uint32_t)nng_pipe_id(p)};
     if (ev == NNG_PIPE_EV_ADD_PRE) { /* comes before any message of the pipe */
         e.kind = RD_PIPE_OPENED;
-        if (!rd_inbox_put(t->inbox, e))
+        if (!rd_inbox_put(t->inbox, e) || atomic_load_explicit(&t->refusing, memory_order_relaxed))
             nng_pipe_close(p);
     } else if (ev == NNG_PIPE_EV_REM_POST) {
         e.kind = RD_PIPE_CLOSED;
@@ -186,7 +186,7 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
         nng_listener_close(l);
         return false;
     }
-    t->listeners[t->listening++] = l;
+    t->listening++;
     tell_bound(l, url, bound, bound_cap);
     return true;
 }
@@ -197,11 +197,8 @@ void rd_transport_start(rd_transport *t)
         receive(&t->links[i]);
 }
 
-void rd_transport_stop_listening(rd_transport *t)
-{
-    while (t->listening)
-        nng_listener_close(t->listeners[--t->listening]);
-}
+/* The listeners stay open to the end: closing one takes its connections along, and with them the answers to come. */
+void rd_transport_stop_listening(rd_transport *t) { atomic_store_explicit(&t->refusing, true, memory_order_relaxed); }
 
 void rd_transport_close(rd_transport *t)
 {

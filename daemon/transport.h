@@ -23,7 +23,7 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
 
 void rd_transport_start(rd_transport *t); /* start receiving */
 
-/* Accept no further connection; ipc sockets are unlinked. */
+/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
 void rd_transport_stop_listening(rd_transport *t);
 
 /* Stop everything and wait for nng's callbacks. Replies that the kernel has not taken are lost. */

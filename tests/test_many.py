@@ -1,0 +1,270 @@
+"""Many processes, dying processes, dying daemons: no wrong and no lost answer, nothing left behind."""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import oracle
+from conftest import BIN, TESTS, Daemon, select_a_moment
+from rawclient import REDUCE, Closed, Connection, Fault, parse_result, spec
+
+F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
+SUM = struct.pack("<d", 3.25)
+REQUESTS = int(os.environ.get("REDUCED_MEMORY_REQUESTS", 20_000))
+
+
+def worker(how, url, seed, count):
+    return subprocess.Popen([sys.executable, TESTS / "worker.py", how, url, str(seed), str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process, seconds=300):
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, err
+    return int(out.split()[-1])
+
+
+def until(condition, what, seconds=60):
+    """Ask again until it holds: for what the daemon does in its own time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.Popen(["sleep", "0.02"]).wait()
+
+
+def ways(config):
+    return ["raw"] if config.sanitized else ["raw", "lib"]
+
+
+# ---- many ----
+def test_sixteen_processes_at_once(start, request):
+    daemon = start(tcp=True)
+    count = 40 if request.config.sanitized else 250
+    how = ways(request.config)
+    workers = [worker(how[i % len(how)], daemon.tcp_url if i % 5 == 4 else daemon.url, i, count) for i in range(16)]
+    assert [finished(w) for w in workers] == [count] * 16
+    until(lambda: daemon.status()["sessions"] == 1, "sessions of processes that ended without a word")
+    status = daemon.status()
+    assert status["streams"] == 0 and status["requests"] >= 16 * count and status["health"] in ("ok", "unknown")
+
+
+def test_clients_killed_at_work(start, request):
+    daemon = start()
+    rng = np.random.default_rng(30)
+    how = ways(request.config)
+    with daemon.connect() as bystander:
+        for round_ in range(3 if request.config.sanitized else 6):
+            victims = [worker(how[i % len(how)], daemon.url, 100 * round_ + i, 10**9) for i in range(4)]
+            for v in victims:
+                assert v.stdout.readline() == "ready\n", v.stderr.read()
+            for _ in range(int(rng.integers(1, 60))):  # they are in the middle of something
+                assert bystander.reduce("sum", "f32", F32).cells == [SUM]
+            for v in victims:
+                v.kill()
+                v.communicate()
+            assert bystander.reduce("sum", "f32", F32).cells == [SUM]
+    until(lambda: daemon.status()["sessions"] == 1, "sessions of killed clients")
+    until(lambda: daemon.status()["streams"] == 0, "streams of killed clients")
+
+
+def test_raw_connections_cut_at_every_point(start):
+    """A client that dies after any number of bytes of a message."""
+    daemon = start()
+    with daemon.connect() as bystander:
+        body = bystander.reduce_body("sum", "f64", bytes(8 * 1000))
+        for cut in [*range(0, 60), 100, 1000, 8000, 8112]:
+            c = daemon.connect()
+            message = struct.pack(">I", 0x80000001) + b"RDCE" + struct.pack("<BBHIIQQQ", 1, REDUCE, 0, 0, 0, c.session, 1, len(body)) + body
+            c.socket.sendall((b"\x01" + struct.pack(">Q", len(message)) + message)[:cut])
+            c.close()
+        assert bystander.reduce("sum", "f32", F32).cells == [SUM]
+    until(lambda: daemon.status()["connections"] == 1, "cut connections")
+
+
+# ---- restarts ----
+def test_daemon_killed_and_restarted_under_clients(start, request):
+    """libreduce repeats what the death of the daemon cut off: no wrong and no lost answer."""
+    if request.config.sanitized:
+        pytest.skip("ctypes cannot load a library with a sanitizer")
+    daemon = start()
+    workers = [worker("lib", daemon.url, 40 + i, 10**9) for i in range(4)]
+    for w in workers:
+        assert w.stdout.readline() == "ready\n", w.stderr.read()
+    generations = [daemon]
+    for _ in range(4):
+        generations[-1].kill()
+        generations.append(start(directory=daemon.directory))
+        with generations[-1].connect() as c:
+            served = c.query(2)["requests"]
+            until(lambda: c.query(2)["requests"] > served + 200, "the workers are back at work")
+    for w in workers:
+        w.send_signal(signal.SIGTERM)
+    assert all(finished(w) > 0 for w in workers)
+
+
+def test_stale_socket_is_taken_over(start):
+    daemon = start()
+    daemon.kill()
+    assert daemon.path.exists(), "a killed daemon leaves its socket"
+    again = start(directory=daemon.directory)
+    with again.connect() as c:
+        assert c.reduce("sum", "f32", F32).cells == [SUM]
+    again.stop()
+    assert not again.path.exists(), "a daemon that leaves takes its socket along"
+
+
+def test_second_daemon_is_refused(start):
+    daemon = start()
+    second = subprocess.run([BIN / "reduced", "--listen", daemon.url, "--backend", "cpu"], capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1 and "s" in second.stderr
+    with daemon.connect() as c:
+        assert c.reduce("sum", "f32", F32).cells == [SUM]
+    polite = subprocess.run([BIN / "reduced", "--listen", daemon.url, "--backend", "cpu", "--autostarted"], capture_output=True, text=True, timeout=60)
+    assert polite.returncode == 0, polite.stderr
+
+
+def test_many_start_at_once(scratch, start):
+    """Of several daemons on one socket exactly one serves."""
+    daemons = [Daemon(scratch, wait=False) for _ in range(6)]
+    try:
+        daemons[0].flags and until(lambda: sum(d.process.poll() is None for d in daemons) <= 1, "all but one leave")
+        alive = [d for d in daemons if d.process.poll() is None]
+        assert len(alive) == 1 and all(d.process.returncode == 1 for d in daemons if d is not alive[0])
+        alive[0].wait_ready()
+        alive[0].stop()
+    finally:
+        for d in daemons:
+            d.close()
+
+
+# ---- leaving ----
+def test_sigterm_finishes_what_is_under_way(start):
+    daemon = start("--threads", 1, "--small-bytes", 0)
+    rows = 200_000
+    with daemon.connect() as c, daemon.connect() as streaming:
+        stream = streaming.begin("sum", "f32")
+        streaming.append(stream, 0, F32)
+        sent = [c.send(REDUCE, spec("sum", "f64", rows=rows)) for _ in range(4)]
+        late = daemon.connect()
+        until(lambda: late.query(2)["inflight"] >= 2, "work under way")
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.notified("^STOPPING=1")
+        for request in sent:
+            assert parse_result(c.wait(request)).cells == [bytes(8)] * rows
+        with pytest.raises((Fault, Closed)) as caught:
+            late.reduce("sum", "f32", F32)
+        assert isinstance(caught.value, Closed) or (caught.value.code == "BUSY" and caught.value.retry_ms)
+        late.close()
+        assert streaming.append(stream, 3, F32) == 6, "an open stream may end in peace"
+        assert streaming.finish(stream, 6).cells == [struct.pack("<d", 6.5)]
+        assert daemon.process.wait(30) == 0
+    assert not daemon.path.exists()
+
+
+def test_drain_has_a_limit(start):
+    daemon = start("--drain", 0)
+    with daemon.connect() as c:
+        c.begin("sum", "f32")  # never finished
+        assert daemon.stop(20) < 10
+
+
+def test_idle_daemon_leaves_at_once(start):
+    daemon = start()
+    for _ in range(3):
+        daemon.connect().close()
+    assert daemon.stop(20) < 5
+
+
+def test_idle_exit(start):
+    daemon = start("--idle-exit", 1)
+    with daemon.connect() as c:
+        with pytest.raises(subprocess.TimeoutExpired):  # not while somebody is there
+            daemon.process.wait(2.5)
+        c.ping()
+    assert daemon.process.wait(30) == 0
+    assert not daemon.path.exists()
+
+
+# ---- signals, systemd ----
+def test_sighup_rereads_the_config(scratch, start):
+    config = scratch / "r.conf"
+    config.write_text("max-streams = 1\nlog-level = info\n")
+    daemon = start("--config", config)
+    with daemon.connect() as c:
+        c.begin("sum", "f32")
+        with pytest.raises(Fault) as caught:
+            c.begin("sum", "f32")
+        assert caught.value.limit == 1
+        config.write_text("max-streams = 2\nlog-level = info\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("config read again")
+        c.begin("sum", "f32")
+        with pytest.raises(Fault) as caught:
+            c.begin("sum", "f32")
+        assert caught.value.limit == 2
+        config.write_text("max-streams = nonsense\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("old settings stay")
+        config.write_text("max-streams = 2\nlog-level = info\nthreads = 3\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("needs a restart: .*threads")
+        assert c.query(1)["limits.max_streams"] == 2
+        c.ping()
+
+
+def test_systemd_is_told(start):
+    daemon = start()
+    daemon.notified("^READY=1")
+    daemon.process.send_signal(signal.SIGHUP)
+    assert "MONOTONIC_USEC=" in daemon.notified("^RELOADING=1")
+    daemon.notified("^READY=1")
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.notified("^STOPPING=1")
+    assert daemon.process.wait(30) == 0
+
+
+# ---- memory ----
+def test_memory_does_not_grow(start, request):
+    """Resident memory after many requests is that after a thousand, within 1 MiB."""
+    if request.config.sanitized:
+        pytest.skip("a sanitizer keeps freed memory")
+    daemon = start()
+    rng = np.random.default_rng(31)
+    arrays = [rng.standard_normal(int(n)).astype("<f4") for n in (1, 16, 100, 1000, 4000, 16_000)]
+    bodies = []
+
+    def ask(c, count):
+        for i in range(0, count, 20):
+            sent = [c.send(REDUCE, bodies[(i + k) % len(bodies)]) for k in range(20)]
+            for request in sent:
+                c.wait(request)
+
+    with daemon.connect() as c:
+        bodies += [c.reduce_body("sum", "f32", a.tobytes()) for a in arrays]
+        ask(c, 1000)
+    until(lambda: daemon.status()["sessions"] == 1, "the first client is gone")
+    first = daemon.rss()
+    for _ in range(10):
+        with daemon.connect() as c:
+            ask(c, REQUESTS // 10)
+    until(lambda: daemon.rss() <= first + 1024, f"memory at most 1 MiB above {first} KiB (now {daemon.rss()})", 15)
+
+
+def test_descriptors_do_not_leak(start):
+    daemon = start()
+    count = lambda: len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+    with daemon.connect() as c:
+        before = count()
+        for _ in range(100):
+            with daemon.connect() as d:
+                d.begin("sum", "f32")
+        until(lambda: count() <= before, "descriptors of closed connections")
+        c.ping()
