@@ -8,6 +8,7 @@
  * So at most one open task per worker exists, and the table of jobs is allocated once.
  *
  * Everything here is under `lock` but the reducing itself and finishing a task. */
+#include <cpuid.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -69,13 +70,9 @@ static void cut(const pool *p, job *j, rk_task *t)
     j->next = 0;
     j->bad_row = RP_NO_INDEX;
     j->rows_each = 0;
-    if (s->flags & RP_STATES_IN) {
-        j->rows_each = s->rows;
-    } else if (row_bytes < 2 * size || s->rows > SEGMENTED_ROWS) {
+    if (row_bytes < 2 * size || s->rows > SEGMENTED_ROWS) {
         /* empty rows still cost a cell each */
         j->rows_each = at_least_1(size / (row_bytes + rp_cell_size(s)));
-    }
-    if (j->rows_each) {
         j->pieces = (s->rows + j->rows_each - 1) / j->rows_each;
     } else {
         j->segment = size / rp_dtype_size(s->dtype);
@@ -316,11 +313,11 @@ static void cpu_submit(void *impl, rk_task *t)
 /* The processor's own name, from CPUID; "x86-64" where it has none. */
 static void cpu_name(char *out, size_t cap)
 {
-    unsigned words[12] = {0}, most = 0, unused[3];
-    __asm__("cpuid" : "=a"(most), "=b"(unused[0]), "=c"(unused[1]), "=d"(unused[2]) : "a"(0x80000000u), "c"(0));
-    for (unsigned leaf = 0; leaf < 3 && most >= 0x80000004u; leaf++) {
+    unsigned words[12] = {0};
+    for (unsigned leaf = 0; leaf < 3; leaf++) {
         unsigned *w = words + 4 * leaf;
-        __asm__("cpuid" : "=a"(w[0]), "=b"(w[1]), "=c"(w[2]), "=d"(w[3]) : "a"(0x80000002u + leaf), "c"(0));
+        if (!__get_cpuid(0x80000002u + leaf, &w[0], &w[1], &w[2], &w[3]))
+            break;
     }
     char name[sizeof words + 1] = {0};
     memcpy(name, words, sizeof words);

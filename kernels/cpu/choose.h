@@ -48,18 +48,15 @@ CHOOSE_WIDTH(32)
 CHOOSE_WIDTH(64)
 #undef CHOOSE_WIDTH
 
-/* Join the best of n elements, NaNs left out, to the state. */
+/* The state of the best of n elements, NaNs left out. */
 static void take_choice(rk_state *s, bool least, uint64_t rank, uint64_t index, uint64_t n, uint64_t nans)
 {
-    rk_state mine;
-    rk_state_init(&mine, s->layout, s->dtype);
-    mine.skipped = nans != 0;
-    mine.count = n - nans;
-    if (mine.count) {
-        mine.limb[0] = rk_unrank(s->dtype, least, rank);
-        mine.limb[1] = index;
+    s->skipped = nans != 0;
+    s->count = n - nans;
+    if (s->count) {
+        s->limb[0] = rk_unrank(s->dtype, least, rank);
+        s->limb[1] = index;
     }
-    rk_state_merge(s, &mine);
 }
 
 /* One type in one direction; min and max have index 0 in their states. A key that nothing can pass ends the search:

@@ -9,9 +9,9 @@ enum { COUNT_ROUNDS = 255 }; /* what a lane of 8 bits holds */
 
 static void take_count(rk_state *s, uint64_t nonzero, uint64_t n, uint64_t nans)
 {
-    s->limb[0] += nonzero;
-    s->count += n - nans;
-    s->skipped |= nans != 0;
+    s->limb[0] = nonzero;
+    s->count = n - nans;
+    s->skipped = nans != 0;
 }
 
 /* MAGNITUDE masks the bits that make a value nonzero (all but a float's sign), INF is 0 for integers. */

@@ -5,7 +5,7 @@
 #include "kernels/engine.h"
 #include "kernels/state.h"
 
-/* Join n elements (any alignment) to an initialised state. `index` is that of x[0]; only arg ops use it. */
+/* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
 typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
 
 typedef struct rk_simd {

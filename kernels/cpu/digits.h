@@ -88,16 +88,32 @@ static void acc_add(acc *a, i128 v, int shift)
 
 /* ---- single elements, for the few that no block takes ---- */
 
+static inline void add_infinity(acc *a, bool negative)
+{
+    a->special |= negative ? RK_NINF : RK_PINF;
+    a->nz = 1;
+}
+
+static inline void add_nans(acc *a, uint64_t n)
+{
+    if (n && a->omit) {
+        a->nans += n;
+    } else if (n) {
+        a->special = RK_NAN;
+        a->nz = 1;
+    }
+}
+
 static inline void add_special(acc *a, bool nan, bool negative)
 {
-    if (!nan)
-        a->special |= negative ? RK_NINF : RK_PINF;
-    else if (a->omit)
-        a->nans++;
+    if (nan)
+        add_nans(a, 1);
     else
-        a->special |= RK_NAN;
-    a->nz |= !nan || !a->omit;
+        add_infinity(a, negative);
 }
+
+/* A NaN to propagate: nothing that follows can change the state any more. */
+static inline bool decided(const acc *a) { return a->special == RK_NAN && !a->omit; }
 
 static inline void add_f64(acc *a, uint64_t b)
 {
@@ -243,7 +259,7 @@ static __attribute__((noinline, noclone)) void fill_buckets32(acc *a, const void
 
 /* ---- end ---- */
 
-/* Join the accumulator's elements to the state. */
+/* The elements' state. */
 static void acc_end(acc *a, rk_state *s)
 {
     if (a->bucketed && s->layout == RP_STATE_SUM64)
@@ -251,14 +267,12 @@ static void acc_end(acc *a, rk_state *s)
             empty_bucket64(a, i);
     else if (a->bucketed)
         empty_buckets32(a);
-    rk_state mine;
-    rk_state_init(&mine, s->layout, s->dtype);
-    mine.special = a->special;
-    mine.nz = a->nz;
-    mine.skipped = a->nans != 0;
-    mine.count = a->n - a->nans;
-    rk_limbs_of_digits(a->digit, mine.limb, rk_limbs(s->layout));
-    rk_state_merge(s, &mine);
+    s->special = a->special;
+    s->nz = a->nz;
+    s->skipped = a->nans != 0;
+    s->count = a->n - a->nans;
+    if (!a->special)
+        rk_limbs_of_digits(a->digit, s->limb, rk_limbs(s->layout));
 }
 
 /* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */

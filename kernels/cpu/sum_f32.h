@@ -148,12 +148,20 @@ static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, siz
 {
     const u32_loose *p = x;
     float finite[BLOCK32];
+    const uint32_t inf = 0x7f800000, sign = (uint32_t)1 << 31;
+    uint32_t nans = 0, above = 0, below = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t m = p[i] & INT32_MAX, inf = 0x7f800000;
-        if (m >= inf)
-            add_special(a, m > inf, p[i] >> 31);
-        finite[i] = m >= inf ? -0.0f : f32_of(p[i]);
+        uint32_t m = p[i] & INT32_MAX;
+        nans += m > inf;
+        above |= p[i] == inf;
+        below |= p[i] == (inf | sign);
+        finite[i] = f32_of(m >= inf ? sign : p[i]);
     }
+    add_nans(a, nans);
+    if (above)
+        add_infinity(a, false);
+    if (below)
+        add_infinity(a, true);
     if (!a->special)
         add_block32(a, finite, n);
 }
@@ -315,7 +323,7 @@ INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy
         size_t take = left < BLOCK32 ? (size_t)left / STEP32 * STEP32 : BLOCK32;
         add(&a, x, take);
         x += size * take;
-        left -= take;
+        left = decided(&a) ? 0 : left - take;
     }
     float rest[STEP32];
     widen(rest, x, left);

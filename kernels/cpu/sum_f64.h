@@ -143,12 +143,20 @@ static __attribute__((noinline)) void add_odd_block64(acc *a, const void *x, siz
 {
     const u64_loose *p = x;
     double finite[BLOCK64];
+    const uint64_t inf = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
+    uint64_t nans = 0, above = 0, below = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t m = p[i] & INT64_MAX, inf = (uint64_t)0x7ff << 52;
-        if (m >= inf)
-            add_special(a, m > inf, p[i] >> 63);
-        finite[i] = m >= inf ? -0.0 : f64_of(p[i]);
+        uint64_t m = p[i] & INT64_MAX;
+        nans += m > inf;
+        above |= p[i] == inf;
+        below |= p[i] == (inf | sign);
+        finite[i] = f64_of(m >= inf ? sign : p[i]);
     }
+    add_nans(a, nans);
+    if (above)
+        add_infinity(a, false);
+    if (below)
+        add_infinity(a, true);
     if (!a->special) /* else the limbs are zero whatever the rest is */
         add_block64(a, finite, n);
 }
@@ -225,7 +233,7 @@ static void sum_f64(rk_state *s, const void *data, uint64_t n, uint64_t index, i
         else
             add_block64(&a, x, take);
         x += 8 * take;
-        left -= take;
+        left = decided(&a) ? 0 : left - take;
     }
     count_adds(&a, (uint32_t)left);
     for (; left; left--, x += 8)

@@ -10,13 +10,13 @@
 
 typedef unsigned __int128 wide;
 
-/* Join n elements whose sum, with `excess` on each, is `sum`. */
+/* The state of n elements whose sum, with `excess` on each, is `sum`. */
 static void take_int_sum(rk_state *s, wide sum, __int128 excess, uint64_t n)
 {
     sum -= (wide)excess * n;
-    uint64_t words[2] = {(uint64_t)sum, (uint64_t)(sum >> 64)};
-    rk_add_limbs(s->limb, words, 2);
-    s->count += n;
+    s->limb[0] = (uint64_t)sum;
+    s->limb[1] = (uint64_t)(sum >> 64);
+    s->count = n;
 }
 
 static uint64_t sum_lanes(vu64 v)

@@ -117,17 +117,39 @@ static void test_changing_data(void **state)
     enum { MOST = 60000 };
     uint8_t *x = memory(8 * MOST);
     for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
-        for (uint64_t seed = 1; seed <= 4; seed++) {
+        for (uint64_t seed = 1; seed <= 8; seed++) {
             t_rng r = {seed};
             size_t size = rp_dtype_size(dtype);
             for (uint64_t n = 0; n < MOST;) {
                 uint64_t some = 1 + t_below(&r, 6000);
                 if (some > MOST - n)
                     some = MOST - n;
-                t_fill(&r, dtype, (int)t_below(&r, T_BITS), x + n * size, some);
+                t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), x + n * size, some);
                 n += some;
             }
             check_tables(RP_OP_SUM, dtype, (int)(seed % 2), x, MOST, "changing families", seed);
+        }
+    free(x);
+}
+
+/* Infinities and NaNs here and there in data that goes to the buckets. */
+static void test_wide_with_specials(void **state)
+{
+    (void)state;
+    enum { MOST = 50000 };
+    uint8_t *x = memory(8 * MOST);
+    for (int dtype = RP_BF16; dtype <= RP_F64; dtype++)
+        for (uint64_t seed = 1; seed <= 12; seed++) {
+            static const double odd[] = {INFINITY, NAN, -INFINITY, -NAN};
+            t_rng r = {seed};
+            size_t size = rp_dtype_size(dtype);
+            t_fill(&r, dtype, T_FULL, x, MOST);
+            for (uint64_t k = 0; k < seed % 4; k++) {
+                uint64_t which = seed < 5 ? 0 : seed < 9 ? 1 : t_below(&r, 4);
+                t_store(dtype, x + t_below(&r, MOST) * size, odd[which]);
+            }
+            for (int nan = 0; nan <= RP_NAN_ERROR; nan++)
+                check_tables(RP_OP_SUM, dtype, nan, x, MOST, "wide with specials", seed);
         }
     free(x);
 }
@@ -601,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_every_length),
         cmocka_unit_test(test_every_family),
         cmocka_unit_test(test_changing_data),
+        cmocka_unit_test(test_wide_with_specials),
         cmocka_unit_test(test_full_buckets),
         cmocka_unit_test(test_arg_places),
         cmocka_unit_test(test_any_cut),
