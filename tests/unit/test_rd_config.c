@@ -1,0 +1,246 @@
+/* The daemon's options: bounds, files, flags, what wins over what, and messages that name the culprit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/config.h"
+#include "daemon/log.h"
+#include "daemon/paths.h"
+#include "proto/types.h"
+
+static char why[RD_MAX_WHY];
+
+static void write_file(char path[64], const char *text)
+{
+    strcpy(path, "/tmp/reduced-test-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* Read a file with this text over the defaults. */
+static bool read_text(rd_config *c, const char *text)
+{
+    char path[64];
+    write_file(path, text);
+    rd_config_defaults(c);
+    bool ok = rd_config_read(c, path, why);
+    unlink(path);
+    return ok;
+}
+
+static void defaults_are_the_limits_of_the_protocol(void **state)
+{
+    (void)state;
+    rd_config c;
+    rd_config_defaults(&c);
+    assert_int_equal(c.max_inflight, RP_MAX_INFLIGHT);
+    assert_int_equal(c.max_streams, RP_MAX_STREAMS);
+    assert_int_equal(c.max_sessions, RP_MAX_SESSIONS);
+    assert_int_equal(c.socket_mode, 0660);
+    assert_int_equal(c.log_level, RD_LOG_INFO);
+    assert_int_equal(c.listens, 0);
+}
+
+static void values_have_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+        bool ok;
+    } cases[] = {{"device", "0", true},           {"device", "1024", false},      {"device", "-1", false},
+                 {"device", "", false},           {"device", "1x", false},        {"device", " 1", false},
+                 {"contexts", "7", false},        {"contexts", "8", true},        {"backend", "cuda", true},
+                 {"backend", "cud", false},       {"backend", "auto|cpu", false}, {"backend", "", false},
+                 {"socket-mode", "0666", true},   {"socket-mode", "666", true},   {"socket-mode", "0400", false},
+                 {"socket-mode", "0688", false},  {"socket-mode", "1000", false}, {"log-level", "debug", true},
+                 {"drain", "3601", false},        {"drain", "0", true},           {"drain", "99999999999999999999", false},
+                 {"nonsense", "1", false},        {"listen", "ipc:///x", true},   {"listen", "ipc://x", false},
+                 {"listen", "ipc:///", false},    {"listen", "tcp://*:1", true},  {"listen", "ws://a", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rd_config c;
+        rd_config_defaults(&c);
+        why[0] = '\0';
+        assert_int_equal(rd_config_set(&c, cases[i].name, cases[i].value, why), cases[i].ok);
+        if (!cases[i].ok)
+            assert_non_null(strstr(why, cases[i].name)); /* the message names the option */
+    }
+}
+
+static void socket_paths_and_urls_are_bounded(void **state)
+{
+    (void)state;
+    rd_config c;
+    char url[200] = "ipc:///";
+    rd_config_defaults(&c);
+    memset(url + 7, 'a', 106); /* 107 bytes with the slash: the longest path */
+    assert_true(rd_config_set(&c, "listen", url, why));
+    url[7 + 106] = 'a';
+    assert_false(rd_config_set(&c, "listen", url, why));
+    while (c.listens < RD_MAX_LISTEN)
+        assert_true(rd_config_set(&c, "listen", "tcp://127.0.0.1:1", why));
+    assert_false(rd_config_set(&c, "listen", "tcp://127.0.0.1:1", why));
+}
+
+static void a_file_sets_options(void **state)
+{
+    (void)state;
+    rd_config c;
+    assert_true(read_text(&c, "# comment\n[reduced]\nlisten = ipc:///a\nlisten=ipc:///b\nbackend = cpu ; why\nmax-inflight = 3\n"));
+    assert_int_equal(c.listens, 2);
+    assert_string_equal(c.listen[1], "ipc:///b");
+    assert_int_equal(c.backend, RP_BACKEND_CPU);
+    assert_int_equal(c.max_inflight, 3);
+}
+
+static void a_bad_file_names_line_key_and_limit(void **state)
+{
+    (void)state;
+    rd_config c;
+    assert_false(read_text(&c, "device = 1\n\n# x\nmax-inflight = 9999\n"));
+    assert_non_null(strstr(why, ":4: max-inflight = 9999"));
+    assert_non_null(strstr(why, "4096"));
+    assert_false(read_text(&c, "device = 1\ncolour = red\n"));
+    assert_non_null(strstr(why, ":2: unknown option 'colour'"));
+    assert_false(read_text(&c, "device = 1\njust words\n"));
+    assert_non_null(strstr(why, ":2: 'name = value'"));
+    assert_false(read_text(&c, "[other]\ndevice = 1\n"));
+    assert_non_null(strstr(why, "[other]"));
+    char line[400] = "# ";
+    memset(line + 2, 'x', 300);
+    strcpy(line + 302, "\ndevice = 1\n");
+    assert_false(read_text(&c, line));
+    assert_non_null(strstr(why, ":1: the line is too long"));
+    rd_config_defaults(&c);
+    assert_false(rd_config_read(&c, "/nonexistent/file", why));
+    assert_non_null(strstr(why, "/nonexistent/file"));
+}
+
+static bool load(rd_config *c, rd_command *cmd, const char *const *flags)
+{
+    char *argv[16] = {(char *)"reduced"};
+    int n = 1;
+    for (; flags[n - 1]; n++)
+        argv[n] = (char *)flags[n - 1];
+    return rd_config_load(c, cmd, n, argv, why);
+}
+
+static void flags_win_over_the_file(void **state)
+{
+    (void)state;
+    rd_config c;
+    rd_command cmd;
+    char path[64];
+    write_file(path, "listen = ipc:///file\ndevice = 1\nslots = 2\n");
+    assert_true(load(&c, &cmd, (const char *[]){"--config", path, "--listen", "ipc:///a", "--device=5", "--listen=ipc:///b",
+                                                "--autostarted", NULL}));
+    unlink(path);
+    assert_int_equal(c.listens, 2);
+    assert_string_equal(c.listen[0], "ipc:///a");
+    assert_int_equal(c.device, 5);
+    assert_int_equal(c.slots, 2);
+    assert_true(cmd.autostarted);
+}
+
+static void bad_flags_are_told(void **state)
+{
+    (void)state;
+    rd_config c;
+    rd_command cmd;
+    assert_false(load(&c, &cmd, (const char *[]){"--colour", "red", NULL}));
+    assert_non_null(strstr(why, "--colour"));
+    assert_false(load(&c, &cmd, (const char *[]){"--device", NULL}));
+    assert_non_null(strstr(why, "--device needs a value"));
+    assert_false(load(&c, &cmd, (const char *[]){"file", NULL}));
+    assert_non_null(strstr(why, "'file'"));
+    assert_false(load(&c, &cmd, (const char *[]){"--help=yes", NULL}));
+    assert_false(load(&c, &cmd, (const char *[]){"--config", "/nonexistent/file", NULL}));
+}
+
+static void without_urls_the_default_is_served(void **state)
+{
+    (void)state;
+    rd_config c;
+    rd_command cmd;
+    char url[RD_MAX_URL];
+    assert_true(load(&c, &cmd, (const char *[]){"--config", "/dev/null", NULL}));
+    assert_int_equal(c.listens, 1);
+    assert_true(rd_default_url(url, sizeof url));
+    assert_string_equal(c.listen[0], url);
+    assert_non_null(rd_ipc_path(url));
+}
+
+static void a_dump_reads_back(void **state)
+{
+    (void)state;
+    rd_config c, back;
+    char *text = NULL;
+    size_t size = 0;
+    rd_config_defaults(&c);
+    assert_true(rd_config_set(&c, "listen", "tcp://[::1]:7", why));
+    assert_true(rd_config_set(&c, "backend", "cpu", why));
+    assert_true(rd_config_set(&c, "socket-mode", "0600", why));
+    FILE *out = open_memstream(&text, &size);
+    rd_config_dump(&c, out);
+    fclose(out);
+    assert_true(read_text(&back, text));
+    free(text);
+    assert_memory_equal(&c, &back, sizeof c);
+}
+
+static void a_reload_takes_what_can_change(void **state)
+{
+    (void)state;
+    rd_config now, fresh;
+    char names[RD_MAX_WHY];
+    rd_config_defaults(&now);
+    fresh = now;
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 0);
+    fresh.max_inflight = 5;
+    fresh.drain = 1;
+    fresh.backend = RP_BACKEND_CPU;
+    assert_true(rd_config_set(&fresh, "listen", "ipc:///x", why));
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 2);
+    assert_string_equal(names, "listen backend");
+    assert_int_equal(now.max_inflight, 5);
+    assert_int_equal(now.drain, 1);
+    assert_int_equal(now.backend, 0);
+    assert_int_equal(now.listens, 0);
+    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 2); /* names that do not fit are cut */
+    assert_string_equal(names, "lis");
+}
+
+static void log_text_is_escaped(void **state)
+{
+    (void)state;
+    char out[64];
+    assert_int_equal(rd_log_escape(out, sizeof out, "a\nb\x1b[1m\xc3\xa4"), 21);
+    assert_string_equal(out, "a\\x0ab\\x1b[1m\\xc3\\xa4");
+    assert_int_equal(rd_log_escape(out, 8, "abcdefgh"), 4); /* never half an escape */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_the_limits_of_the_protocol),
+        cmocka_unit_test(values_have_bounds),
+        cmocka_unit_test(socket_paths_and_urls_are_bounded),
+        cmocka_unit_test(a_file_sets_options),
+        cmocka_unit_test(a_bad_file_names_line_key_and_limit),
+        cmocka_unit_test(flags_win_over_the_file),
+        cmocka_unit_test(bad_flags_are_told),
+        cmocka_unit_test(without_urls_the_default_is_served),
+        cmocka_unit_test(a_dump_reads_back),
+        cmocka_unit_test(a_reload_takes_what_can_change),
+        cmocka_unit_test(log_text_is_escaped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
