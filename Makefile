@@ -177,7 +177,7 @@ $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
 
 # A unit test may reach into every part but main().
-$(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(CLIENT_O) $(PROTO_O)
+$(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(filter-out $(B)/client/ctl/main.c.o,$(CTL_O)) $(CLIENT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \

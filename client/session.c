@@ -174,8 +174,7 @@ static void finish_timeout(reduce_client *c, rc_call *call)
         finish_late(c, call);
         return;
     }
-    rc_fail(&call->fault, REDUCE_E_TIMEOUT, "timeout_ms", "no answer to %s for %" PRIu32 " ms", rp_msg_name(call->type),
-            c->opts.timeout_ms);
+    rc_fail(&call->fault, REDUCE_E_TIMEOUT, "timeout_ms", "the daemon did not answer %s in time", rp_msg_name(call->type));
     finish(c, call, REDUCE_E_TIMEOUT, NULL, 0);
 }
 

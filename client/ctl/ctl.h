@@ -109,6 +109,7 @@ typedef struct ctl_input {
     double *numbers;  /* text: parsed and not yet given out */
     size_t n_numbers, numbers_at;
     bool ended;
+    int err;          /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
 } ctl_input;
 
 /* Open a file or "-" and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */

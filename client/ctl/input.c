@@ -189,8 +189,10 @@ static bool more_numbers(ctl_input *in, char why[CTL_WHY])
         in->ended = n == 0;
         long made = n ? ctl_text_feed(&in->parser, piece, (size_t)n, in->numbers, why)
                       : ctl_text_end(&in->parser, in->numbers, why);
-        if (made < 0)
+        if (made < 0) {
+            in->err = REDUCE_E_TYPE;
             return false;
+        }
         in->n_numbers = (size_t)made;
     }
     return true;
@@ -210,6 +212,7 @@ static long read_text(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
 
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
+    in->err = REDUCE_E_IO;
     long n = in->text ? read_text(in, space, room, why) : read_binary(in, space, room, why);
     if (n > 0)
         in->done += (uint64_t)n;

@@ -102,15 +102,14 @@ static bool take_shape(cursor *c, ctl_npy *npy)
         return false;
     npy->dims = 0;
     npy->count = 1;
-    bool zero = false;
+    bool zero = false, huge = false;
     while (!take(c, ')')) {
         uint64_t n;
         if (npy->dims == MAX_DIMS || !take_number(c, &n))
             return false;
         npy->dims++;
         zero |= n == 0;
-        if (n && __builtin_mul_overflow(npy->count, n, &npy->count))
-            return false;
+        huge |= n && __builtin_mul_overflow(npy->count, n, &npy->count);
         if (!take(c, ',')) {
             if (npy->dims < 2 || !take(c, ')'))
                 return false;
@@ -119,7 +118,7 @@ static bool take_shape(cursor *c, ctl_npy *npy)
     }
     if (zero)
         npy->count = 0;
-    return true;
+    return zero || !huge;
 }
 
 enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };

@@ -41,23 +41,46 @@ static bool reads_as(small_float f, unsigned bits, double y)
 static bool same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
 static bool same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
 
+/* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
+static void plain(char *out)
+{
+    char digits[24], *e = strchr(out, 'e');
+    int exponent = atoi(e + 1), n = 0;
+    bool negative = out[0] == '-';
+    for (char *p = out; p < e; p++)
+        if (*p >= '0' && *p <= '9')
+            digits[n++] = *p;
+    digits[n] = 0;
+    char *w = out + negative;
+    if (exponent >= 17 || exponent < -5)
+        sprintf(w, "%c%s%se%d", digits[0], n > 1 ? "." : "", digits + 1, exponent);
+    else if (exponent < 0)
+        sprintf(w, "0.%.*s%s", -exponent - 1, "00000", digits);
+    else if (n <= exponent + 1)
+        sprintf(w, "%s%.*s", digits, exponent + 1 - n, "0000000000000000");
+    else
+        sprintf(w, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
+}
+
 static void shortest(char *out, double v, bool (*same)(const char *, double))
 {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, CTL_MAX_NUMBER, "%.*g", digits, v);
+    for (int digits = 0; digits < 17; digits++) {
+        snprintf(out, CTL_MAX_NUMBER, "%.*e", digits, v);
         if (same(out, v))
-            return;
+            break;
     }
+    plain(out);
 }
 
 static void shortest_small(char *out, small_float f, unsigned bits, bool negative)
 {
     double v = magnitude(f, bits);
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, CTL_MAX_NUMBER, "%s%.*g", negative ? "-" : "", digits, v);
+    for (int digits = 0; digits < 17; digits++) {
+        snprintf(out, CTL_MAX_NUMBER, "%s%.*e", negative ? "-" : "", digits, v);
         if (reads_as(f, bits, strtod(out + negative, NULL)))
-            return;
+            break;
     }
+    plain(out);
 }
 
 /* One spelling for all types: "nan" has no sign. */

@@ -20,7 +20,7 @@ typedef struct work {
 
 /* ---- whole inputs ---- */
 
-/* Feed [from now on] up to `bytes` bytes of `in` to the stream. 0, 1 at the end of the input, or negative: an error, with
+/* Feed up to `bytes` bytes of `in` to the stream. 0, 1 at the end of the input, or negative: an error, with
  * `why` set if it is the input's, empty if it is the stream's. */
 static int feed(work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, char why[CTL_WHY])
 {
@@ -35,7 +35,7 @@ static int feed(work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, char w
             room = (size_t)bytes;
         long n = ctl_read(in, space, room, why);
         if (n < 0)
-            return REDUCE_E_IO;
+            return in->err;
         if (n == 0)
             return 1;
         if ((err = reduce_stream_commit(s, (size_t)n)))
@@ -131,7 +131,7 @@ static int run_block(work *w, rows *x, uint64_t k, reduce_result *r, char why[CT
     while (have < want) {
         long n = ctl_read(x->in, x->buffer + have, (size_t)(want - have), why);
         if (n < 0)
-            return REDUCE_E_IO;
+            return x->in->err;
         have += (uint64_t)n;
     }
     x->spec.rows = k;

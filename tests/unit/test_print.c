@@ -1,0 +1,147 @@
+/* Values as text read back to the same bits, for every type; and look as expected. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/ctl/ctl.h"
+#include "kernels/state.h"
+
+enum { ROUNDS = 200000 };
+
+static uint64_t seed = 0x9e3779b97f4a7c15;
+static uint64_t next(void) /* xorshift64 */
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+/* A double as bits of another float format, by the state arithmetic that the daemon uses. */
+static uint64_t narrow(double v, int dtype)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, 8);
+    return rk_convert_float(RP_F64, bits, dtype);
+}
+
+static void every_small_float(void **state)
+{
+    (void)state;
+    static const int dtypes[] = {REDUCE_F16, REDUCE_BF16};
+    char text[CTL_MAX_NUMBER];
+    for (int d = 0; d < 2; d++)
+        for (unsigned bits = 0; bits < 65536; bits++) {
+            uint16_t cell = (uint16_t)bits;
+            bool nan = rk_is_nan(dtypes[d], bits);
+            for (int hex = 0; hex < 2; hex++) {
+                ctl_number(text, dtypes[d], &cell, hex);
+                if (nan)
+                    assert_string_equal(text, "nan");
+                else
+                    assert_int_equal(narrow(strtod(text, NULL), dtypes[d]), bits);
+            }
+        }
+}
+
+static void random_floats(void **state)
+{
+    (void)state;
+    char text[CTL_MAX_NUMBER];
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t u = next(), back;
+        double d, e;
+        memcpy(&d, &u, 8);
+        e = strtod(ctl_number(text, REDUCE_F64, &u, i % 2), NULL);
+        memcpy(&back, &e, 8);
+        assert_true(isnan(d) ? isnan(e) : back == u);
+        uint32_t w = (uint32_t)u, wide;
+        float f, g;
+        memcpy(&f, &w, 4);
+        g = strtof(ctl_number(text, REDUCE_F32, &w, i % 2), NULL);
+        memcpy(&wide, &g, 4);
+        assert_true(isnan(f) ? isnan(g) : wide == w);
+    }
+}
+
+static void f64_looks(double v, const char *want)
+{
+    char text[CTL_MAX_NUMBER];
+    assert_string_equal(ctl_number(text, REDUCE_F64, &v, false), want);
+}
+
+static void looks(void **state)
+{
+    (void)state;
+    f64_looks(0.0, "0");
+    f64_looks(-0.0, "-0");
+    f64_looks(5050, "5050");
+    f64_looks(499500, "499500");
+    f64_looks(0.1, "0.1");
+    f64_looks(-0.00012, "-0.00012");
+    f64_looks(1e-7, "1e-7");
+    f64_looks(1e16, "10000000000000000");
+    f64_looks(1e22, "1e22");
+    f64_looks(1.5e300, "1.5e300");
+    f64_looks(5e-324, "5e-324");
+    f64_looks(1.7976931348623157e308, "1.7976931348623157e308");
+    f64_looks(-208.99814661469972, "-208.99814661469972");
+    f64_looks(INFINITY, "inf");
+    f64_looks(-INFINITY, "-inf");
+    f64_looks(NAN, "nan");
+    char text[CTL_MAX_NUMBER];
+    float f = 0.1f;
+    assert_string_equal(ctl_number(text, REDUCE_F32, &f, false), "0.1");
+    assert_string_equal(ctl_number(text, REDUCE_F32, &f, true), "0x1.99999ap-4");
+    uint16_t h = 0x7bff, b = 0x3f80;
+    assert_string_equal(ctl_number(text, REDUCE_F16, &h, false), "65500");
+    assert_string_equal(ctl_number(text, REDUCE_BF16, &b, false), "1");
+}
+
+static void integers(void **state)
+{
+    (void)state;
+    char text[CTL_MAX_NUMBER];
+    int64_t least = INT64_MIN;
+    uint64_t most = UINT64_MAX;
+    assert_string_equal(ctl_number(text, REDUCE_I64, &least, false), "-9223372036854775808");
+    assert_string_equal(ctl_number(text, REDUCE_U64, &most, true), "18446744073709551615");
+    assert_string_equal(ctl_int128(text, 0, 0), "0");
+    assert_string_equal(ctl_int128(text, 0, 1), "18446744073709551616");
+    assert_string_equal(ctl_int128(text, UINT64_MAX, UINT64_MAX), "-1");
+    assert_string_equal(ctl_int128(text, UINT64_MAX, INT64_MAX), "170141183460469231731687303715884105727");
+    assert_string_equal(ctl_int128(text, 0, (uint64_t)INT64_MIN), "-170141183460469231731687303715884105728");
+}
+
+static void json_looks(const char *s, const char *want)
+{
+    char *out;
+    size_t n;
+    FILE *f = open_memstream(&out, &n);
+    ctl_json_string(f, s);
+    fclose(f);
+    assert_string_equal(out, want);
+    free(out);
+}
+
+static void json(void **state)
+{
+    (void)state;
+    json_looks("a b", "\"a b\"");
+    json_looks("\"\\\n\x7f", "\"\\\"\\\\\\u000a\\u007f\"");
+    json_looks("\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\"");
+    json_looks("\xff\xc3", "\"\\u00ff\\u00c3\"");
+    json_looks("\xed\xa0\x80\xc0\x80", "\"\\u00ed\\u00a0\\u0080\\u00c0\\u0080\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_small_float), cmocka_unit_test(random_floats),
+                                       cmocka_unit_test(looks), cmocka_unit_test(integers), cmocka_unit_test(json)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
