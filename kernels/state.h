@@ -36,7 +36,7 @@ enum {
  * Only the first rp_state_size(layout) bytes exist in arrays of states. */
 typedef struct rk_state {
     uint8_t layout;  /* rp_layout */
-    uint8_t special; /* RK_PINF .. RK_NAN: infinities and NaNs among the elements; the limbs are zero then */
+    uint8_t special; /* float sums: RK_PINF .. RK_NAN, infinities and NaNs among the elements; the limbs are zero then */
     uint8_t nz;      /* float sums: 1 if some element was not -0.0 */
     uint8_t skipped; /* 1 if a NaN was skipped (policies omit and error) */
     uint8_t dtype;   /* rp_dtype of the elements */

@@ -170,7 +170,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
-    u64 batch = s.words / (per_row * a.words);
+    u64 batch = per_row > 1 ? s.words / (per_row * a.words) : all.rows; // one block a row leaves no partial
     if (batch == 0)
         return cudaErrorMemoryAllocation;
     for (u64 first = 0; first < all.rows; first += batch) {
@@ -178,9 +178,11 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.rows = all.rows - first < batch ? all.rows - first : batch;
         g.data += (first * g.row_len) << g.element_log2;
         dim3 grid((u32)per_row, (u32)(g.rows < 65535 ? g.rows : 65535));
-        k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, s.a);
+        g.first_row = first;
+        k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
         TRY_CUDA(cudaGetLastError());
-        TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
+        if (per_row > 1)
+            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
 }

@@ -62,9 +62,15 @@ __device__ inline void state_of_words(const FinishArgs &a, const u64 *words, rk_
         s->limb[0] = rk_unrank(a.dtype, a.least, words[0]);
         if (a.layout == RP_STATE_ARGMIN || a.layout == RP_STATE_ARGMAX)
             s->limb[1] = words[1];
-        if (rk_is_nan(a.dtype, s->limb[0]))
-            s->special = RK_NAN;
     }
+}
+
+// The row that `words` are all of: its state, finished. One thread; kept out of line, since it is no part of the loops.
+static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
+{
+    rk_state s;
+    state_of_words(a, words, &s);
+    write_cell(a, row, s);
 }
 
 } // namespace rk

@@ -117,11 +117,8 @@ merge_and_finish(FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_r
             merge_bests(mine, per_row, space, total);
         else
             merge_sums(mine, per_row, a.words, space, total);
-        if (threadIdx.x == 0) {
-            rk_state s;
-            state_of_words(a, total, &s);
-            write_cell(a, first_row + row, s);
-        }
+        if (threadIdx.x == 0)
+            finish_row(a, first_row + row, total);
         __syncthreads();
     }
 }

@@ -108,8 +108,6 @@ __device__ inline void best_row(const FinishArgs &a, const RowArgs &r, const uns
     s->limb[0] = rk_unrank(a.dtype, a.least, best);
     if (a.layout == RP_STATE_ARGMIN || a.layout == RP_STATE_ARGMAX)
         s->limb[1] = at + r.first_index;
-    if (rk_is_nan(a.dtype, s->limb[0]))
-        s->special = RK_NAN;
 }
 
 __device__ inline void count_row(const FinishArgs &a, const RowArgs &r, const unsigned char *p, rk_state *s)

@@ -1,4 +1,4 @@
-// Pass 1 of the chain: a block reduces a segment of a row to one partial.
+// Pass 1 of the chain: a block reduces a segment of a row to one partial. A row that one block can take is finished there.
 //
 // The loop is written once; what is accumulated, and how, is the Accumulator's business:
 //
@@ -15,20 +15,21 @@
 // kThreads x kUnroll, then what is left. Tiles go round-robin over the row's blocks; the last block takes the rest.
 #pragma once
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/finish.cuh"
 
 namespace rk {
 
 struct SegmentArgs {
     const unsigned char *data; // rows x row_len elements
     u64 rows, row_len;
+    u64 first_row;             // number of the first of these rows in the request
     u64 first_index;           // index of element 0 of a row in the whole array (arg ops)
     u32 element_log2;          // log2 of the bytes of an element
     u64 rank_flip;             // min and max: see best.cu
     u64 inf_bits;              // floats: exponent field all ones, in the element's own width
 };
 
-using SegmentFn = void (*)(SegmentArgs, u64 *partials);
+using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
 
 // A kernel of this family with what its launcher must know.
 struct SegmentKernel {
@@ -39,11 +40,12 @@ struct SegmentKernel {
 };
 
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads)
-segment_reduce(SegmentArgs args, u64 *partials)
+segment_reduce(SegmentArgs args, FinishArgs finish, u64 *partials)
 {
     constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
     constexpr int kWords = Accumulator::kWords + kTailWords;
     extern __shared__ __align__(16) unsigned char shared[];
+    __shared__ u64 only_partial[kWords];
     const u32 log2 = args.element_log2, per_vector = 16 >> log2;
 
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
@@ -93,8 +95,11 @@ segment_reduce(SegmentArgs args, u64 *partials)
                 acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
             elements += args.row_len - tiles * (kThreads * kUnroll) * per_vector;
         }
-        acc.flush(shared, elements, partials + (row * gridDim.x + blockIdx.x) * kWords);
+        const bool whole = gridDim.x == 1;
+        acc.flush(shared, elements, whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * kWords);
         __syncthreads(); // `shared` is free for the next row
+        if (whole && threadIdx.x == 0)
+            finish_row(finish, args.first_row + row, only_partial);
     }
     let_next_pass_start();
 }

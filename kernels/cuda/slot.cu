@@ -29,10 +29,9 @@ cudaError_t device_memory(Slot *s, void **p, size_t bytes)
 cudaError_t open_parts(Slot *s)
 {
     TRY_CUDA(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
-    // timed, and waiting for them sleeps instead of spinning
-    TRY_CUDA(cudaEventCreateWithFlags(&s->begin, cudaEventBlockingSync));
-    TRY_CUDA(cudaEventCreateWithFlags(&s->copied, cudaEventBlockingSync));
-    TRY_CUDA(cudaEventCreateWithFlags(&s->done, cudaEventBlockingSync));
+    TRY_CUDA(cudaEventCreate(&s->begin));
+    TRY_CUDA(cudaEventCreate(&s->copied));
+    TRY_CUDA(cudaEventCreate(&s->done));
     TRY_CUDA(pinned(s, &s->staging, s->chunk_bytes));
     TRY_CUDA(pinned(s, &s->mapped, kMappedCells + sizeof(u64)));
     TRY_CUDA(device_memory(s, &s->input, s->chunk_bytes));

@@ -23,7 +23,6 @@ struct Slot {
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
     u64 pinned_bytes, device_bytes;
     rk_task *task; // the task under way, NULL if free
-    u64 order;     // tasks leave in the order they came when they wait
 };
 
 // Open streams and memory. On error everything is closed again.

@@ -141,8 +141,9 @@ void split_done(Split *s, const rk_task *part)
 
 bool split_finished(const Split *s)
 {
-    uint64_t all = s->count + (s->pieces && s->fault.code == RP_OK ? 1 : 0);
-    return s->done == all;
+    if (s->done < s->count)
+        return false;
+    return !s->pieces || s->done > s->count || s->fault.code != RP_OK;
 }
 
 rk_task *split_close(Split *s)
