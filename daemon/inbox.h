@@ -40,7 +40,7 @@ bool rd_inbox_put(rd_inbox *b, rd_event e);
 /* The loop: up to `cap` events, oldest first. After an empty answer, and only then, the next event wakes the loop. */
 size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap);
 
-/* The loop is leaving: no event and no wake-up comes after this returns. */
+/* The loop is leaving: later events are dropped. A wake-up may still be under way until nng's threads are stopped. */
 void rd_inbox_close(rd_inbox *b);
 
 #endif
