@@ -60,14 +60,14 @@ static void take_choice(rk_state *s, bool least, uint64_t rank, uint64_t index, 
 }
 
 /* One type in one direction; min and max have index 0 in their states. A key that nothing can pass ends the search:
- * under `propagate` that is a NaN, and under the other policies floats have no such key, so all NaNs are counted. */
+ * under `propagate` that is a NaN, and under the other policies floats have no such key, so all NaNs are counted. Until a
+ * key passes the least one, the first element is the best: right for integers, and floats have no least key. */
 #define CHOOSE(NAME, W, INF, TURN, LEAST, DIRECTION)                                                          \
     static void choose_##DIRECTION##_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy) \
     {                                                                                                         \
         const u##W##_loose *x = data;                                                                         \
         const int##W##_t nan_key = nan_policy == RP_NAN_PROPAGATE ? INT##W##_MAX : INT##W##_MIN;              \
         int##W##_t best = INT##W##_MIN;                                                                       \
-        bool have = false;                                                                                    \
         uint64_t at = 0, nans = 0;                                                                            \
         for (uint64_t i = 0; i < n && best != INT##W##_MAX; i += CHOOSE_BLOCK) {                              \
             size_t take = n - i < CHOOSE_BLOCK ? (size_t)(n - i) : CHOOSE_BLOCK;                              \
@@ -76,14 +76,13 @@ static void take_choice(rk_state *s, bool least, uint64_t rank, uint64_t index, 
             if (nan_policy == RP_NAN_PROPAGATE)                                                               \
                 found = 0;                                                                                    \
             nans += found;                                                                                    \
-            if (found < take && (!have || k > best)) {                                                        \
-                have = true;                                                                                  \
+            if (k > best) {                                                                                   \
                 best = k;                                                                                     \
                 at = i;                                                                                       \
             }                                                                                                 \
         }                                                                                                     \
         bool arg = s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX;                              \
-        if (have && arg) {                                                                                    \
+        if (n && arg) {                                                                                       \
             size_t take = n - at < CHOOSE_BLOCK ? (size_t)(n - at) : CHOOSE_BLOCK;                            \
             at += index + place_##W(x + at, take, INF, TURN, LEAST, nan_key, best);                           \
         }                                                                                                     \

@@ -67,15 +67,11 @@ typedef struct span {
 /* From the largest magnitude and the smallest (magnitude - 1) & max, in which zeros are the largest. */
 static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bits)
 {
-    span r = {(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
-    if (r.lowest == 0)
-        r.lowest = 1;
-    if (r.highest == 0)
-        r.highest = 1;
-    return r;
+    return (span){(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
 }
 
-/* Take the lanes in if the additions were exact. */
+/* Take the lanes in if the additions were exact: elements are multiples of 2^(lowest - 150) below 2^(highest - 126), and
+ * that holds for subnormals, of field 0, as well. */
 static bool take_lanes(acc *a, const vf64 *sums, span r, size_t n)
 {
     if (!r.zero && r.highest - r.lowest > 27 - log2_up(n / STEP32))

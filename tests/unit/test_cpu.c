@@ -132,6 +132,26 @@ static void test_changing_data(void **state)
     free(x);
 }
 
+/* The sign of a zero sum hangs on every single element, NaNs that are skipped left out. */
+static void test_one_positive_zero(void **state)
+{
+    (void)state;
+    enum { N = 9000 };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (uint64_t at = 0; at <= N; at += 600) { /* at N: nowhere */
+            size_t size = rp_dtype_size(dtype);
+            for (uint64_t i = 0; i < N; i++)
+                t_store(dtype, x + i * size, i == at ? 0.0 : -0.0);
+            check_tables(RP_OP_SUM, dtype, RP_NAN_PROPAGATE, x, N, "one positive zero", at);
+            for (uint64_t i = 5; i < N; i += 100)
+                if (i != at)
+                    t_store(dtype, x + i * size, NAN);
+            check_tables(RP_OP_SUM, dtype, RP_NAN_OMIT, x, N, "one positive zero and NaNs", at);
+        }
+    free(x);
+}
+
 /* Infinities and NaNs here and there in data that goes to the buckets. */
 static void test_wide_with_specials(void **state)
 {
@@ -158,16 +178,35 @@ static void test_wide_with_specials(void **state)
 static void test_full_buckets(void **state)
 {
     (void)state;
-    enum { MOST = 600000 };
-    uint8_t *x = memory(8 * MOST);
+    const uint64_t lengths[] = {3000000, 60000}; /* f32: more than 2^19 in one bucket; f64: more than 2^12 */
+    uint8_t *x = memory(4 * lengths[0]);
     for (int dtype = RP_F32; dtype <= RP_F64; dtype++) {
-        t_rng r = {99};
-        for (uint64_t i = 0; i < MOST; i++) { /* two exponents far apart, largest fractions */
-            double d = t_below(&r, 2) ? 0x1.fffffeffffffp100 : -0x1.fffffep-120;
-            t_store(dtype, x + i * rp_dtype_size(dtype), d);
-        }
-        check_tables(RP_OP_SUM, dtype, 0, x, MOST, "two far exponents", 99);
+        uint64_t n = lengths[dtype - RP_F32];
+        for (uint64_t i = 0; i < n; i++) /* two exponents far apart, largest fractions */
+            t_store(dtype, x + i * rp_dtype_size(dtype), i % 8 ? 0x1.fffffeffffffp100 : -0x1.fffffep-120);
+        check_tables(RP_OP_SUM, dtype, 0, x, n, "two far exponents", 0);
     }
+    free(x);
+}
+
+/* Extreme integers for long enough that no narrow lane could hold their sum. */
+static void test_long_integers(void **state)
+{
+    (void)state;
+    enum { N = 2200000 };
+    uint8_t *x = memory(8 * (size_t)N);
+    t_rng r = {1};
+    for (int dtype = RP_I8; dtype <= RP_U64; dtype++)
+        for (int family = T_SUBNORMAL; family <= T_HUGE; family += T_HUGE - T_SUBNORMAL) {
+            t_fill(&r, dtype, family, x, N);
+            __int128 want = (__int128)t_decode(dtype, x).v * N;
+            for (int k = 0; k < TABLES; k++) {
+                if (!rk_simd_runs(tables[k]))
+                    continue;
+                rk_state s = reduce(tables[k], RP_OP_SUM, dtype, 0, x, N, 0);
+                assert_true((__int128)((unsigned __int128)s.limb[1] << 64 | s.limb[0]) == want);
+            }
+        }
     free(x);
 }
 
@@ -509,6 +548,29 @@ static void test_nan_and_empty_faults(void **state)
     assert_int_equal(t.fault.index, 0);
 }
 
+/* Several workers come upon bad rows: the first row is told, with its own value. */
+static void test_first_bad_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 100, N = 5000 };
+    uint64_t *x = calloc((size_t)ROWS * N, sizeof *x), cells[ROWS];
+    rk_engine *e = open_cpu(3, 0);
+    for (uint64_t row = 30; row < ROWS; row += 20) {
+        x[row * N] = UINT64_MAX;
+        x[row * N + 1] = row;
+    }
+    for (int round = 0; round < 20; round++) {
+        rk_task t = task_of(RP_OP_SUM, RP_U64, 0, 0, ROWS, N, x, cells);
+        run(e, &t);
+        assert_int_equal(t.fault.code, RP_OVERFLOW);
+        assert_int_equal(t.fault.index, 30);
+        assert_int_equal(t.fault.value[0], 29);
+        assert_int_equal(t.fault.value[1], 1);
+    }
+    rk_close(e);
+    free(x);
+}
+
 /* Many tasks of all sizes at once, each comes back once. */
 static void test_many_in_flight(void **state)
 {
@@ -623,8 +685,10 @@ int main(void)
         cmocka_unit_test(test_every_length),
         cmocka_unit_test(test_every_family),
         cmocka_unit_test(test_changing_data),
+        cmocka_unit_test(test_one_positive_zero),
         cmocka_unit_test(test_wide_with_specials),
         cmocka_unit_test(test_full_buckets),
+        cmocka_unit_test(test_long_integers),
         cmocka_unit_test(test_arg_places),
         cmocka_unit_test(test_any_cut),
         cmocka_unit_test(test_tasks),
@@ -634,6 +698,7 @@ int main(void)
         cmocka_unit_test(test_states_in_faults),
         cmocka_unit_test(test_overflow_faults),
         cmocka_unit_test(test_nan_and_empty_faults),
+        cmocka_unit_test(test_first_bad_row),
         cmocka_unit_test(test_many_in_flight),
         cmocka_unit_test(test_close_with_tasks_queued),
         cmocka_unit_test(test_open),
