@@ -206,7 +206,7 @@ INLINE void bucket_f64(acc *a, uint64_t b)
 INLINE void bucket_f32(uint64_t *table, uint32_t b) { table[b >> 23] += (uint64_t)1 << 42 | (b & 0x7fffff); }
 
 /* GCC would clone these two into slower copies. */
-static __attribute__((noinline, noclone)) void fill_buckets64(acc *a, const void *x, size_t n)
+ONE_COPY void fill_buckets64(acc *a, const void *x, size_t n)
 {
     const u64_loose *p = x;
     if (a->n < FEW64) {
@@ -230,7 +230,7 @@ static __attribute__((noinline, noclone)) void fill_buckets64(acc *a, const void
 }
 
 /* n is at most 4096 */
-static __attribute__((noinline, noclone)) void fill_buckets32(acc *a, const void *x, size_t n)
+ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
 {
     const u32_loose *p = x;
     uint64_t *t = a->bucket;

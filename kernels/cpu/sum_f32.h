@@ -117,15 +117,6 @@ static __attribute__((noinline)) span lanes_f32(const void *x, size_t n, vf64 *o
     return span_f32(largest, smallest);
 }
 
-static bool all_negative_zero_f32(const void *x, size_t n)
-{
-    const u32_loose *p = x;
-    uint32_t differ = 0;
-    for (size_t i = 0; i < n; i++)
-        differ |= p[i] ^ (uint32_t)1 << 31;
-    return differ == 0;
-}
-
 static bool has_special_f32(const void *x, size_t n)
 {
     const u32_loose *p = x;
@@ -162,7 +153,7 @@ static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, siz
         add_block32(a, finite, n);
 }
 
-/* A block that goes to the buckets untried. */
+/* A block that goes to the buckets untried, as in sum_f64.h. */
 static void add_wide_block32(acc *a, const void *x, size_t n)
 {
     a->skip--;
@@ -170,7 +161,6 @@ static void add_wide_block32(acc *a, const void *x, size_t n)
         add_odd_block32(a, x, n);
         return;
     }
-    a->nz = a->nz || !all_negative_zero_f32(x, n);
     fill_buckets32(a, x, n);
 }
 

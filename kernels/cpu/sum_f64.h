@@ -207,7 +207,7 @@ static void add_block64(acc *a, const void *x, size_t n)
     a->nz = a->nz || top != 0 || !all_negative_zero(x, n);
 }
 
-/* A block that goes to the buckets untried. */
+/* A block that goes to the buckets untried. nz is set already: only a block of nonzero elements fails. */
 static void add_wide_block64(acc *a, const void *x, size_t n)
 {
     a->skip--;
@@ -215,7 +215,6 @@ static void add_wide_block64(acc *a, const void *x, size_t n)
         add_odd_block64(a, x, n);
         return;
     }
-    a->nz = a->nz || !all_negative_zero(x, n);
     fill_buckets64(a, x, n);
 }
 

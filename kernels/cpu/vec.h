@@ -37,6 +37,11 @@ typedef uint64_t __attribute__((aligned(1), may_alias)) u64_loose;
 enum { LANES64 = VB / 8, LANES32 = VB / 4, LANES16 = VB / 2 };
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define ONE_COPY static __attribute__((noinline))
+#else
+#define ONE_COPY static __attribute__((noinline, noclone))
+#endif
 
 /* As many f32 as a vf64 has lanes, widened. GCC's __builtin_convertvector would do it in two halves. */
 INLINE vf64 load_f32(const void *p)
