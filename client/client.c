@@ -11,6 +11,8 @@
 
 static const uint64_t NS_PER_MS = 1000000;
 
+enum { LINGER_MS = 2000 }; /* reduce_close waits this long for what is on its way (session.c says why) */
+
 /* nng's threads do not survive a fork and it cannot start again in the child: remember who woke it first. */
 static _Atomic pid_t opener;
 
@@ -19,7 +21,8 @@ int rc_check(const reduce_client *c)
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "the client is NULL");
     if (c->pid != getpid())
-        return rc_error(REDUCE_E_FORKED, "client", "this client belongs to the process that opened it, not to its forked child");
+        return rc_error(REDUCE_E_FORKED, "client",
+                        "this client belongs to the process that opened it, not to its forked child");
     return 0;
 }
 
@@ -76,8 +79,8 @@ void rc_unref(reduce_client *c)
     free(c);
 }
 
-/* Cancel all calls, wait until everything rests, and cut the connection. */
-static void disconnect(reduce_client *c)
+/* Calls end; exchanges get a moment to, then are cut. */
+static void rest(reduce_client *c)
 {
     rc_enter(c);
     c->closing = true;
@@ -88,9 +91,22 @@ static void disconnect(reduce_client *c)
     for (unsigned i = 0; i < c->n_places; i++)
         if (c->places[i].call)
             rc_call_cancel(c, c->places[i].call);
+    uint64_t end = rc_deadline_after(LINGER_MS);
+    while ((c->busy || c->jobs) && rc_cond_wait(&c->changed, c, end))
+        ;
+    for (unsigned i = 0; i < c->n_places; i++)
+        rc_slot_cancel(c->places[i].slot);
+    if (c->hello_place.slot)
+        rc_slot_cancel(c->hello_place.slot);
     while (c->busy || c->jobs)
         rc_cond_wait(&c->changed, c, 0);
     rc_leave(c);
+}
+
+/* Cancel all calls, wait until everything rests, and cut the connection. */
+static void disconnect(reduce_client *c)
+{
+    rest(c);
     for (unsigned i = 0; i < c->n_places; i++)
         rc_slot_free(c->places[i].slot);
     if (c->hello_place.slot)

@@ -93,12 +93,14 @@ struct rc_call {
 typedef struct rc_place {
     reduce_client *client;
     rc_slot *slot;
-    rc_call *call;
+    rc_call *call; /* NULL while busy: the call was cancelled */
     struct rc_place *next; /* in the list of free places, or of places to send */
     size_t head_len;
     uint8_t head[RP_HEADER_SIZE + RC_MAX_HEAD];
     uint32_t send_ms, reply_ms;
     uint32_t pause_ms; /* > 0: pause instead of sending */
+    bool posting;      /* in the outbox, or its data are being copied */
+    uint64_t posts;    /* how often it was put there */
 } rc_place;
 
 struct reduce_client {
@@ -145,7 +147,7 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
 
 /* All with the mutex held. */
 void rc_call_start(reduce_client *c, rc_call *call);
-void rc_call_cancel(reduce_client *c, rc_call *call); /* it ends soon, with REDUCE_E_CANCELLED unless the answer is there */
+void rc_call_cancel(reduce_client *c, rc_call *call); /* it ends at once or soon, with REDUCE_E_CANCELLED */
 void rc_session_init(reduce_client *c);
 void rc_say_hello(reduce_client *c, uint32_t within_ms); /* ends with greeting = false; session 0: hello.fault tells */
 void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len);

@@ -6,7 +6,10 @@
  *
  * Requests are idempotent, so they repeat until their time is up; those of a stream (`bound`) die with its session.
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
- * which there is one under way at most. */
+ * which there is one under way at most.
+ *
+ * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: nng 1.5.2 can hang
+ * for good when a connection is closed in the middle of a message, so messages are let through. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,10 +19,11 @@
 #include "client/internal.h"
 
 enum {
-    MAX_LOSSES = 6, /* a request that cuts the connection this often is not sent again */
+    MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
     MAX_LOGINS = 6,
     FIRST_PAUSE_MS = 2,
-    LONGEST_PAUSE_MS = 500
+    LONGEST_PAUSE_MS = 500,
+    GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
 };
 
 static const uint64_t NS_PER_MS = 1000000;
@@ -66,6 +70,19 @@ static void send_place(rc_place *p)
         rc_slot_exchange(p->slot, p->head, p->head_len, p->call->data, p->call->data_len, p->send_ms, p->reply_ms);
 }
 
+static void orphan(reduce_client *c, rc_call *call);
+
+/* The message of place `p` is nng's now: the call's data are not read any more. The place may have another call already,
+ * whose post has another number. */
+static void posted(reduce_client *c, rc_place *p, uint64_t post)
+{
+    if (p->posts != post)
+        return;
+    p->posting = false;
+    if (p->call && p->call->cancelled)
+        orphan(c, p->call);
+}
+
 /* Do outside the mutex what was decided under it; returns with the mutex held and nothing left to do. */
 static void flush(reduce_client *c)
 {
@@ -76,12 +93,15 @@ static void flush(reduce_client *c)
             return;
         if (j)
             c->settling = NULL;
+        uint64_t post = p ? p->posts : 0;
         pthread_mutex_unlock(&c->lock);
         if (p)
             send_place(p);
         else
             rc_job_settle(c, j);
         pthread_mutex_lock(&c->lock);
+        if (p)
+            posted(c, p, post);
     }
 }
 
@@ -110,6 +130,8 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 static void push_outbox(reduce_client *c, rc_place *p)
 {
     p->next = NULL;
+    p->posting = true;
+    p->posts++;
     if (c->outbox)
         c->outbox_end->next = p;
     else
@@ -139,10 +161,8 @@ static rc_place *take_place(reduce_client *c)
     return p;
 }
 
-static void leave_place(reduce_client *c, rc_call *call)
+static void free_place(reduce_client *c, rc_place *p)
 {
-    rc_place *p = call->place;
-    call->place = NULL;
     p->call = NULL;
     if (p != &c->hello_place) {
         p->next = c->idle;
@@ -150,6 +170,12 @@ static void leave_place(reduce_client *c, rc_call *call)
     }
     c->busy--;
     pthread_cond_broadcast(&c->changed);
+}
+
+static void leave_place(reduce_client *c, rc_call *call)
+{
+    free_place(c, call->place);
+    call->place = NULL;
 }
 
 /* ---- one call ---- */
@@ -198,7 +224,7 @@ static void post(reduce_client *c, rc_call *call)
     if (!call->bound)
         call->session = call->type == RP_MSG_HELLO ? 0 : c->session;
     call->id = ++c->last_id;
-    uint64_t end = first_of(call->give_up_ns, call->deadline_ns);
+    uint64_t end = first_of(call->give_up_ns, call->deadline_ns ? call->deadline_ns + GRACE_MS * NS_PER_MS : 0);
     rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
                    .type = call->type,
                    .time_ms = call->deadline_ns ? ms_until(call->deadline_ns, now) : 0,
@@ -298,14 +324,24 @@ static void finish_cancelled(reduce_client *c, rc_call *call)
     finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
 }
 
+/* End the call; its place stays until the exchange is over. */
+static void orphan(reduce_client *c, rc_call *call)
+{
+    call->place->call = NULL;
+    call->place = NULL;
+    finish_cancelled(c, call);
+}
+
 void rc_call_cancel(reduce_client *c, rc_call *call)
 {
     call->cancelled = true;
-    if (call->place) {
-        rc_slot_cancel(call->place->slot);
-    } else {
+    if (!call->place) {
         unqueue(c, call);
         finish_cancelled(c, call);
+    } else if (call->place->pause_ms) {
+        rc_slot_cancel(call->place->slot);
+    } else if (!call->place->posting) { /* else `posted` does it */
+        orphan(c, call);
     }
 }
 
@@ -352,6 +388,15 @@ static void on_lost(reduce_client *c, rc_call *call)
     if (call->bound || (c->opts.flags & REDUCE_NO_RETRY) || ++call->losses > MAX_LOSSES)
         finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
     else
+        retry_later(c, call, 0, REDUCE_E_NO_DAEMON); /* a daemon on its way out may accept and cut several times */
+}
+
+/* After a pause: send again, in a session that is there. */
+static void go_on(reduce_client *c, rc_call *call)
+{
+    if (call->bound || c->session || call->type == RP_MSG_HELLO)
+        post(c, call);
+    else
         start_over(c, call);
 }
 
@@ -388,7 +433,10 @@ static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, cons
         finish(c, call, REDUCE_E_PROTOCOL, NULL, 0);
         return;
     }
-    if (h->status == RP_NO_SESSION && !call->bound && call->type != RP_MSG_HELLO && ++call->logins <= MAX_LOGINS)
+    bool ending = c->closing || call->cancelled;
+    if (ending)
+        finish(c, call, -(int)h->status, NULL, 0);
+    else if (h->status == RP_NO_SESSION && !call->bound && call->type != RP_MSG_HELLO && ++call->logins <= MAX_LOGINS)
         start_over(c, call);
     else if (passing(c, call, (rp_err)h->status))
         retry_later(c, call, h->time_ms, -(int)h->status);
@@ -423,12 +471,15 @@ void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
     reduce_client *c = p->client;
     rc_enter(c);
     rc_call *call = p->call;
-    if (end == RC_IO_OK)
+    p->posting = false;
+    if (!call)
+        free_place(c, p);
+    else if (end == RC_IO_OK)
         on_reply(c, call, reply, len);
     else if (call->cancelled || c->closing || end == RC_IO_CANCELLED)
         finish_cancelled(c, call);
     else if (end == RC_IO_PAUSED)
-        post(c, call);
+        go_on(c, call);
     else if (end == RC_IO_LOST)
         on_lost(c, call);
     else if (end == RC_IO_UNSENT)

@@ -13,7 +13,7 @@
 
 enum {
     REDIAL_MIN_MS = 10,
-    REDIAL_MAX_MS = 500,
+    REDIAL_MAX_MS = 200,
     PROBE_AFTER_MS = 20 /* a daemon that is there answers the dialer sooner; else find out why not */
 };
 
