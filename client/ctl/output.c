@@ -21,8 +21,8 @@ static void print_json(const ctl_options *o, const char *name, const reduce_resu
     json_value(number);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
            reduce_dtype_name(r->dtype), r->count / r->cells, reduce_backend_name(r->backend), reduce_path_name(r->path));
-    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64 "}\n", r->queue_ns,
-           r->copy_ns, r->compute_ns, r->wall_ns);
+    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64 "}\n",
+           r->queue_ns, r->copy_ns, r->compute_ns, r->wall_ns);
 }
 
 static void print_text(const ctl_options *o, const char *name, const char *number, uint64_t row)

@@ -31,7 +31,9 @@ static void reply_types(void **state)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
             for (int out = 0; out <= RP_F64 + 1; out++) {
                 bool indexes = op >= RP_OP_ARGMIN;
-                bool fine = out == 0 || (indexes ? out == RP_U64 : is_int(dtype) ? out == RP_I64 || out == RP_U64 : is_float(out));
+                bool fine = out == 0 || (indexes         ? out == RP_U64
+                                         : is_int(dtype) ? out == RP_I64 || out == RP_U64
+                                                         : is_float(out));
                 bool is_signed = dtype == RP_I8 || dtype == RP_I16 || dtype == RP_I32 || dtype == RP_I64;
                 int deflt = indexes ? RP_U64 : is_float(dtype) ? RP_F64 : is_signed ? RP_I64 : RP_U64;
                 rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .out = (uint8_t)out, .rows = 1};
@@ -85,7 +87,8 @@ static void caps(void **state)
         uint8_t dtype, out;
         uint32_t flags;
         uint64_t cell;
-    } cells[] = {{RP_F32, 0, 0, 8}, {RP_F32, RP_F16, 0, 2}, {RP_F32, 0, RP_STATES_OUT, 64}, {RP_F64, 0, RP_STATES_OUT, 288}, {RP_I8, 0, RP_STATES_OUT, 32}};
+    } cells[] = {{RP_F32, 0, 0, 8}, {RP_F32, RP_F16, 0, 2}, {RP_F32, 0, RP_STATES_OUT, 64},
+                 {RP_F64, 0, RP_STATES_OUT, 288}, {RP_I8, 0, RP_STATES_OUT, 32}};
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         uint64_t most = RP_MAX_DATA / cells[i].cell;
         s = (rp_spec){.op = RP_OP_SUM, .dtype = cells[i].dtype, .out = cells[i].out, .flags = cells[i].flags, .rows = most};

@@ -193,7 +193,8 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
         const char *name;
         rp_layout layout;
     } layouts[] = {{"SUM32", RP_STATE_SUM32}, {"SUM64", RP_STATE_SUM64},   {"INT", RP_STATE_INT},       {"MIN", RP_STATE_MIN},
-                   {"MAX", RP_STATE_MAX},     {"ARGMIN", RP_STATE_ARGMIN}, {"ARGMAX", RP_STATE_ARGMAX}, {"COUNT", RP_STATE_COUNT}};
+                   {"MAX", RP_STATE_MAX},     {"ARGMIN", RP_STATE_ARGMIN}, {"ARGMAX", RP_STATE_ARGMAX},
+                   {"COUNT", RP_STATE_COUNT}};
     const char *t = table("| layout | code | of | L | bytes | limbs |\n");
     assert_int_equal(rows_of(t), sizeof layouts / sizeof layouts[0]);
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
