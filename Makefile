@@ -290,7 +290,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
 	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
-	$(Q)$(call put,644,client/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
+	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))

@@ -20,7 +20,7 @@
 
 enum {
     MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
-    MAX_LOGINS = 6,
+    FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
     FIRST_PAUSE_MS = 2,
     LONGEST_PAUSE_MS = 500,
     GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
@@ -425,6 +425,18 @@ static bool passing(const reduce_client *c, const rc_call *call, rp_err code)
     return !call->bound && (code == RP_DEVICE_LOST || code == RP_CANCELLED);
 }
 
+static void log_in_again(reduce_client *c, rc_call *call)
+{
+    if (c->session == call->session)
+        c->session = 0;
+    if (call->logins < FAST_LOGINS) {
+        call->logins++;
+        start_over(c, call);
+    } else {
+        retry_later(c, call, 0, REDUCE_E_NO_SESSION);
+    }
+}
+
 static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, const uint8_t *body, size_t len)
 {
     rp_fault bad;
@@ -436,8 +448,8 @@ static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, cons
     bool ending = c->closing || call->cancelled;
     if (ending)
         finish(c, call, -(int)h->status, NULL, 0);
-    else if (h->status == RP_NO_SESSION && !call->bound && call->type != RP_MSG_HELLO && ++call->logins <= MAX_LOGINS)
-        start_over(c, call);
+    else if (h->status == RP_NO_SESSION && !call->bound && call->type != RP_MSG_HELLO)
+        log_in_again(c, call);
     else if (passing(c, call, (rp_err)h->status))
         retry_later(c, call, h->time_ms, -(int)h->status);
     else
