@@ -153,24 +153,29 @@ RK_FN uint64_t rk_magnitude_limb(const uint64_t *limb, int i, int negative, int 
     return i == low ? 0 - limb[i] : ~limb[i];
 }
 
+/* Round the integer limb * 2^e0 that is not zero. `low`: its lowest limb that is not zero; `head`: the highest limb of its
+ * magnitude that is not zero. */
+RK_FN uint64_t rk_round_between(const uint64_t *limb, int low, int head, int e0, int negative, rk_format f)
+{
+    uint64_t first = rk_magnitude_limb(limb, head, negative, low);
+    uint64_t next = head > 0 ? rk_magnitude_limb(limb, head - 1, negative, low) : 0;
+    int shift = rk_clz64(first);
+    uint64_t window = shift ? first << shift | next >> (64 - shift) : first;
+    int sticky = (shift ? next << shift : next) != 0 || low < head - 1;
+    return rk_round_window(window, e0 + 64 * head + 63 - shift, sticky, negative, f);
+}
+
 /* Round the integer limb[0..n) * 2^e0. `zero_negative`: what an exact zero rounds to. */
 RK_FN uint64_t rk_round_limbs(const uint64_t *limb, int n, int e0, int zero_negative, rk_format f)
 {
-    int low = 0;
+    int low = 0, head = n - 1, negative = (int)(limb[n - 1] >> 63);
     while (low < n && limb[low] == 0)
         low++;
     if (low == n)
         return rk_sign_bit(f, zero_negative);
-    int negative = (int)(limb[n - 1] >> 63);
-    int i = n - 1;
-    uint64_t head = rk_magnitude_limb(limb, i, negative, low);
-    while (head == 0)
-        head = rk_magnitude_limb(limb, --i, negative, low);
-    int shift = rk_clz64(head);
-    uint64_t next = i > 0 ? rk_magnitude_limb(limb, i - 1, negative, low) : 0;
-    uint64_t window = shift ? head << shift | next >> (64 - shift) : head;
-    int sticky = (shift ? next << shift : next) != 0 || low < i - 1;
-    return rk_round_window(window, e0 + 64 * i + 63 - shift, sticky, negative, f);
+    while (rk_magnitude_limb(limb, head, negative, low) == 0)
+        head--;
+    return rk_round_between(limb, low, head, e0, negative, f);
 }
 
 /* ---- order of elements ------------------------------------------------------------------------------------------ */

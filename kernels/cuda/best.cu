@@ -19,6 +19,7 @@ enum Kind { kInteger, kFloat, kFloatSkip };
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr int kWords = 2; // rank, index
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 

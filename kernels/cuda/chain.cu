@@ -15,14 +15,14 @@ namespace {
 
 u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
 
-// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 512th of them in `b` (blocks of a row share at
-// least 512 partials each), and the next one comes back to `a`.
+// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half of
+// fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
     u64 *a, *b;
     u64 words; // of `a`
 };
 
-constexpr u64 kScratchParts = 256; // `b` is one part of so many
+constexpr u64 kScratchParts = 32; // `b` is one part of so many
 
 Scratch scratch_of(void *memory, size_t bytes)
 {
@@ -124,8 +124,9 @@ int merge_threads(u64 n, u32 words)
 cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
                        cudaStream_t stream)
 {
-    while (per_row > kTuning.fan_in) {
-        u64 blocks = div_up(per_row, kTuning.fan_in), share = div_up(per_row, blocks);
+    const u64 fan_in = kTuning.fan_in_words / a.words;
+    while (per_row > fan_in) {
+        u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.words);
         TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, (u32)(rows < 65535 ? rows : 65535)), threads,
                               threads * sizeof(u64), stream, a, (const u64 *)s.a, rows, per_row, share, s.b));

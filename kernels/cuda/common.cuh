@@ -62,7 +62,7 @@ __device__ __forceinline__ void wait_for_previous_pass()
 #endif
 }
 
-// The next kernel of the chain may start its prologue.
+// Once every block has come here, the next kernel of the chain is brought up, to wait in wait_for_previous_pass.
 __device__ __forceinline__ void let_next_pass_start()
 {
 #if __CUDA_ARCH__ >= 900

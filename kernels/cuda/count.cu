@@ -9,6 +9,7 @@ enum Kind { kInteger, kFloat, kFloatSkip };
 template <int kBytes, Kind kKind> struct CountNonzero {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr int kWords = 1;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 

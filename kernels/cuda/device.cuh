@@ -25,14 +25,14 @@ struct Device {
 struct Tuning {
     u32 short_row;         // rows up to this many elements: one thread a row
     u32 short_rows_min;    // ... if there are at least so many
-    u32 fan_in;            // partials that one block joins in the last pass
+    u32 fan_in_words;      // what one block joins of partials, in words
     u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
 constexpr Tuning kTuning = {
     64,   // a serial walk of 64 elements takes about as long as a block's prologue and epilogue
     32,   // fewer rows than a warp leave it idle
-    1024, // the grid of pass 1 on an H100 fits, so two launches do
+    8192, // eight words a thread: more take longer to load than one more launch costs
     1,    // persistent blocks: the tiles are handed out round-robin
 };
 

@@ -22,14 +22,17 @@ __device__ inline void merge_sums(const u64 *in, u64 n, u32 words, u64 *space, u
         }
         space[threadIdx.x] = sum;
     }
-    __syncthreads();
-    if (group == 0) {
-        for (u32 g = 1; g < groups; g++) {
-            u64 w = space[g * words + j];
+    for (u32 left = groups, half; left > 1; left = half) {
+        half = (left + 1) / 2;
+        __syncthreads();
+        if (group + half < left) {
+            u64 w = space[(group + half) * words + j];
             sum = flags ? sum | w : sum + w;
+            space[threadIdx.x] = sum;
         }
-        total[j] = sum;
     }
+    if (group == 0)
+        total[j] = sum;
     __syncthreads();
 }
 
@@ -85,10 +88,11 @@ __device__ inline bool chooses(int layout) { return layout >= RP_STATE_MIN && la
 
 // Middle pass: block (x, row) joins its share of the row's partials into one. blockDim.x >= words, a multiple of 32.
 __global__ void __launch_bounds__(kMergeThreads)
-merge_partials(FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u64 *out)
+merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u64 *out)
 {
     extern __shared__ u64 space[];
     __shared__ u64 total[kMaxWords];
+    let_next_pass_start();
     wait_for_previous_pass();
     for (u64 row = blockIdx.y; row < rows; row += gridDim.y) {
         u64 from = blockIdx.x * share, n = per_row - from < share ? per_row - from : share;
@@ -101,12 +105,11 @@ merge_partials(FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u6
             out[(row * gridDim.x + blockIdx.x) * a.words + threadIdx.x] = total[threadIdx.x];
         __syncthreads();
     }
-    let_next_pass_start();
 }
 
 // Last pass: a block joins all partials of a row and finishes it.
 __global__ void __launch_bounds__(kMergeThreads)
-merge_and_finish(FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
 {
     extern __shared__ u64 space[];
     __shared__ u64 total[kMaxWords];
@@ -117,7 +120,7 @@ merge_and_finish(FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_r
             merge_bests(mine, per_row, space, total);
         else
             merge_sums(mine, per_row, a.words, space, total);
-        if (threadIdx.x == 0)
+        if (threadIdx.x < kWarp)
             finish_row(a, first_row + row, total);
         __syncthreads();
     }

@@ -4,6 +4,7 @@
 //
 //   static constexpr int kThreads, kUnroll;   block size; 16-byte loads in flight per thread
 //   static constexpr int kWords;              its words of a partial (common.cuh adds two)
+//   static constexpr int kBlocksPerSm;        at least so many fit an SM: what registers may be used
 //   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
 //   static size_t shared_bytes()
 //   void init(void *shared, const SegmentArgs &)
@@ -39,13 +40,14 @@ struct SegmentKernel {
     u32 max_per_thread;
 };
 
-template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads)
-segment_reduce(SegmentArgs args, FinishArgs finish, u64 *partials)
+template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
+segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
     constexpr int kWords = Accumulator::kWords + kTailWords;
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ u64 only_partial[kWords];
+    let_next_pass_start();
     const u32 log2 = args.element_log2, per_vector = 16 >> log2;
 
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
@@ -98,10 +100,9 @@ segment_reduce(SegmentArgs args, FinishArgs finish, u64 *partials)
         const bool whole = gridDim.x == 1;
         acc.flush(shared, elements, whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * kWords);
         __syncthreads(); // `shared` is free for the next row
-        if (whole && threadIdx.x == 0)
+        if (whole && threadIdx.x < kWarp)
             finish_row(finish, args.first_row + row, only_partial);
     }
-    let_next_pass_start();
 }
 
 template <class Accumulator> SegmentKernel segment_kernel()

@@ -13,6 +13,7 @@ template <bool kSkip> struct DigitSum {
     static constexpr int kThreads = 96, kUnroll = 4; // 96 columns of 528 bytes also fit sm_75's 64 KiB
     static constexpr int kColumn = 66;               // 2046 + 53 + 1 bits and a sign
     static constexpr int kWords = kDigits64;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 22;
     static size_t shared_bytes() { return sizeof(i64) * kColumn * kThreads; }
 

@@ -41,6 +41,7 @@ struct Bf16Words { // eight bf16: the upper half of an f32 each
 template <class Words, bool kSkip> struct BinSum {
     static constexpr int kThreads = 256, kUnroll = 4, kBins = 16;
     static constexpr int kWords = kDigits32;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 14;
     static size_t shared_bytes() { return sizeof(double) * kBins * kThreads; }
 
@@ -128,6 +129,7 @@ template <class Words, bool kSkip> struct BinSum {
 template <bool kSkip> struct HalfSum {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr int kWords = kDigits32;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 13;
     static constexpr int kOffset = -24 - RK_E0_32; // digits count units of 2^e0, the sum units of 2^-24
     static size_t shared_bytes() { return 0; }

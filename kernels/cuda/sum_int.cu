@@ -54,6 +54,7 @@ template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 element
 template <class T> struct NarrowSum {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr int kWords = kDigitsInt;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 
@@ -77,6 +78,7 @@ template <class T> struct NarrowSum {
 template <bool kSigned> struct WideSum {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr int kWords = kDigitsInt;
+    static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 

@@ -1,6 +1,6 @@
 // The pass chain beside CUB on device-resident data, in one run.
 //
-//     bench_kernels [largest log2 of elements, default 30]
+//     bench_kernels [largest log2 of elements, default 30 [smallest, default 10 [runs, default by size]]]
 //
 // Each figure is the median of many event-timed runs after a warm-up, ours and CUB's in turn. Inputs rotate through a
 // buffer far larger than L2, so each run reads from device memory. CUB's temporary storage is allocated beforehand. The
@@ -28,6 +28,8 @@ namespace {
     } while (0)
 
 cudaStream_t stream;
+int smallest;
+size_t fixed_runs;
 cudaEvent_t begin_event, end_event;
 
 template <class F> float once(F f)
@@ -102,6 +104,8 @@ template <class T> void run_size(Bench &b, int op, int log2, bool wild)
             CK(cub::DeviceReduce::Max(b.temp, b.temp_bytes, next(), (T *)b.cub_out, n, stream));
     };
     size_t runs = std::max<size_t>(21, std::min<size_t>(301, ((size_t)1 << 34) / bytes));
+    if (fixed_runs)
+        runs = fixed_runs;
     std::vector<float> a, c;
     for (size_t i = 0; i < runs + 5; i++) {
         float x = once(ours), y = once(cub);
@@ -135,7 +139,7 @@ template <class T> void run_type(Bench &b, int op, std::initializer_list<int> si
     fill<<<2048, 256, 0, stream>>>((T *)b.data, b.data_bytes / sizeof(T), wild);
     CK(cudaStreamSynchronize(stream));
     for (int log2 : sizes)
-        if (log2 <= largest && ((size_t)sizeof(T) << log2) <= b.data_bytes)
+        if (log2 >= smallest && log2 <= largest && ((size_t)sizeof(T) << log2) <= b.data_bytes)
             run_size<T>(b, op, log2, wild);
 }
 
@@ -144,6 +148,8 @@ template <class T> void run_type(Bench &b, int op, std::initializer_list<int> si
 int main(int argc, char **argv)
 {
     int largest = argc > 1 ? atoi(argv[1]) : 30;
+    smallest = argc > 2 ? atoi(argv[2]) : 10;
+    fixed_runs = argc > 3 ? (size_t)atoi(argv[3]) : 0;
     Bench b = {};
     if (rk::device_open(&b.device, 0) != cudaSuccess) {
         printf("no device\n");

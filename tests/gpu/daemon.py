@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Two real daemons, one on the GPU and one on the CPU, asked the same through reducectl: the same bits, by every path.
+
+    B=build/cuda tests/gpu/daemon.py        (numpy makes the data; the last line counts)
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+from common import BUILD, daemon  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+OPS = ["sum", "min", "max", "argmin", "argmax", "count_nonzero"]
+
+
+def arrays():
+    r = np.random.default_rng(7)
+    n = 5_000_011
+    yield "f32", (r.standard_normal(n) * 10.0 ** r.integers(-30, 30, n)).astype("f4")
+    yield "f64", r.standard_normal(n) * 10.0 ** r.integers(-300, 300, n)
+    yield "f16", r.standard_normal(n).astype("f2")
+    yield "i8", r.integers(-128, 128, n).astype("i1")
+    yield "u16", r.integers(0, 1 << 16, n).astype("u2")
+    yield "i32", r.integers(-(1 << 31), 1 << 31, n).astype("i4")
+    yield "u64", r.integers(0, 1 << 40, n).astype("u8")
+    yield "subnormal", r.integers(0, 1 << 20, n).astype("u4").view("f4")
+
+
+def ask(url, op, path, *more):
+    out = subprocess.run(
+        [BUILD / "bin/reducectl", op, path, "--hex" if op in ("sum", "min", "max") else "--json", "--connect", url, *more],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    text = out.stdout
+    if text.startswith("{"):
+        text = " ".join(str(json.loads(line)["value"]) for line in text.splitlines())
+    return out.returncode, text
+
+
+def main():
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder, daemon("--backend", "cuda", "--small-bytes", "0") as (gpu, _), \
+            daemon("--backend", "cpu") as (cpu, _):
+        status = subprocess.run([BUILD / "bin/reducectl", "status", "--connect", gpu], stdout=subprocess.PIPE, text=True)
+        print("\n".join(line for line in status.stdout.splitlines() if "device" in line or "backend" in line))
+        for name, array in arrays():
+            path = os.path.join(folder, name + ".npy")
+            np.save(path, array)
+            rows = os.path.join(folder, name + "-rows.npy")
+            np.save(rows, array[:600_000])
+            for op in OPS:
+                cases = [(path,), (rows, "--rows", "100000"), (rows, "--rows", "10")]
+                for case in cases:
+                    a, b = ask(gpu, op, *case), ask(cpu, op, *case)
+                    same = a == b and a[0] in (0, 1)
+                    passed += same
+                    failed += not same
+                    if not same:
+                        print("DIFFERENT", op, case, a[0], a[1][:200], b[0], b[1][:200])
+    print(f"daemons: {passed} equal, {failed} different")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
