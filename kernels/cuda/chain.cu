@@ -60,7 +60,7 @@ FinishArgs finish_args(const ChainTask &t)
     return a;
 }
 
-SegmentKernel pick_kernel(const rp_spec &s)
+SegmentKernel pick_kernel(const Device *d, const rp_spec &s)
 {
     bool skip = skips_nans(s);
     switch (s.op) {
@@ -75,7 +75,7 @@ SegmentKernel pick_kernel(const rp_spec &s)
     default:
         if (!rk_is_float(s.dtype))
             return sum_int_kernel(s.dtype);
-        return s.dtype == RP_F64 ? sum_f64_kernel(skip) : sum_float_kernel(s.dtype, skip);
+        return s.dtype == RP_F64 ? sum_f64_kernel(skip, d->shared_per_block) : sum_float_kernel(s.dtype, skip);
     }
 }
 
@@ -166,7 +166,7 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
 
 cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
 {
-    SegmentKernel k = pick_kernel(t.spec);
+    SegmentKernel k = pick_kernel(d, t.spec);
     SegmentArgs all = segment_args(t, a);
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));

@@ -117,7 +117,7 @@ template <class Accumulator> SegmentKernel segment_kernel()
 
 // The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a family.
 SegmentKernel sum_float_kernel(int dtype, bool skip); // sum_float.cu: f16 bf16 f32
-SegmentKernel sum_f64_kernel(bool skip);              // sum_f64.cu
+SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block); // sum_f64.cu: bytes that a block may have
 SegmentKernel sum_int_kernel(int dtype);              // sum_int.cu
 SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu
 SegmentKernel count_kernel(int dtype, bool skip);     // count.cu

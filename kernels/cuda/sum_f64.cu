@@ -9,12 +9,12 @@
 namespace rk {
 namespace {
 
-template <bool kSkip> struct DigitSum {
-    static constexpr int kThreads = 96, kUnroll = 4; // 96 columns of 528 bytes also fit sm_75's 64 KiB
-    static constexpr int kColumn = 66;               // 2046 + 53 + 1 bits and a sign
+template <int kColumns, bool kSkip> struct DigitSum {
+    static constexpr int kThreads = kColumns, kUnroll = 4;
+    static constexpr int kColumn = 66; // 2046 + 53 + 1 bits and a sign
     static constexpr int kWords = kDigits64;
-    static constexpr int kBlocksPerSm = 4;
-    static constexpr u32 kMaxPerThread = 1u << 22;
+    static constexpr int kBlocksPerSm = 1;
+    static constexpr u32 kMaxPerThread = 1u << 21;
     static size_t shared_bytes() { return sizeof(i64) * kColumn * kThreads; }
 
     i64 *column; // digit j of this thread: column[j * kThreads]
@@ -92,7 +92,7 @@ template <bool kSkip> struct DigitSum {
         int lane = threadIdx.x % kWarp;
         for (int j = threadIdx.x / kWarp; j < kColumn; j += kThreads / kWarp) {
             const i64 *row = (const i64 *)shared + j * kThreads;
-            i64 s = 0; // 2^22 elements x 2^33 x 96 threads fit
+            i64 s = 0; // 2^21 elements x 2^33 x 384 threads fit
 #pragma unroll
             for (int k = 0; k < kThreads; k += kWarp)
                 s += row[k + lane];
@@ -125,9 +125,13 @@ template <bool kSkip> struct DigitSum {
 
 } // namespace
 
-SegmentKernel sum_f64_kernel(bool skip)
+// Shared memory bounds the columns of an SM, 528 bytes each. Few large blocks leave fewer partials than many small ones, and
+// have more warps to add columns up: the largest block that the device allows is the best.
+SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block)
 {
-    return skip ? segment_kernel<DigitSum<true>>() : segment_kernel<DigitSum<false>>();
+    if (shared_per_block >= DigitSum<384, false>::shared_bytes() + 4096) // 198 KiB: Hopper and data centre Blackwell
+        return skip ? segment_kernel<DigitSum<384, true>>() : segment_kernel<DigitSum<384, false>>();
+    return skip ? segment_kernel<DigitSum<96, true>>() : segment_kernel<DigitSum<96, false>>(); // 50 KiB: any
 }
 
 } // namespace rk
