@@ -85,13 +85,29 @@ int rc_error(int err, const char *field, const char *fmt, ...)
     return err;
 }
 
+void rc_drop_row(rp_fault *f)
+{
+    char *text = f->text;
+    if (strncmp(text, "row ", 4))
+        return;
+    char *rest = text + 4;
+    while (*rest >= '0' && *rest <= '9')
+        rest++;
+    while (*rest == ':' || *rest == ' ')
+        rest++;
+    memmove(text, rest, strlen(rest) + 1);
+}
+
 const char *reduce_errmsg(void)
 {
     int err = -(int)last.code;
     if (err == 0)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
-    snprintf(line, sizeof line, "%s: %s", reduce_errname(err), text);
+    char row[32] = "";
+    if (last.index != RP_NO_INDEX)
+        snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
+    snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     return line;
 }
 

@@ -27,6 +27,9 @@
 /* Fill a fault with a code of the library (or -rp_err) and return the code. */
 int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* The daemon counts rows within its message, also in words ("row 3: ..."): words go, the index stays. */
+void rc_drop_row(rp_fault *f);
+
 /* Make `f` this thread's last fault; returns its code as a negative reduce_err. */
 int rc_report(const rp_fault *f);
 

@@ -172,6 +172,7 @@ static void keep_fault(reduce_job *j, const rp_fault *f, uint64_t first_row)
     rp_fault mine = *f;
     if (mine.index != RP_NO_INDEX)
         mine.index += first_row;
+    rc_drop_row(&mine);
     bool lower = j->fault.index != RP_NO_INDEX && mine.index < j->fault.index;
     if (j->fault.code == RP_OK || lower)
         j->fault = mine;

@@ -38,8 +38,10 @@ struct reduce_stream {
 
 static int fail(reduce_stream *s, const rp_fault *f)
 {
-    if (s->fault.code == RP_OK)
+    if (s->fault.code == RP_OK) {
         s->fault = *f;
+        rc_drop_row(&s->fault);
+    }
     return -(int)s->fault.code;
 }
 

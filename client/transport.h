@@ -28,7 +28,8 @@ typedef void (*rc_link_event)(void *arg, bool up);
 
 typedef enum { RC_LINK_OK, RC_LINK_REFUSED, RC_LINK_DENIED, RC_LINK_TIMEOUT, RC_LINK_BAD_URL, RC_LINK_NO_MEMORY } rc_link_err;
 
-/* Connect within timeout_ms. REFUSED (nobody listens) comes at once. The last reference goes with rc_link_close. */
+/* Connect within timeout_ms. REFUSED (nobody listens) comes at once for ipc, after timeout_ms for tcp. The link is to be closed
+ * with rc_link_close. */
 rc_link_err rc_link_open(rc_link **link, const char *url, uint32_t timeout_ms, rc_link_event event, void *arg);
 
 /* Close the connection and wait for event callbacks; every slot must have been freed. NULL is fine. */

@@ -139,8 +139,9 @@ uint64_t ctl_now_ns(void);
 void ctl_print_values(const ctl_options *o, const char *name, const reduce_result *r, const void *cells, uint64_t first_row);
 /* What -v tells about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
-/* An error of this thread's last libreduce call, or (err, why) of our own if `why` is not NULL. Returns the exit code. */
-int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why);
+/* An error of this thread's last libreduce call, whose rows began with `first_row`, or (err, why) of our own if `why` is not
+ * NULL. Returns the exit code. */
+int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why, uint64_t first_row);
 
 /* ---- reduce.c, show.c: commands; they return the exit code ---- */
 int ctl_reduce(reduce_client *c, const ctl_options *o);

@@ -179,8 +179,11 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     optind = 0; /* glibc: start anew */
     opterr = 0;
     for (int opt; (opt = getopt_long(argc, argv, ":t:o:vhV", LONG, NULL)) != -1;) {
+        bool swallowed = opt != '?' && opt != ':' && optarg && optarg == argv[optind - 1] && !strncmp(optarg, "--", 2);
+        if (swallowed)
+            opt = ':';
         if (opt == ':')
-            snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1]);
+            snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1 - swallowed]);
         else if (opt == '?' && optopt && optopt < 256)
             snprintf(why, CTL_WHY, "unknown option -%c", optopt);
         else if (opt == '?')

@@ -70,7 +70,7 @@ static bool no_daemon(int err)
            err == REDUCE_E_VERSION || err == REDUCE_E_AUTH;
 }
 
-static void json_error(const char *name, const reduce_fault *f, const char *exact)
+static void json_error(const ctl_options *o, const char *name, const reduce_fault *f, const char *exact)
 {
     fputs("{\"file\":", stdout);
     ctl_json_string(stdout, name);
@@ -78,7 +78,7 @@ static void json_error(const char *name, const reduce_fault *f, const char *exac
     ctl_json_string(stdout, f->text);
     if (f->field[0])
         printf(",\"field\":\"%s\"", f->field);
-    if (f->index != REDUCE_NO_INDEX)
+    if (o->by_rows && f->index != REDUCE_NO_INDEX)
         printf(",\"row\":%" PRIu64, f->index);
     if (exact[0])
         printf(",\"exact\":%s", exact);
@@ -86,10 +86,10 @@ static void json_error(const char *name, const reduce_fault *f, const char *exac
     fflush(stdout);
 }
 
-int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why)
+int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why, uint64_t first_row)
 {
     reduce_fault f = REDUCE_FAULT_INIT;
-    char exact[CTL_MAX_NUMBER] = "";
+    char exact[CTL_MAX_NUMBER] = "", row[32] = "";
     if (why) {
         f.code = err;
         f.index = REDUCE_NO_INDEX;
@@ -99,9 +99,13 @@ int ctl_print_error(const ctl_options *o, const char *name, int err, const char 
     }
     if (f.code == REDUCE_E_OVERFLOW)
         ctl_int128(exact, f.value_low, f.value_high);
-    fprintf(stderr, "reducectl: %s: %s: %s%s%s\n", name, reduce_errname(f.code), f.text[0] ? f.text : reduce_strerror(f.code),
-            exact[0] ? "; the exact value is " : "", exact);
+    if (f.index != REDUCE_NO_INDEX)
+        f.index += first_row;
+    if (o->by_rows && f.index != REDUCE_NO_INDEX)
+        snprintf(row, sizeof row, "row %" PRIu64 ": ", f.index);
+    fprintf(stderr, "reducectl: %s: %s: %s%s%s%s\n", name, reduce_errname(f.code), row,
+            f.text[0] ? f.text : reduce_strerror(f.code), exact[0] ? "; the exact value is " : "", exact);
     if (o->format == CTL_JSON)
-        json_error(name, &f, exact);
+        json_error(o, name, &f, exact);
     return no_daemon(f.code) ? CTL_NO_DAEMON : CTL_FAILED;
 }

@@ -92,7 +92,7 @@ static int whole(work *w, const char *name, ctl_input *in, int n)
             break;
     }
     if (err)
-        return ctl_print_error(w->o, name, err, why[0] ? why : NULL);
+        return ctl_print_error(w->o, name, err, why[0] ? why : NULL, 0);
     ctl_print_values(w->o, name, &r, &cell, 0);
     if (w->o->verbose)
         ctl_print_details(&in[0], &r);
@@ -195,13 +195,13 @@ static int by_rows(work *w, ctl_input *in)
     rows x = {.in = in, .spec = w->o->spec, .n = w->o->spec.rows, .sum = REDUCE_RESULT_INIT};
     int err = check_rows(w, in, why);
     if (err)
-        return ctl_print_error(w->o, in->name, err, why);
+        return ctl_print_error(w->o, in->name, err, why, 0);
     uint64_t row = 0;
     x.spec.dtype = in->dtype;
     x.spec.rows = 1;
     x.bytes = in->bytes / x.n;
     if (reduce_result_size(&x.spec, &x.cell))
-        return ctl_print_error(w->o, in->name, 0, NULL);
+        return ctl_print_error(w->o, in->name, 0, NULL, 0);
     x.buffer = malloc(x.bytes && x.bytes <= ROWS_BUFFER ? ROWS_BUFFER : 1);
     x.cells = malloc(MAX_CELLS * x.cell);
     ctl_progress_start(&w->progress, in->name, in->bytes, w->o->format == CTL_RAW);
@@ -213,7 +213,7 @@ static int by_rows(work *w, ctl_input *in)
     free(x.buffer);
     free(x.cells);
     if (err)
-        return ctl_print_error(w->o, in->name, err, why[0] ? why : NULL);
+        return ctl_print_error(w->o, in->name, err, why[0] ? why : NULL, row);
     if (w->o->verbose)
         ctl_print_details(in, &x.sum);
     return CTL_OK;
@@ -225,7 +225,7 @@ static int by_rows(work *w, ctl_input *in)
 static int check_order(const work *w, const ctl_input *in)
 {
     if (in->shuffled && (w->o->spec.op == REDUCE_ARGMIN || w->o->spec.op == REDUCE_ARGMAX))
-        return ctl_print_error(w->o, in->name, REDUCE_E_SHAPE, "indexes need C order; this .npy is in Fortran order");
+        return ctl_print_error(w->o, in->name, REDUCE_E_SHAPE, "indexes need C order; this .npy is in Fortran order", 0);
     return CTL_OK;
 }
 
@@ -234,7 +234,7 @@ static int open_one(const work *w, ctl_input *in, const char *name)
     char why[CTL_WHY] = "";
     int err = ctl_open(in, name, w->o, why);
     if (err)
-        return ctl_print_error(w->o, in->name, err, why[0] ? why : reduce_strerror(err));
+        return ctl_print_error(w->o, in->name, err, why[0] ? why : reduce_strerror(err), 0);
     return check_order(w, in);
 }
 
@@ -253,14 +253,14 @@ static int total(work *w)
     int n = w->o->n_files, code = CTL_OK, opened = 0;
     ctl_input *in = calloc((size_t)n, sizeof *in);
     if (!in)
-        return ctl_print_error(w->o, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
+        return ctl_print_error(w->o, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files", 0);
     for (; opened < n && code == CTL_OK; opened++) {
         char why[CTL_WHY];
         code = open_one(w, &in[opened], w->o->files[opened]);
         if (code == CTL_OK && in[opened].dtype != in[0].dtype) {
             snprintf(why, sizeof why, "holds %s, the files before it %s: no total of mixed types",
                      reduce_dtype_name(in[opened].dtype), reduce_dtype_name(in[0].dtype));
-            code = ctl_print_error(w->o, in[opened].name, REDUCE_E_TYPE, why);
+            code = ctl_print_error(w->o, in[opened].name, REDUCE_E_TYPE, why, 0);
         }
     }
     if (code == CTL_OK)
