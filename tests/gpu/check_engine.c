@@ -31,7 +31,10 @@ typedef struct {
 
 static shape float_shape(int dtype)
 {
-    return dtype == RP_F64 ? (shape){64, 52} : dtype == RP_F32 ? (shape){32, 23} : dtype == RP_F16 ? (shape){16, 10} : (shape){16, 7};
+    return dtype == RP_F64   ? (shape){64, 52}
+           : dtype == RP_F32 ? (shape){32, 23}
+           : dtype == RP_F16 ? (shape){16, 10}
+                             : (shape){16, 7};
 }
 
 static uint64_t float_bits(int dtype, kind k, uint64_t i, uint64_t n)
@@ -182,7 +185,8 @@ typedef enum { FULL, QUICK, TINY } amount;
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
-    static const uint64_t shapes[][2] = {{3, 0}, {2, 1}, {1000, 1}, {64, 63}, {100, 64}, {40, 65}, {33, 1000}, {5, 20001}, {70000, 2}};
+    static const uint64_t shapes[][2] = {{3, 0}, {2, 1}, {1000, 1}, {64, 63}, {100, 64}, {40, 65}, {33, 1000},
+                                        {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = 1 << 20;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
     char *memory = malloc(most * bytes + 64);
@@ -265,6 +269,7 @@ int main(int argc, char **argv)
     printf("device bytes %" PRIu64 " of %" PRIu64 ", pinned %" PRIu64 " of %" PRIu64 "\n", s.device_bytes, s.device_cap,
            s.pinned_bytes, s.pinned_cap);
     rk_close(e);
-    printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed, quick == QUICK ? ", quick" : quick == TINY ? ", tiny" : "");
+    printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed,
+           quick == QUICK ? ", quick" : quick == TINY ? ", tiny" : "");
     return failed != 0;
 }
