@@ -202,7 +202,7 @@ static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
 }
 
 /* A peer that keeps to max-inflight has no more unread replies than that; one that is told BUSY may have some more. */
-static unsigned unread_limit(const rd_server *s)
+unsigned rd_unread_limit(const rd_server *s)
 {
     unsigned twice = 2 * (unsigned)s->config.max_inflight;
     return twice > RP_MAX_INFLIGHT ? twice : RP_MAX_INFLIGHT;
@@ -226,7 +226,7 @@ void rd_dispatch(rd_server *s, rd_request *r)
     }
     r->body = r->bytes + RP_HEADER_SIZE;
     r->body_len = r->len - RP_HEADER_SIZE;
-    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > unread_limit(s)) {
+    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(s)) {
         drop(s, r, "it does not read its replies");
         return;
     }

@@ -13,6 +13,9 @@ void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 /* Answer with an error. */
 void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f);
 
+/* A session with more replies on their way than this does not read them. */
+unsigned rd_unread_limit(const rd_server *s);
+
 /* Past the deadline? Then `f` says so. */
 bool rd_late(const rd_request *r, rp_fault *f);
 

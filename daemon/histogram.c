@@ -29,6 +29,15 @@ void rd_histogram_add(rd_histogram *h, uint64_t ns)
         h->max = ns;
 }
 
+void rd_histogram_join(rd_histogram *h, const rd_histogram *from)
+{
+    for (unsigned i = 0; i < RD_BUCKETS; i++)
+        h->bucket[i] += from->bucket[i];
+    h->count += from->count;
+    if (from->max > h->max)
+        h->max = from->max;
+}
+
 uint64_t rd_histogram_quantile(const rd_histogram *h, double q)
 {
     if (h->count == 0)

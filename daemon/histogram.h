@@ -12,6 +12,7 @@ typedef struct rd_histogram {
 } rd_histogram;
 
 void rd_histogram_add(rd_histogram *h, uint64_t ns);
+void rd_histogram_join(rd_histogram *h, const rd_histogram *from); /* as if all of `from` had been added to h */
 
 /* The duration that the share `q` (0..1) of all stays below or at, up to the bucket's width; never above the maximum.
  * 0 if there is none. */

@@ -68,6 +68,7 @@ static void drain(rd_server *s, const char *reason)
     rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
     rd_notify_stopping();
     s->phase = RD_DRAINING;
+    rd_quick_close(&s->quick);
     rd_transport_stop_listening(s->transport);
     if (drained(s))
         leave(s, RD_EXIT_OK);
@@ -88,6 +89,7 @@ static void lost(rd_server *s)
     rd_notify_stopping();
     s->device_lost = true;
     s->phase = RD_DRAINING;
+    rd_quick_close(&s->quick);
     rd_transport_stop_listening(s->transport);
     uv_timer_start(&s->leave_timer, on_lost_limit, LOST_WAIT_MS, 0);
 }
@@ -131,6 +133,7 @@ static void start_probe_timer(rd_server *s)
  * back to the system. */
 static void trim_when_idle(rd_server *s)
 {
+    rd_quick_collect(&s->quick, &s->stats);
     if (s->stats.requests == s->ticked_at && s->stats.requests != s->trimmed_at) {
         malloc_trim(0);
         s->trimmed_at = s->stats.requests;
@@ -171,6 +174,7 @@ static void reload(rd_server *s)
         rd_log(RD_LOG_INFO, "config read again");
         if (stuck)
             rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
+        atomic_store_explicit(&s->quick.max_unsent, rd_unread_limit(s), memory_order_relaxed);
         start_probe_timer(s);
     }
     rd_notify_ready();
@@ -276,7 +280,8 @@ static bool open_transport(rd_server *s)
 {
     char why[RD_MAX_WHY];
     unsigned contexts = (unsigned)s->config.contexts;
-    if (!rd_inbox_init(&s->inbox, contexts, wake, &s->wake) || !rd_sessions_init(&s->sessions, s->config.max_sessions)) {
+    if (!rd_inbox_init(&s->inbox, contexts, wake, &s->wake) || !rd_sessions_init(&s->sessions, s->config.max_sessions) ||
+        !rd_quick_init(&s->quick)) {
         rd_log(RD_LOG_ERROR, "no memory");
         return false;
     }
@@ -320,7 +325,8 @@ void rd_life_probed(rd_server *s, bool right)
     }
     s->phase = RD_SERVING;
     s->idle_since_ns = rd_now_ns();
-    rd_transport_start(s->transport);
+    rd_quick_open(&s->quick, s->engine, &s->sessions, s->config.small_bytes, rd_unread_limit(s));
+    rd_transport_start(s->transport, rd_quick_answer, &s->quick);
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     start_probe_timer(s);
     rd_notify_ready();
@@ -344,8 +350,10 @@ void rd_life_close(rd_server *s)
     rd_transport_close(s->transport);
     rk_close(s->engine);
     rd_sessions_fini(&s->sessions);
-    if (s->inbox.ring)
+    if (s->inbox.ring) {
+        rd_quick_fini(&s->quick);
         rd_inbox_fini(&s->inbox);
+    }
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);

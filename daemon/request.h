@@ -38,4 +38,7 @@ typedef struct rd_request {
     struct rd_request *next, **link;
 } rd_request;
 
+/* The reply to REDUCE or FINISH, from the request's finished task. */
+rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "daemon/config.h"
 #include "daemon/inbox.h"
+#include "daemon/quick.h"
 #include "daemon/session.h"
 #include "daemon/stats.h"
 #include "daemon/transport.h"
@@ -43,6 +44,7 @@ typedef struct rd_server {
     unsigned locked;
 
     rd_sessions sessions;
+    rd_quick quick;
     uint64_t streams_opened; /* and the last stream's id */
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;

@@ -10,7 +10,7 @@ bool rd_sessions_init(rd_sessions *s, size_t expected)
     while (n < expected)
         n *= 2;
     *s = (rd_sessions){.mask = n - 1, .bucket = calloc(n, sizeof *s->bucket)};
-    return s->bucket != NULL;
+    return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
 }
 
 /* pipe ids count upwards: the low bits spread them */
@@ -30,7 +30,9 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
     if (!x)
         return NULL;
     x->pipe = pipe;
+    pthread_mutex_lock(&s->lock);
     *at = x;
+    pthread_mutex_unlock(&s->lock);
     s->pipes++;
     return x;
 }
@@ -41,19 +43,37 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     while (id == 0)
         if (getrandom(&id, sizeof id, 0) != sizeof id)
             return false;
+    pthread_mutex_lock(&s->lock);
     x->id = id;
+    pthread_mutex_unlock(&s->lock);
     memcpy(x->name, name, name_len);
     x->name[name_len] = '\0';
     s->greeted++;
     return true;
 }
 
+rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_unsent)
+{
+    pthread_mutex_lock(&s->lock);
+    rd_session *x = rd_session_find(s, pipe);
+    if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
+        x = NULL;
+    if (x)
+        atomic_fetch_add_explicit(&x->unsent, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+    return x;
+}
+
+void rd_session_release(rd_session *x) { atomic_fetch_sub_explicit(&x->unsent, 1, memory_order_release); }
+
 void rd_session_close(rd_sessions *s, rd_session *x)
 {
     if (!x)
         return;
     rd_session **at = slot(s, x->pipe);
+    pthread_mutex_lock(&s->lock);
     *at = x->next;
+    pthread_mutex_unlock(&s->lock);
     s->pipes--;
     s->greeted -= x->id != 0;
     x->dead = true;
@@ -100,5 +120,7 @@ void rd_sessions_fini(rd_sessions *s)
         s->dead = x->next_dead;
         free_session(x);
     }
+    if (s->bucket)
+        pthread_mutex_destroy(&s->lock);
     free(s->bucket);
 }

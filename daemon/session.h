@@ -1,11 +1,14 @@
 /* Sessions: one per open pipe, by pipe. A pipe has a session struct from its opening; the session proper (an id, told to
- * the client) begins with HELLO. The loop owns all of it.
+ * the client) begins with HELLO. The loop owns all of it;
+ * nng's threads may look a session up and hold it for a moment (quick.h). The loop changes the table and the ids under
+ * `lock`, and as it is the only one to do so, it reads without.
  *
  * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
  * reply is unsent and no stream has a job in the engine. Whoever holds a pointer is counted in one of the three. */
 #ifndef RD_SESSION_H
 #define RD_SESSION_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "daemon/stream.h"
@@ -19,7 +22,7 @@ typedef struct rd_session {
     char peer[RD_PEER_TEXT];
     char name[RP_MAX_NAME + 1];
     unsigned inflight;  /* requests not answered */
-    atomic_uint unsent; /* replies that the pipe has not taken; nng's threads count down */
+    atomic_uint unsent; /* replies that the pipe has not taken, and holds; nng's threads count down */
     rd_stream_list streams;
     bool dead;
     struct rd_session *next, *next_dead;
@@ -30,6 +33,7 @@ typedef struct rd_sessions {
     size_t mask;  /* buckets - 1, a power of two less one */
     size_t pipes; /* in the table */
     size_t greeted; /* of these, said HELLO */
+    pthread_mutex_t lock; /* of buckets, chains and ids, against nng's threads */
     rd_session *dead;
 } rd_sessions;
 
@@ -41,6 +45,11 @@ rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
 
 /* HELLO: give it an id (random, so a guess does not hit one). False: the system has no random numbers. */
 bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len);
+
+/* Any thread: the session with this id on this pipe, kept from being freed until rd_session_release. NULL if there is none,
+ * or if it has more than `max_unsent` replies on their way. */
+rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_unsent);
+void rd_session_release(rd_session *x);
 
 /* The pipe is gone: out of the table, its streams ended, waiting for rd_sessions_reap. NULL pipe struct is fine. */
 void rd_session_close(rd_sessions *s, rd_session *x);

@@ -22,3 +22,19 @@ void rd_stats_answered(rd_stats *s, int msg, int err, uint64_t latency_ns, uint6
     }
     rd_histogram_add(&s->latency, latency_ns);
 }
+
+void rd_stats_join(rd_stats *s, const rd_stats *from)
+{
+    s->sessions += from->sessions;
+    s->requests += from->requests;
+    s->errors += from->errors;
+    s->dropped += from->dropped;
+    s->bytes_in += from->bytes_in;
+    for (int i = 0; i < RD_MSG_SLOTS; i++)
+        s->by_msg[i] += from->by_msg[i];
+    for (int i = 0; i < RD_OP_SLOTS; i++)
+        s->by_op[i] += from->by_op[i];
+    for (int i = 0; i < RD_ERR_SLOTS; i++)
+        s->by_err[i] += from->by_err[i];
+    rd_histogram_join(&s->latency, &from->latency);
+}

@@ -22,6 +22,9 @@ typedef struct rd_stats {
 /* An answer leaves. `msg` and `err` may be unknown codes. */
 void rd_stats_answered(rd_stats *s, int msg, int err, uint64_t latency_ns, uint64_t bytes);
 
+/* Add all counters of `from`. */
+void rd_stats_join(rd_stats *s, const rd_stats *from);
+
 /* A reduction of this (checked) op was accepted: REDUCE or BEGIN. */
 static inline void rd_stats_op(rd_stats *s, int op) { s->by_op[op]++; }
 

@@ -130,6 +130,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "streams", rd_sessions_streams(&s->sessions));
     put_u64(w, "streams_total", s->streams_opened);
     put_u64(w, "inflight", rd_transport_busy(s->transport));
+    rd_quick_collect(&s->quick, &s->stats);
     put_requests(&s->stats, w);
     put_engine(k, w);
     put_latency(&s->stats.latency, w);

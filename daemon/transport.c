@@ -38,6 +38,8 @@ struct rd_transport {
     unsigned listening;
     atomic_bool refusing; /* new connections: closed at once */
     link_t *links;
+    bool (*quick)(void *arg, rd_request *r);
+    void *quick_arg;
 };
 
 static link_t *link_of(rd_request *r) { return (link_t *)r; }
@@ -68,7 +70,8 @@ static void on_received(link_t *l)
     r->received_ns = now_ns();
     l->step = WORKING;
     atomic_fetch_add_explicit(&l->transport->busy, 1, memory_order_relaxed);
-    rd_inbox_put(l->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
+    if (!l->transport->quick(l->transport->quick_arg, r))
+        rd_inbox_put(l->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
 }
 
 static void on_sent(link_t *l, int err)
@@ -191,8 +194,10 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
     return true;
 }
 
-void rd_transport_start(rd_transport *t)
+void rd_transport_start(rd_transport *t, bool (*quick)(void *arg, rd_request *r), void *arg)
 {
+    t->quick = quick;
+    t->quick_arg = arg;
     for (unsigned i = 0; i < t->contexts; i++)
         receive(&t->links[i]);
 }

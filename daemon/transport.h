@@ -2,7 +2,7 @@
  *
  * A fixed number of contexts cycle  receive -> inbox -> loop -> reply -> receive.  The request of a context belongs to the
  * loop from its RD_REQUEST event until it calls one of rd_reply_send, rd_request_drop, rd_request_forget, once. nng's
- * threads do nothing but put events into the inbox. */
+ * threads do nothing but put events into the inbox, and offer requests to the quick way first. */
 #ifndef RD_TRANSPORT_H
 #define RD_TRANSPORT_H
 
@@ -21,7 +21,9 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts, char *why, s
 bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode, char *bound, size_t bound_cap, char *why,
                          size_t cap);
 
-void rd_transport_start(rd_transport *t); /* start receiving */
+/* Start receiving. Each request is offered to `quick` in nng's threads, several at once; what it does not answer (false)
+ * goes to the inbox. */
+void rd_transport_start(rd_transport *t, bool (*quick)(void *arg, rd_request *r), void *arg);
 
 /* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
 void rd_transport_stop_listening(rd_transport *t);

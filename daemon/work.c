@@ -4,18 +4,23 @@
 #include "daemon/dispatch.h"
 
 /* ---- results ---- */
-static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
 {
     const rk_task *t = &r->job.task;
-    rp_result x = {.dtype = spec->flags & RP_STATES_OUT ? 0 : spec->out,
-                   .backend = t->backend,
-                   .path = path,
-                   .cell_size = (uint32_t)rp_cell_size(spec),
-                   .cells = spec->rows,
-                   .count = count,
-                   .queue_ns = t->start_ns > r->received_ns ? t->start_ns - r->received_ns : 0,
-                   .copy_ns = t->copy_ns,
-                   .compute_ns = t->compute_ns};
+    return (rp_result){.dtype = spec->flags & RP_STATES_OUT ? 0 : spec->out,
+                       .backend = t->backend,
+                       .path = path,
+                       .cell_size = (uint32_t)rp_cell_size(spec),
+                       .cells = spec->rows,
+                       .count = count,
+                       .queue_ns = t->start_ns > r->received_ns ? t->start_ns - r->received_ns : 0,
+                       .copy_ns = t->copy_ns,
+                       .compute_ns = t->compute_ns};
+}
+
+static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+{
+    rp_result x = rd_result_of(r, spec, path, count);
     if (r->stream) {
         x.copy_ns += r->stream->copy_ns;
         x.compute_ns += r->stream->compute_ns;

@@ -139,14 +139,10 @@ static bool is_small(const rk_engine *e, const rk_task *t)
     return t->data != e->probe_data && t->bytes <= e->o.small_bytes && cells <= e->o.small_bytes - t->bytes;
 }
 
-bool rk_submit(rk_engine *e, rk_task *t)
+bool rk_run_small(rk_engine *e, rk_task *t)
 {
-    t->next = NULL;
-    t->impl = NULL;
-    if (!is_small(e, t)) {
-        e->ops->submit(e->impl, t);
+    if (!is_small(e, t))
         return false;
-    }
     rk_cpu_run(t);
     pthread_mutex_lock(&e->lock);
     e->tasks++;
@@ -154,6 +150,16 @@ bool rk_submit(rk_engine *e, rk_task *t)
     e->small_ns += t->compute_ns;
     pthread_mutex_unlock(&e->lock);
     return true;
+}
+
+bool rk_submit(rk_engine *e, rk_task *t)
+{
+    t->next = NULL;
+    t->impl = NULL;
+    if (rk_run_small(e, t))
+        return true;
+    e->ops->submit(e->impl, t);
+    return false;
 }
 
 void rk_complete(rk_engine *e, rk_task *t)

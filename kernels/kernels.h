@@ -65,6 +65,10 @@ typedef struct rk_task {
  * if it is under way. Never blocks and never refuses: errors come back in `fault`. The caller bounds what is in flight. */
 bool rk_submit(rk_engine *e, rk_task *t);
 
+/* Run a task here and now if it is a small one (small_bytes); false, and nothing done, if it is not. Any thread, several
+ * at once; not polled. */
+bool rk_run_small(rk_engine *e, rk_task *t);
+
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);
 

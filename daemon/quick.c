@@ -1,0 +1,121 @@
+#include "daemon/quick.h"
+
+#include <string.h>
+
+#include "daemon/server.h"
+
+bool rd_quick_init(rd_quick *q)
+{
+    memset(q, 0, sizeof *q);
+    return pthread_rwlock_init(&q->gate, NULL) == 0 && pthread_mutex_init(&q->lock, NULL) == 0;
+}
+
+void rd_quick_fini(rd_quick *q)
+{
+    pthread_mutex_destroy(&q->lock);
+    pthread_rwlock_destroy(&q->gate);
+}
+
+void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, size_t small_bytes, unsigned max_unsent)
+{
+    pthread_rwlock_wrlock(&q->gate);
+    q->engine = engine;
+    q->sessions = sessions;
+    q->small_bytes = small_bytes;
+    atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
+    q->open = small_bytes > 0;
+    pthread_rwlock_unlock(&q->gate);
+}
+
+void rd_quick_close(rd_quick *q)
+{
+    pthread_rwlock_wrlock(&q->gate);
+    q->open = false;
+    pthread_rwlock_unlock(&q->gate);
+}
+
+/* Is this a REDUCE that nothing is wrong with? Fills header, body and task. */
+static bool acceptable(const rd_quick *q, rd_request *r)
+{
+    rp_spec spec;
+    rp_fault f;
+    if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->small_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
+        return false;
+    const rp_header *h = &r->header;
+    if (h->reply || h->type != RP_MSG_REDUCE || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
+        return false;
+    r->body = r->bytes + RP_HEADER_SIZE;
+    r->body_len = r->len - RP_HEADER_SIZE;
+    if (rp_get_spec(r->body, r->body_len, &spec, &f) || rp_spec_check(&spec, &f) ||
+        rp_spec_match(&spec, r->body_len - RP_SPEC_SIZE, &f))
+        return false;
+    r->job.task = (rk_task){.spec = spec, .data = r->body + RP_SPEC_SIZE, .bytes = r->body_len - RP_SPEC_SIZE};
+    return true;
+}
+
+static bool compute(const rd_quick *q, rd_request *r)
+{
+    rk_task *t = &r->job.task;
+    size_t cell = rp_cell_size(&t->spec);
+    if (t->spec.rows > q->small_bytes / cell)
+        return false;
+    uint8_t *reply = rd_reply_alloc(r, RP_RESULT_SIZE + t->spec.rows * cell);
+    if (!reply)
+        return false;
+    t->cells = reply + RP_RESULT_SIZE;
+    if (!rk_run_small(q->engine, t) || t->fault.code != RP_OK)
+        return false;
+    rp_result x = rd_result_of(r, &t->spec, RP_PATH_INLINE, t->spec.rows * t->spec.row_len);
+    rp_put_result(reply, &x);
+    return true;
+}
+
+static void count(rd_quick *q, const rd_request *r)
+{
+    uint64_t took = rd_now_ns() - r->received_ns;
+    pthread_mutex_lock(&q->lock);
+    rd_stats_op(&q->stats, r->job.task.spec.op);
+    rd_stats_answered(&q->stats, RP_MSG_REDUCE, RP_OK, took, r->body_len);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static bool answer(rd_quick *q, rd_request *r)
+{
+    if (!q->open || !acceptable(q, r))
+        return false;
+    rd_session *x = rd_session_hold(q->sessions, r->pipe, r->header.session,
+                                    atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
+    if (!x)
+        return false;
+    bool done = compute(q, r);
+    if (done) {
+        const rk_task *t = &r->job.task;
+        rp_header h = {.version = RP_WIRE_VERSION,
+                       .type = RP_MSG_REDUCE,
+                       .reply = true,
+                       .session = r->header.session,
+                       .id = r->header.id,
+                       .body_len = RP_RESULT_SIZE + t->spec.rows * rp_cell_size(&t->spec)};
+        count(q, r);
+        rd_reply_send(r, &h, &x->unsent); /* the request is no longer ours */
+    }
+    rd_session_release(x);
+    return done;
+}
+
+bool rd_quick_answer(void *quick, rd_request *r)
+{
+    rd_quick *q = quick;
+    pthread_rwlock_rdlock(&q->gate);
+    bool done = answer(q, r);
+    pthread_rwlock_unlock(&q->gate);
+    return done;
+}
+
+void rd_quick_collect(rd_quick *q, rd_stats *to)
+{
+    pthread_mutex_lock(&q->lock);
+    rd_stats_join(to, &q->stats);
+    memset(&q->stats, 0, sizeof q->stats);
+    pthread_mutex_unlock(&q->lock);
+}
