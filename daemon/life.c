@@ -19,6 +19,7 @@ enum {
     LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
     FLUSH_MS = 50,         /* nng does not tell when the kernel has the last bytes of a reply */
     LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
+    CLOSE_LIMIT_S = 5,
 };
 
 /* ---- leaving ---- */
@@ -341,10 +342,22 @@ static void close_handle(uv_handle_t *h, void *arg)
         uv_close(h, NULL);
 }
 
+/* nng_close of 1.5.2 was seen to wait for ever. All replies are out by then: the process may end without it. */
+static volatile sig_atomic_t late_exit_code;
+
+static void on_close_limit(int number)
+{
+    (void)number;
+    _exit(late_exit_code);
+}
+
 void rd_life_close(rd_server *s)
 {
     if (s->device_lost) /* its close may hang, and the process ends anyway */
         _exit(RD_EXIT_DEVICE);
+    late_exit_code = s->exit_code;
+    signal(SIGALRM, on_close_limit);
+    alarm(CLOSE_LIMIT_S);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
     rd_transport_close(s->transport);
