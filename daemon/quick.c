@@ -6,8 +6,13 @@
 
 bool rd_quick_init(rd_quick *q)
 {
+    pthread_rwlockattr_t writers; /* a flood of requests must not keep the loop waiting at the gate */
     memset(q, 0, sizeof *q);
-    return pthread_rwlock_init(&q->gate, NULL) == 0 && pthread_mutex_init(&q->lock, NULL) == 0;
+    pthread_rwlockattr_init(&writers);
+    pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    bool ok = pthread_rwlock_init(&q->gate, &writers) == 0;
+    pthread_rwlockattr_destroy(&writers);
+    return ok && pthread_mutex_init(&q->lock, NULL) == 0;
 }
 
 void rd_quick_fini(rd_quick *q)
