@@ -154,6 +154,10 @@ def test_session_is_needed(shared, conn, kind):
         for session in (0, 1, conn.session, 2**64 - 1):
             with faults("NO_SESSION", "session"):
                 stranger.call(kind, body, session=session)
+        stranger.hello()
+        for session in (0, conn.session, stranger.session ^ 1):  # a session of its own does not open those of others
+            with faults("NO_SESSION", "session"):
+                stranger.call(kind, body, session=session)
 
 
 def test_session_ends_with_its_connection(shared):
