@@ -132,10 +132,13 @@ void rk_close(rk_engine *e)
 /* ---- tasks ---- */
 
 /* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe
- * never: it is there to try the backend. */
+ * never: it is there to try the backend. Nor partial states, where there is a device: what its passes left is joined and
+ * finished by its passes. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
     size_t cells = t->spec.rows * rp_cell_size(&t->spec);
+    if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
+        return false;
     return t->data != e->probe_data && t->bytes <= e->o.small_bytes && cells <= e->o.small_bytes - t->bytes;
 }
 

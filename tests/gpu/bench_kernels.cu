@@ -68,8 +68,8 @@ struct Bench {
     rk::Device device;
     void *data, *scratch, *temp;
     size_t data_bytes, temp_bytes;
-    double *cell;          // mapped
-    unsigned *fault;       // mapped
+    void *cell;      // on the device, like CUB's
+    unsigned *fault; // on the device
     void *cub_out;
 };
 
@@ -116,10 +116,13 @@ template <class T> void run_size(Bench &b, int op, int log2, bool wild)
     }
     place = 0;
     once(ours);
-    double our_value = *b.cell;
+    unsigned char cell[8];
+    CK(cudaMemcpy(cell, b.cell, sizeof cell, cudaMemcpyDeviceToHost));
+    double our_value;
+    memcpy(&our_value, cell, 8);
     if (t.spec.out == RP_I64) {
         long long v;
-        memcpy(&v, b.cell, 8);
+        memcpy(&v, cell, 8);
         our_value = (double)v;
     }
     place = 0;
@@ -164,8 +167,8 @@ int main(int argc, char **argv)
     CK(cudaMalloc(&b.scratch, rk::chain_scratch_bytes()));
     CK(cudaMalloc(&b.temp, b.temp_bytes));
     CK(cudaMalloc(&b.cub_out, 64));
-    CK(cudaHostAlloc(&b.cell, 64, cudaHostAllocMapped));
-    CK(cudaHostAlloc(&b.fault, 64, cudaHostAllocMapped));
+    CK(cudaMalloc(&b.cell, 64));
+    CK(cudaMalloc((void **)&b.fault, 64));
     float copy = 0;
     for (int i = 0; i < 5; i++)
         copy = once([&] {
