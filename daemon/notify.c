@@ -14,7 +14,13 @@ void rd_notify_reloading(void)
 }
 
 void rd_notify_stopping(void) { sd_notify(0, "STOPPING=1"); }
-void rd_notify_watchdog(void) { sd_notify(0, "WATCHDOG=1"); }
+
+void rd_notify_watchdog(void)
+{
+    if (rd_notify_watchdog_period())
+        sd_notify(0, "WATCHDOG=1");
+}
+
 void rd_notify_status(const char *text) { sd_notifyf(0, "STATUS=%s", text); }
 
 unsigned rd_notify_watchdog_period(void)

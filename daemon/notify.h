@@ -7,7 +7,7 @@
 void rd_notify_ready(void);
 void rd_notify_reloading(void); /* rd_notify_ready ends it */
 void rd_notify_stopping(void);
-void rd_notify_watchdog(void);
+void rd_notify_watchdog(void); /* if systemd watches */
 void rd_notify_status(const char *text);
 
 /* Seconds between two rd_notify_watchdog that keep systemd content, 0 if it does not watch. */

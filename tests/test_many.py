@@ -231,6 +231,16 @@ def test_systemd_is_told(start):
     assert daemon.process.wait(30) == 0
 
 
+def test_service_manager_that_does_not_read(start):
+    """The kernel keeps some ten messages for it; the daemon must not wait for room."""
+    daemon = start()
+    for n in range(1, 17):
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log(rf"(?:config read again[^$]*){{{n}}}")
+    with daemon.connect() as c:
+        c.ping()
+
+
 # ---- memory ----
 def test_memory_does_not_grow(start, request):
     """Resident memory after many requests is that after a thousand, within 1 MiB."""
