@@ -11,7 +11,10 @@
 
 static const uint64_t NS_PER_MS = 1000000;
 
-enum { LINGER_MS = 2000 }; /* reduce_close waits this long for what is on its way (session.c says why) */
+enum {
+    LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (session.c says why) */
+    OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
+};
 
 /* nng's threads do not survive a fork and it cannot start again in the child: remember who woke it first. */
 static _Atomic pid_t opener;
@@ -197,15 +200,21 @@ static void pause_ms(unsigned ms)
         ;
 }
 
-/* Try again and again until `end`; a started daemon that is gone ends it sooner, for another one must be there then. */
+/* Try again and again until `end`. A started daemon that is gone ends it sooner: either another starter's was first, which
+ * has its lock and will soon listen, or it cannot run here. */
 static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const rc_child *child, rp_fault *f)
 {
+    bool gone = false;
     for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
-        bool gone = child && rc_child_gone(child);
+        if (!gone && child && rc_child_gone(child)) {
+            gone = true;
+            uint64_t soon = rc_now_ns() + OTHER_STARTS_MS * NS_PER_MS;
+            end = soon < end ? soon : end;
+        }
         int err = try_all(c, u, end, f);
         if (err != REDUCE_E_NO_DAEMON)
             return err;
-        if (gone)
+        if (gone && rc_now_ns() >= end)
             return rc_fail(f, REDUCE_E_START, "daemon", "the daemon left at once%s%.100s", child->log[0] ? "; see " : "",
                            child->log);
         if (rc_now_ns() >= end && child)
