@@ -4,11 +4,11 @@
 // memory and enqueues the chain; it is the only one that launches. The completer watches the events of slots in flight,
 // hands cells back and frees slots. The owner's thread only queues. Queue, slot states and `lost` are under `lock`.
 //
-// Tasks larger than a slot are cut by split.cu; the submitter feeds the parts like tasks. A part that joins states becomes
-// ready when the others are done, so the completer puts the split back at the head of the queue.
+// Tasks larger than a slot are cut by split.cu; the submitter feeds the parts like tasks. A part that joins states
+// becomes ready when the others are done, so the completer puts the split back at the head of the queue.
 //
-// Errors. Out of memory is the task's own. Anything else from CUDA is taken as the context's end: `lost` is set, every task
-// answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
+// Errors. Out of memory is the task's own. Anything else from CUDA is taken as the context's end: `lost` is set, every
+// task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
 #include <pthread.h>
 #include <time.h>
 
@@ -255,7 +255,8 @@ bool wait_for_flight(Backend *b)
     return any;
 }
 
-// Land every slot that is done. A slot's task is set only after its events were recorded, so querying them is meaningful.
+// Land every slot that is done. A slot's task is set only after its events were recorded, so querying them is
+// meaningful.
 bool land_ready(Backend *b)
 {
     bool any = false;

@@ -1,8 +1,8 @@
 // min, max, argmin, argmax: the element of the highest rank (kernels/state.h), the lowest index among equals.
 //
-// The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented for
-// min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all integer
-// types of a width, and both directions.
+// The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented
+// for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
+// integer types of a width, and both directions.
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
@@ -149,7 +149,9 @@ SegmentKernel best_kernel(int dtype, bool skip, bool index)
 {
     int bytes = rk_bytes(dtype);
     if (rk_is_float(dtype))
-        return bytes == 2 ? pick_float<2>(skip, index) : bytes == 4 ? pick_float<4>(skip, index) : pick_float<8>(skip, index);
+        return bytes == 2   ? pick_float<2>(skip, index)
+               : bytes == 4 ? pick_float<4>(skip, index)
+                            : pick_float<8>(skip, index);
     switch (bytes) {
     case 1:
         return pick<1, kInteger>(index);

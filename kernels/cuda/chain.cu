@@ -15,8 +15,8 @@ namespace {
 
 u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
 
-// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half of
-// fan_in_words / kMaxWords partials), and the next one comes back to `a`.
+// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
+// of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
     u64 *a, *b;
     u64 words; // of `a`
@@ -75,7 +75,9 @@ SegmentKernel pick_kernel(const Device *d, const rp_spec &s)
     default:
         if (!rk_is_float(s.dtype))
             return sum_int_kernel(s.dtype);
-        return s.dtype == RP_F64 ? sum_f64_kernel(skip, d->shared_per_block) : sum_float_kernel(s.dtype, skip);
+        if (s.dtype == RP_F64)
+            return sum_f64_kernel(skip, d->shared_per_block, s.row_len >= kTuning.long_f64_row);
+        return sum_float_kernel(s.dtype, skip);
     }
 }
 

@@ -87,10 +87,10 @@ __device__ __forceinline__ void from_digit_below(const u64 (&c)[kLaneDigits], u6
     }
 }
 
-// Carry-save digits words[0..n), each below 2^61 in magnitude, to plain base-2^32 digits (two's complement) at `digits`.
-// To begin with, every digit lends 2^30 to the one below it in units of that one, which leaves the value as it is modulo
-// 2^(32n) and makes all digits positive. Two rounds then bring them down to at most 2^32, and what still ripples is a
-// binary addition of the generate and propagate bits of all lanes.
+// Carry-save digits words[0..n), each below 2^61 in magnitude, to plain base-2^32 digits (two's complement) at
+// `digits`. To begin with, every digit lends 2^30 to the one below it in units of that one, which leaves the value as
+// it is modulo 2^(32n) and makes all digits positive. Two rounds then bring them down to at most 2^32, and what still
+// ripples is a binary addition of the generate and propagate bits of all lanes.
 __device__ inline void carry_digits(const u64 *words, int n, u32 *digits)
 {
     const int lane = threadIdx.x % kWarp;
@@ -149,8 +149,8 @@ __device__ inline u64 round_sum(const FinishArgs &a, const rk_state &s)
 
 __device__ inline bool is_float_sum(int layout) { return layout == RP_STATE_SUM32 || layout == RP_STATE_SUM64; }
 
-// The row that `words` (shared memory) are all of: its state, finished. By the first warp of the block, all lanes; kept out
-// of line, since it is no part of the loops.
+// The row that `words` (shared memory) are all of: its state, finished. By the first warp of the block, all lanes; kept
+// out of line, since it is no part of the loops.
 static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
 {
     __shared__ rk_state s;

@@ -7,7 +7,8 @@ namespace rk {
 
 constexpr int kMergeThreads = 1024; // at most
 
-// Join `n` partials at `in` into shared `total` (a.words words), by the whole block. `space`: blockDim.x words of shared.
+// Join `n` partials at `in` into shared `total` (a.words words), by the whole block. `space`: blockDim.x words of
+// shared.
 __device__ inline void merge_sums(const u64 *in, u64 n, u32 words, u64 *space, u64 *total)
 {
     // Thread (group, j) walks word j of every groups-th partial: neighbours read neighbouring words.

@@ -1,4 +1,5 @@
-// Pass 1 of the chain: a block reduces a segment of a row to one partial. A row that one block can take is finished there.
+// Pass 1 of the chain: a block reduces a segment of a row to one partial. A row that one block can take is finished
+// there.
 //
 // The loop is written once; what is accumulated, and how, is the Accumulator's business:
 //
@@ -115,9 +116,10 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kMaxPerThread};
 }
 
-// The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a family.
+// The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
+// family.
 SegmentKernel sum_float_kernel(int dtype, bool skip); // sum_float.cu: f16 bf16 f32
-SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block); // sum_f64.cu: bytes that a block may have
+SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block, bool long_row); // sum_f64.cu
 SegmentKernel sum_int_kernel(int dtype);              // sum_int.cu
 SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu
 SegmentKernel count_kernel(int dtype, bool skip);     // count.cu

@@ -1,16 +1,16 @@
 // Exact sums of f64: private base-2^32 digit columns in shared memory, integers only.
 //
-// A thread owns 66 int64 digits that count units of 2^(32j - 1075). A signed 54-bit significand, shifted by the low five
-// bits of its exponent field, spans three digits; the field's upper bits say which. The two lower parts are unsigned
-// below 2^32, the upper one is signed: no carry is needed for 2^24 elements per thread, whatever the data. NaNs and
-// infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
+// A thread owns 66 int64 digits that count units of 2^(32j - 1075). A signed 54-bit significand, shifted by the low
+// five bits of its exponent field, spans three digits; the field's upper bits say which. The two lower parts are
+// unsigned below 2^32, the upper one is signed: no carry is needed for 2^24 elements per thread, whatever the data.
+// NaNs and infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
 namespace {
 
-template <int kColumns, bool kSkip> struct DigitSum {
-    static constexpr int kThreads = kColumns, kUnroll = 4;
+template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
+    static constexpr int kThreads = kColumns, kUnroll = kInFlight;
     static constexpr int kColumn = 66; // 2046 + 53 + 1 bits and a sign
     static constexpr int kWords = kDigits64;
     static constexpr int kBlocksPerSm = 1;
@@ -123,15 +123,22 @@ template <int kColumns, bool kSkip> struct DigitSum {
     }
 };
 
+template <int kColumns, int kInFlight> SegmentKernel pick(bool skip)
+{
+    return skip ? segment_kernel<DigitSum<kColumns, kInFlight, true>>()
+                : segment_kernel<DigitSum<kColumns, kInFlight, false>>();
+}
+
 } // namespace
 
-// Shared memory bounds the columns of an SM, 528 bytes each. Few large blocks leave fewer partials than many small ones, and
-// have more warps to add columns up: the largest block that the device allows is the best.
-SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block)
+// Shared memory bounds the columns of an SM, 528 bytes each. Few large blocks leave fewer partials than many small
+// ones, and have more warps to add columns up: the largest block that the device allows is the best. With so few
+// threads, long rows want more loads in flight; short ones want the smaller tiles.
+SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block, bool long_row)
 {
-    if (shared_per_block >= DigitSum<384, false>::shared_bytes() + 4096) // 198 KiB: Hopper and data centre Blackwell
-        return skip ? segment_kernel<DigitSum<384, true>>() : segment_kernel<DigitSum<384, false>>();
-    return skip ? segment_kernel<DigitSum<96, true>>() : segment_kernel<DigitSum<96, false>>(); // 50 KiB: any
+    if (shared_per_block < DigitSum<384, 4, false>::shared_bytes() + 4096) // 198 KiB: Hopper, data centre Blackwell
+        return pick<96, 4>(skip);                                          // 50 KiB: any
+    return long_row ? pick<384, 8>(skip) : pick<384, 4>(skip);
 }
 
 } // namespace rk

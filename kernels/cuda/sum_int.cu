@@ -1,7 +1,7 @@
 // Exact sums of integers: widened in registers, 128 bits in a partial (four base-2^32 digits).
 //
-// 8-bit elements are added four at a time (dp4a with ones) and 16-bit ones two at a time, into 32 bits for one vector and
-// then into 64. 64-bit elements go into 64 bits and a count of carries minus the count of negative elements.
+// 8-bit elements are added four at a time (dp4a with ones) and 16-bit ones two at a time, into 32 bits for one vector
+// and then into 64. 64-bit elements go into 64 bits and a count of carries minus the count of negative elements.
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
