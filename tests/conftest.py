@@ -35,6 +35,8 @@ def pytest_configure(config):
     config.sanitized = (BIN / "reduced").exists() and is_sanitized()
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    # ThreadSanitizer sleeps for a second at each exit otherwise
+    os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))
     os.environ.pop("REDUCED_URL", None)
 
 
