@@ -72,15 +72,17 @@ __device__ inline void state_of_words(const FinishArgs &a, const u64 *words, rk_
 
 // ---- float sums, by a whole warp: the serial way costs microseconds of latency at the end of every request ----
 
-constexpr int kLaneDigits = (kDigits64 + kWarp - 1) / kWarp; // digits a lane holds: lane, lane + 32, lane + 64
+// A lane holds kGroups digits: lane, lane + 32, lane + 64.
+constexpr int kMaxGroups = (kDigits64 + kWarp - 1) / kWarp;
 
 // Each lane's value of the digit below its own, given its values `c`; 0 below the lowest digit.
-__device__ __forceinline__ void from_digit_below(const u64 (&c)[kLaneDigits], u64 (&below)[kLaneDigits])
+template <int kGroups>
+__device__ __forceinline__ void from_digit_below(const u64 (&c)[kGroups], u64 (&below)[kGroups])
 {
     const u32 lane = threadIdx.x % kWarp;
     u64 last = 0;
 #pragma unroll
-    for (int k = 0; k < kLaneDigits; k++) {
+    for (int k = 0; k < kGroups; k++) {
         u64 t = __shfl_sync(kFullMask, c[k], (lane + kWarp - 1) % kWarp);
         below[k] = lane ? t : last;
         last = t; // lane 0 has what lane 31 of this group said: digit 32k + 31
@@ -91,29 +93,29 @@ __device__ __forceinline__ void from_digit_below(const u64 (&c)[kLaneDigits], u6
 // `digits`. To begin with, every digit lends 2^30 to the one below it in units of that one, which leaves the value as
 // it is modulo 2^(32n) and makes all digits positive. Two rounds then bring them down to at most 2^32, and what still
 // ripples is a binary addition of the generate and propagate bits of all lanes.
-__device__ inline void carry_digits(const u64 *words, int n, u32 *digits)
+template <int kGroups> __device__ inline void carry_digits(const u64 *words, int n, u32 *digits)
 {
     const int lane = threadIdx.x % kWarp;
     constexpr u64 kLoan = 1ull << 30;
-    u64 d[kLaneDigits], c[kLaneDigits], below[kLaneDigits];
+    u64 d[kGroups], c[kGroups], below[kGroups];
 #pragma unroll
-    for (int k = 0; k < kLaneDigits; k++) {
+    for (int k = 0; k < kGroups; k++) {
         int j = lane + k * kWarp;
         d[k] = j < n ? words[j] + (kLoan << 32) - (j ? kLoan : 0) : 0;
     }
 #pragma unroll
     for (int round = 0; round < 2; round++) {
 #pragma unroll
-        for (int k = 0; k < kLaneDigits; k++)
+        for (int k = 0; k < kGroups; k++)
             c[k] = d[k] >> 32;
         from_digit_below(c, below);
 #pragma unroll
-        for (int k = 0; k < kLaneDigits; k++)
+        for (int k = 0; k < kGroups; k++)
             d[k] = (u32)d[k] + below[k];
     }
     u64 carry = 0; // into the lowest digit of the group
 #pragma unroll
-    for (int k = 0; k < kLaneDigits; k++) {
+    for (int k = 0; k < kGroups; k++) {
         u32 generate = __ballot_sync(kFullMask, d[k] >> 32), propagate = __ballot_sync(kFullMask, d[k] == 0xffffffffu);
         u64 sum = (u64)propagate + ((u64)generate << 1) + carry; // a carry runs through all ones above it
         u32 in = (u32)sum ^ propagate;
@@ -159,8 +161,10 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
     if (first)
         state_of_words(a, words, &s);
     __syncwarp();
-    if (limbs)
-        carry_digits(words, 2 * rk_limbs(a.layout), (u32 *)s.limb);
+    if (limbs && a.layout == RP_STATE_SUM32)
+        carry_digits<1>(words, kDigits32, (u32 *)s.limb);
+    else if (limbs)
+        carry_digits<kMaxGroups>(words, kDigits64, (u32 *)s.limb);
     if (limbs && !a.states_out && !(a.nan == RP_NAN_ERROR && s.skipped)) {
         u64 bits = round_sum(a, s);
         if (first)
