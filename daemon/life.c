@@ -111,7 +111,7 @@ void rd_life_turn(rd_server *s)
 }
 
 /* ---- timers and signals ---- */
-static void on_wake(uv_async_t *a) { rd_turn(a->data); }
+static void on_bell(void *server) { rd_turn(server); }
 
 static void start_probe_timer(rd_server *s);
 
@@ -146,7 +146,7 @@ static void on_tick(uv_timer_t *t)
 {
     rd_server *s = t->data;
     uint64_t now = rd_now_ns();
-    rd_sessions_reap(&s->sessions); /* those whose last reply was still on its way */
+    rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->sessions.greeted != s->told_sessions) {
         char text[64];
@@ -195,8 +195,6 @@ static void on_signal(uv_signal_t *h, int number)
 }
 
 /* ---- starting ---- */
-static void wake(void *loop_async) { uv_async_send(loop_async); }
-
 static void engine_log(void *arg, rk_log_level level, const char *text)
 {
     static const rd_log_level of[] = {[RK_LOG_DEBUG] = RD_LOG_DEBUG,
@@ -207,14 +205,12 @@ static void engine_log(void *arg, rk_log_level level, const char *text)
     rd_log(of[level], "%s", text);
 }
 
-static void open_loop(rd_server *s)
+static bool open_loop(rd_server *s)
 {
     uv_timer_t *timers[] = {&s->tick, &s->probe_timer, &s->deadline_timer, &s->leave_timer};
     uv_signal_t *signals[] = {&s->term, &s->intr, &s->hup};
     const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     uv_loop_init(&s->loop);
-    uv_async_init(&s->loop, &s->wake, on_wake);
-    s->wake.data = s;
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&s->loop, timers[i]);
         timers[i]->data = s;
@@ -225,6 +221,10 @@ static void open_loop(rd_server *s)
         uv_signal_start(signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
+    if (rd_bell_open(&s->bell, &s->loop, on_bell, s))
+        return true;
+    rd_log(RD_LOG_ERROR, "no eventfd for the loop");
+    return false;
 }
 
 static bool open_engine(rd_server *s)
@@ -234,8 +234,8 @@ static bool open_engine(rd_server *s)
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,
                     .slots = (int)s->config.slots,
-                    .wake = wake,
-                    .wake_arg = &s->wake,
+                    .wake = rd_bell_ring,
+                    .wake_arg = &s->bell,
                     .log = engine_log};
     rp_err err = rk_open(&s->engine, &o, s->why, sizeof s->why);
     if (err)
@@ -281,8 +281,8 @@ static bool open_transport(rd_server *s)
 {
     char why[RD_MAX_WHY];
     unsigned contexts = (unsigned)s->config.contexts;
-    if (!rd_inbox_init(&s->inbox, contexts, wake, &s->wake) || !rd_sessions_init(&s->sessions, s->config.max_sessions) ||
-        !rd_quick_init(&s->quick)) {
+    if (!rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) ||
+        !rd_sessions_init(&s->sessions, s->config.max_sessions) || !rd_quick_init(&s->quick)) {
         rd_log(RD_LOG_ERROR, "no memory");
         return false;
     }
@@ -297,8 +297,7 @@ bool rd_life_open(rd_server *s, const rd_command *command, int *exit_code)
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
-    open_loop(s);
-    return lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_engine(s);
+    return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_engine(s);
 }
 
 static bool listen_all(rd_server *s)
@@ -370,6 +369,7 @@ void rd_life_close(rd_server *s)
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    rd_bell_close(&s->bell);
     while (s->locked)
         close(s->locks[--s->locked]);
 }

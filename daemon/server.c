@@ -118,7 +118,7 @@ void rd_turn(rd_server *s)
             on_event(s, &batch[k]);
     }
     if (n)
-        uv_async_send(&s->wake); /* the inbox wakes again only after it was found empty */
+        rd_bell_ring(&s->bell); /* the inbox wakes again only after it was found empty */
     rd_sessions_reap(&s->sessions);
     rd_life_turn(s);
 }

@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include "daemon/bell.h"
 #include "daemon/config.h"
 #include "daemon/inbox.h"
 #include "daemon/quick.h"
@@ -57,7 +58,7 @@ typedef struct rd_server {
     bool device_lost;
 
     uv_loop_t loop;
-    uv_async_t wake;
+    rd_bell bell;
     uv_timer_t tick, probe_timer, deadline_timer, leave_timer;
     uv_signal_t term, intr, hup;
 } rd_server;
