@@ -11,15 +11,18 @@
 
 #include "proto/codec.h"
 
-enum { REDIAL_MIN_MS = 10, REDIAL_MAX_MS = 200 };
+enum { REDIAL_MIN_MS = 10, REDIAL_MAX_MS = 200, STALL_MS = 500 };
 
 struct rc_link {
     nng_socket sock;
     rc_link_event event;
     void *arg;
-    pthread_mutex_t lock; /* guards `up` */
+    char *url;
+    pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     bool up;
+    nng_dialer dialer;
+    uint64_t stalled_ns; /* when the connection went away, or the dialer was last replaced */
 };
 
 enum slot_state { REST, SENDING, RECEIVING, PAUSING };
@@ -35,7 +38,16 @@ struct rc_slot {
     enum slot_state state;
     bool cancelled;
     nng_duration reply_timeout_ms;
+    uint64_t send_until_ns;
+    rc_link *link;
 };
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 /* ---- link ---- */
 
@@ -46,6 +58,7 @@ static void pipe_event(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     bool up = ev == NNG_PIPE_EV_ADD_POST;
     pthread_mutex_lock(&l->lock);
     l->up = up;
+    l->stalled_ns = now_ns();
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
     l->event(l->arg, up);
@@ -117,15 +130,35 @@ static int set_up_socket(rc_link *l)
 /* A unix socket answers or refuses at once, and nng tells only a caller that waits. (A daemon that hangs keeps us for the
  * 10 s of nng's own limit.) A tcp connection to nowhere would take minutes: that one is dialled in the background. No
  * probing with a bare connection: nng 1.5.2 stops accepting when a peer leaves before it has said its protocol. */
-static rc_link_err dial(rc_link *l, const char *url, uint32_t timeout_ms)
+static rc_link_err dial(rc_link *l, uint32_t timeout_ms)
 {
-    nng_dialer dialer;
-    int err = nng_dialer_create(&dialer, l->sock, url);
+    int err = nng_dialer_create(&l->dialer, l->sock, l->url);
     if (err == 0)
-        err = nng_dialer_start(dialer, is_ipc(url) ? 0 : NNG_FLAG_NONBLOCK);
+        err = nng_dialer_start(l->dialer, is_ipc(l->url) ? 0 : NNG_FLAG_NONBLOCK);
     if (err)
         return link_err(err);
-    return wait_up(l, timeout_ms) ? RC_LINK_OK : is_ipc(url) ? RC_LINK_TIMEOUT : RC_LINK_REFUSED;
+    return wait_up(l, timeout_ms) ? RC_LINK_OK : is_ipc(l->url) ? RC_LINK_TIMEOUT : RC_LINK_REFUSED;
+}
+
+/* A daemon that dies during the handshake makes the dialer of nng 1.5.2 give up for good: the EPIPE of its half of the
+ * handshake reads as "closed" (nanomsg/nng issue 1518, seen from the other side). So one that has not brought the
+ * connection back for a while is replaced. */
+static void replace_stalled_dialer(rc_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool stalled = !l->up && now_ns() >= l->stalled_ns + STALL_MS * UINT64_C(1000000);
+    nng_dialer old = l->dialer;
+    if (stalled)
+        l->stalled_ns = now_ns(); /* from here on it is this thread's task for STALL_MS */
+    pthread_mutex_unlock(&l->lock);
+    nng_dialer fresh;
+    if (!stalled || nng_dialer_create(&fresh, l->sock, l->url))
+        return;
+    nng_dialer_close(old);
+    pthread_mutex_lock(&l->lock);
+    l->dialer = fresh;
+    pthread_mutex_unlock(&l->lock);
+    nng_dialer_start(fresh, NNG_FLAG_NONBLOCK);
 }
 
 static bool missing_socket(const char *url)
@@ -140,7 +173,9 @@ rc_link_err rc_link_open(rc_link **out, const char *url, uint32_t timeout_ms, rc
     rc_link *l = calloc(1, sizeof *l);
     if (!l)
         return RC_LINK_NO_MEMORY;
-    if (nng_req0_open(&l->sock)) {
+    l->url = strdup(url);
+    if (!l->url || nng_req0_open(&l->sock)) {
+        free(l->url);
         free(l);
         return RC_LINK_NO_MEMORY;
     }
@@ -153,7 +188,7 @@ rc_link_err rc_link_open(rc_link **out, const char *url, uint32_t timeout_ms, rc
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
     int err = set_up_socket(l);
-    rc_link_err why = err ? link_err(err) : dial(l, url, timeout_ms);
+    rc_link_err why = err ? link_err(err) : dial(l, timeout_ms);
     if (why)
         rc_link_close(l);
     else
@@ -168,6 +203,7 @@ void rc_link_close(rc_link *l)
     nng_close(l->sock);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
+    free(l->url);
     free(l);
 }
 
@@ -184,12 +220,34 @@ static rc_io io_of(int err, enum slot_state was)
     return err == NNG_ETIMEDOUT ? RC_IO_TIMEOUT : RC_IO_LOST;
 }
 
+/* Send the aio's message, for a slice of the time that is left. With the slot's lock. */
+static void send_on(rc_slot *s)
+{
+    uint64_t now = now_ns(), left_ms = s->send_until_ns > now ? (s->send_until_ns - now) / 1000000 + 1 : 1;
+    s->state = SENDING;
+    nng_aio_set_timeout(s->aio, (nng_duration)(left_ms < STALL_MS ? left_ms : STALL_MS));
+    nng_ctx_send(s->ctx, s->aio);
+}
+
+/* A slice without a connection, or with a daemon that does not read, and time is left. */
+static bool sends_on(const rc_slot *s, int err)
+{
+    return s->state == SENDING && err == NNG_ETIMEDOUT && !s->cancelled && now_ns() < s->send_until_ns;
+}
+
 /* Runs on nng's threads when a step of the slot ended. */
 static void step_done(void *arg)
 {
     rc_slot *s = arg;
     int err = nng_aio_result(s->aio);
+    if (err == NNG_ETIMEDOUT)
+        replace_stalled_dialer(s->link);
     pthread_mutex_lock(&s->lock);
+    if (sends_on(s, err)) { /* the aio still has the message */
+        send_on(s);
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
     enum slot_state was = s->state;
     if (was == SENDING && err)
         nng_msg_free(nng_aio_get_msg(s->aio));
@@ -219,6 +277,7 @@ rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
     rc_slot *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
+    s->link = l;
     s->done = done;
     s->arg = arg;
     if (nng_ctx_open(&s->ctx, l->sock)) {
@@ -269,11 +328,10 @@ void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void 
     pthread_mutex_lock(&s->lock);
     bool cancelled = s->cancelled;
     if (m && !cancelled) {
-        s->state = SENDING;
         s->reply_timeout_ms = (nng_duration)reply_timeout_ms;
+        s->send_until_ns = now_ns() + send_timeout_ms * UINT64_C(1000000);
         nng_aio_set_msg(s->aio, m);
-        nng_aio_set_timeout(s->aio, (nng_duration)send_timeout_ms);
-        nng_ctx_send(s->ctx, s->aio);
+        send_on(s);
     }
     pthread_mutex_unlock(&s->lock);
     if (m && !cancelled)
