@@ -361,9 +361,8 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
         cudaGetLastError();
         return err == cudaErrorMemoryAllocation ? RP_NO_MEMORY : RP_DEVICE_LOST;
     }
-    cudaDeviceProp p;
-    cudaGetDeviceProperties(&p, o->device);
-    snprintf(b->name, sizeof b->name, "%.60s (sm_%d%d, %d SMs)", p.name, p.major, p.minor, b->device.sms);
+    snprintf(b->name, sizeof b->name, "%s (sm_%d%d, %d SMs)", b->device.name, b->device.major, b->device.minor,
+             b->device.sms);
     rp_err started = start_threads(b);
     if (started != RP_OK) {
         snprintf(why, cap, "cannot start threads");

@@ -127,8 +127,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
                 join(bests[w], indexes[w]);
             partial[0] = best;
             partial[1] = kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
-            partial[kWords + kWordCount] = elements - skipped_sum;
-            partial[kWords + kWordFlags] = skipped_sum ? kFlagSkipped : 0;
+            write_tail(partial + kWords, elements, skipped_sum, 0);
         }
     }
 };

@@ -6,13 +6,6 @@
 namespace rk {
 namespace {
 
-#define TRY_CUDA(call)             \
-    do {                           \
-        cudaError_t err_ = (call); \
-        if (err_ != cudaSuccess)   \
-            return err_;           \
-    } while (0)
-
 u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
 
 // Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half

@@ -51,6 +51,13 @@ __device__ __forceinline__ i64 digit_of(i64 v, int offset, int j)
     return k == 0 ? (i64)(u32)low : k == 1 ? (i64)(u32)high : k == 2 ? high >> 32 : 0;
 }
 
+// The last two words of a partial: `elements` went by, `skipped` NaNs among them. One thread.
+__device__ __forceinline__ void write_tail(u64 *tail, u64 elements, u64 skipped, u32 flags)
+{
+    tail[kWordCount] = elements - skipped;
+    tail[kWordFlags] = flags | (skipped ? (u32)kFlagSkipped : 0u);
+}
+
 // Streaming load: every byte of the input is read once, so it need not stay in L1.
 __device__ __forceinline__ uint4 load_vector(const uint4 *p) { return __ldcs(p); }
 

@@ -72,8 +72,7 @@ template <int kBytes, Kind kKind> struct CountNonzero {
         __syncthreads();
         if (threadIdx.x == 0) {
             partial[0] = total;
-            partial[kWords + kWordCount] = elements - skipped_total;
-            partial[kWords + kWordFlags] = skipped_total ? kFlagSkipped : 0;
+            write_tail(partial + kWords, elements, skipped_total, 0);
         }
     }
 };

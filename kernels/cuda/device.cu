@@ -1,15 +1,16 @@
 #include "kernels/cuda/device.cuh"
 
+#include <cstdio>
+
 namespace rk {
 
 cudaError_t device_open(Device *d, int id)
 {
     cudaDeviceProp p;
-    cudaError_t err = cudaGetDeviceProperties(&p, id);
-    if (err != cudaSuccess)
-        return err;
+    TRY_CUDA(cudaGetDeviceProperties(&p, id));
     *d = Device{};
     d->id = id;
+    snprintf(d->name, sizeof d->name, "%.63s", p.name);
     d->sms = p.multiProcessorCount;
     d->major = p.major;
     d->minor = p.minor;
@@ -25,12 +26,9 @@ cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
             *blocks = d->known[i].blocks_per_sm;
             return cudaSuccess;
         }
-    cudaError_t err = cudaFuncSetAttribute((const void *)k.fn, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           (int)k.shared_bytes);
-    if (err == cudaSuccess)
-        err = cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)k.fn, k.threads, k.shared_bytes);
-    if (err != cudaSuccess)
-        return err;
+    TRY_CUDA(cudaFuncSetAttribute((const void *)k.fn, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)k.shared_bytes));
+    TRY_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)k.fn, k.threads, k.shared_bytes));
     if (*blocks < 1)
         *blocks = 1; // the launch itself will tell
     if (d->known_count < (int)(sizeof d->known / sizeof d->known[0]))

@@ -5,10 +5,19 @@
 
 #include "kernels/cuda/segment.cuh"
 
+// Give a CUDA error to the caller.
+#define TRY_CUDA(call)             \
+    do {                           \
+        cudaError_t err_ = (call); \
+        if (err_ != cudaSuccess)   \
+            return err_;           \
+    } while (0)
+
 namespace rk {
 
 struct Device {
     int id;
+    char name[64];
     int sms;
     int major, minor;      // compute capability
     size_t shared_per_block; // the most a block may ask for

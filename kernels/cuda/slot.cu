@@ -5,13 +5,6 @@
 namespace rk {
 namespace {
 
-#define TRY_CUDA(call)             \
-    do {                           \
-        cudaError_t err_ = (call); \
-        if (err_ != cudaSuccess)   \
-            return err_;           \
-    } while (0)
-
 cudaError_t pinned(Slot *s, void **p, size_t bytes)
 {
     TRY_CUDA(cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));

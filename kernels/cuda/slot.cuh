@@ -1,8 +1,8 @@
 // A slot: everything one task on the device needs. Slots are the engine's pool of streams, pinned staging and device
 // memory; each is opened on first use and belongs to one task at a time.
 //
-//   host `staging` -> device `input` -> chain with `scratch` -> cells, straight into mapped host memory when they are few,
-//   else through device `cells_device` into pinned `cells_host`.
+//   host `staging` -> device `input` -> chain with `scratch` -> cells, straight into mapped host memory when they are
+//   few, else through device `cells_device` into pinned `cells_host`.
 #pragma once
 
 #include "kernels/cuda/chain.cuh"

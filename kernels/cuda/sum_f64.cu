@@ -116,10 +116,8 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
             i64 carry = j > 0 && j <= kColumn ? sums[j - 1] >> 32 : 0;
             partial[j] = (u64)(low + carry);
         }
-        if (threadIdx.x == 0) {
-            partial[kWords + kWordCount] = elements - skipped_sum;
-            partial[kWords + kWordFlags] = flags_sum | (skipped_sum ? kFlagSkipped : 0);
-        }
+        if (threadIdx.x == 0)
+            write_tail(partial + kWords, elements, skipped_sum, flags_sum);
     }
 };
 

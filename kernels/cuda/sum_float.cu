@@ -118,10 +118,8 @@ template <class Words, bool kSkip> struct BinSum {
             for (int g = from; g <= to; g++)
                 d += digit_of(sums[g], 16 * g, j);
             partial[j] = (u64)d;
-        } else if (threadIdx.x == kDigits32 + kWordCount) {
-            partial[threadIdx.x] = elements - skipped_sum;
-        } else if (threadIdx.x == kDigits32 + kWordFlags) {
-            partial[threadIdx.x] = flags_sum | (skipped_sum ? kFlagSkipped : 0);
+        } else if (threadIdx.x == kDigits32) {
+            write_tail(partial + kDigits32, elements, skipped_sum, flags_sum);
         }
     }
 };
@@ -188,10 +186,8 @@ template <bool kSkip> struct HalfSum {
             for (int w = 0; w < kThreads / kWarp; w++)
                 total += sums[w];
             partial[threadIdx.x] = (u64)digit_of(total, kOffset, threadIdx.x);
-        } else if (threadIdx.x == kDigits32 + kWordCount) {
-            partial[threadIdx.x] = elements - skipped_sum;
-        } else if (threadIdx.x == kDigits32 + kWordFlags) {
-            partial[threadIdx.x] = flags_sum | (skipped_sum ? kFlagSkipped : 0);
+        } else if (threadIdx.x == kDigits32) {
+            write_tail(partial + kDigits32, elements, skipped_sum, flags_sum);
         }
     }
 };

@@ -45,10 +45,8 @@ template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 element
     __syncthreads();
     if (threadIdx.x < kDigitsInt)
         partial[threadIdx.x] = (u64)digits[threadIdx.x];
-    else if (threadIdx.x == kDigitsInt + kWordCount)
-        partial[threadIdx.x] = elements;
-    else if (threadIdx.x == kDigitsInt + kWordFlags)
-        partial[threadIdx.x] = 0;
+    else if (threadIdx.x == kDigitsInt)
+        write_tail(partial + kDigitsInt, elements, 0, 0);
 }
 
 template <class T> struct NarrowSum {
