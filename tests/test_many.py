@@ -154,7 +154,7 @@ def test_sigterm_finishes_what_is_under_way(start):
         streaming.append(stream, 0, F32)
         sent = [c.send(REDUCE, spec("sum", "f64", rows=rows)) for _ in range(4)]
         late = daemon.connect()
-        until(lambda: late.query(2)["inflight"] >= 2, "work under way")
+        until(lambda: late.query(2)["requests.sum"] == 1 + len(sent), "all taken up")  # BEGIN counts, too
         daemon.process.send_signal(signal.SIGTERM)
         daemon.notified("^STOPPING=1")
         for request in sent:
