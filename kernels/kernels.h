@@ -6,7 +6,8 @@
  * allocates nothing per task; the caller keeps the task and both memories alive and untouched from rk_submit until
  * rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
- * Threads: rk_submit, rk_poll, rk_stats and rk_close are for one thread at a time (the owner). The engine's own threads
+ * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner); rk_run_small and
+ * rk_state_check are for any. The engine's own threads
  * call only `wake` and `log`, which must not block and must not call back into the engine. */
 #ifndef RK_KERNELS_H
 #define RK_KERNELS_H
