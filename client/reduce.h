@@ -122,7 +122,25 @@ typedef enum reduce_op {
     REDUCE_MAX = 3,
     REDUCE_ARGMIN = 4,
     REDUCE_ARGMAX = 5,
-    REDUCE_COUNT_NONZERO = 6
+    REDUCE_COUNT_NONZERO = 6,
+    REDUCE_PROD = 7,
+    REDUCE_MINMAX = 8, /* two values: the smallest, the largest */
+    REDUCE_RANGE = 9,
+    REDUCE_MEAN = 10,
+    REDUCE_SUMSQ = 11,
+    REDUCE_NORM1 = 12,
+    REDUCE_NORM2 = 13,
+    REDUCE_NORMINF = 14,
+    REDUCE_VAR = 15,
+    REDUCE_STD = 16,
+    REDUCE_ANY = 17, /* 1 or 0 */
+    REDUCE_ALL = 18,
+    REDUCE_COUNT = 19,
+    REDUCE_COUNT_NAN = 20,
+    REDUCE_AND = 21,
+    REDUCE_OR = 22,
+    REDUCE_XOR = 23,
+    REDUCE_STATS = 24 /* a reduce_stats */
 } reduce_op;
 
 typedef enum reduce_dtype {

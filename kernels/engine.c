@@ -136,7 +136,7 @@ void rk_close(rk_engine *e)
  * finished by its passes. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
-    size_t cells = t->spec.rows * rp_cell_size(&t->spec);
+    size_t cells = rp_results(&t->spec) * rp_cell_size(&t->spec);
     if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
     return t->data != e->probe_data && t->bytes <= e->o.small_bytes && cells <= e->o.small_bytes - t->bytes;

@@ -29,6 +29,7 @@ typedef struct rk_options {
     size_t small_bytes;       /* tasks up to this size run on the CPU in the submitter's thread, even with CUDA:
                                  they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
+    bool integer_sums;        /* CUDA: sum f16, bf16 and f32 by integers, as on devices with slow doubles, on any */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
@@ -47,13 +48,13 @@ void rk_close(rk_engine *e);
 typedef struct rk_task {
     /* in: set by the caller */
     rp_spec spec;      /* checked: rp_spec_check and rp_spec_match have passed */
-    const void *data;  /* rows x row_len elements, row after row, any alignment; or canonical states */
+    const void *data;  /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
     size_t bytes;
-    void *cells;       /* rows x rp_cell_size(&spec) bytes, any alignment */
+    void *cells;       /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base;     /* index of the first element within its row: chunks of a stream; 0 otherwise */
     void *user;        /* the caller's */
     /* out: valid after rk_poll */
-    rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row concerned */
+    rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;   /* rp_backend that computed it */
     uint64_t start_ns; /* CLOCK_MONOTONIC when the engine took it up */
     uint64_t copy_ns, compute_ns;

@@ -1,243 +1,127 @@
-/* State arithmetic, written once: C on the CPU, CUDA C on the device, the same bits from both.
+/* States: what a reduction knows of the elements it has seen. Written once: C on the CPU, CUDA C on the device, the same
+ * bits from both.
  *
- * A reduction is  state = init; add elements; merge states; finish.  States are exact, so a result depends only on the
- * multiset of elements (for arg ops: of (element, index) pairs), never on chunking, order, threads or device.
+ * A reduction is  state = init; add elements; merge states; finish (finish.h).  States are exact, so a result depends only
+ * on the multiset of elements (for arg ops: of (element, index) pairs), never on chunking, order, threads or device.
  *
- *   float sums   one fixed-point integer wide enough for every sum ("long accumulator": Kulisch 1981; the digit form
- *                with delayed carries: Neal 2015, arXiv:1505.05571, section 3), value = limbs * 2^e0
- *   integer sums 128-bit two's complement
- *   min .. argmax the best element by `rank`, a total order on the bits: -0 < +0, a NaN above all
- *   counts       a number
+ *   float sums    one fixed-point integer wide enough for every sum ("long accumulator": Kulisch 1981; the digit form
+ *                 with delayed carries: Neal 2015, arXiv:1505.05571, section 3), value = limbs * 2^e0
+ *   their squares the same with 2 e0: squares are exact in it
+ *   integer sums  128-bit two's complement; of squares 192
+ *   min .. stats  the best element by `rank`, a total order on the bits: -0 < +0, a NaN above all
+ *   products      of floats: the sum of the logarithms in fixed point (product.h); of integers: below
+ *   counts, bits  a number
  *
- * Integers only: no floating-point instruction takes part in finishing, so flush-to-zero, rounding modes and contraction
- * cannot touch it. All functions are pure and thread-safe. */
+ * Adding here is the plain way, one element at a time: the definition that the fast paths of both engines are tested
+ * against, and what serves masks, columns and other odd shapes on the device. Pure and thread-safe. */
 #ifndef RK_STATE_H
 #define RK_STATE_H
 
-#include "proto/types.h"
+#include "kernels/limbs.h"
+#include "kernels/product.h"
+#include "kernels/rank.h"
 
-#ifdef __CUDACC__
-#define RK_FN static inline __host__ __device__
-#else
-#define RK_FN static inline
-#endif
-
-enum { RK_PINF = 1, RK_NINF = 2, RK_NAN = 3 }; /* rk_state.special: joined by OR, so +inf with -inf is NaN */
-
-enum {
-    RK_LIMBS32 = 6,  /* 2^60 elements below 2^128 in units of 2^-150 need bit 338 of 384 */
-    RK_LIMBS64 = 34, /* 2^60 elements below 2^1024 in units of 2^-1075 need bit 2159 of 2176 */
-    RK_MAX_LIMBS = RK_LIMBS64,
-    RK_E0_32 = -150, /* one below the smallest subnormal, so a number with exponent field e >= 1 is fraction << e */
-    RK_E0_64 = -1075
+enum { /* rk_state.special, joined by OR */
+    RK_PINF = 1,
+    RK_NINF = 2,
+    RK_NAN = 3, /* also +inf with -inf */
+    RK_INF = 1, /* in products, where an infinity with a zero is NaN */
+    RK_ZERO = 2
 };
 
 /* A canonical partial state: these bytes travel (PROTOCOL.md, "Partial states"); all machines here are little-endian.
  * Only the first rp_state_size(layout) bytes exist in arrays of states. */
 typedef struct rk_state {
     uint8_t layout;  /* rp_layout */
-    uint8_t special; /* float sums: RK_PINF .. RK_NAN, infinities and NaNs among the elements; the limbs are zero then */
+    uint8_t special; /* float sums and products: infinities, NaNs (zeros) among the elements; their limbs are zero then */
     uint8_t nz;      /* float sums: 1 if some element was not -0.0 */
-    uint8_t skipped; /* 1 if a NaN was skipped (policies omit and error) */
+    uint8_t skipped; /* 1 if a NaN was skipped (policies omit and error; count_nan: error) */
     uint8_t dtype;   /* rp_dtype of the elements */
     uint8_t zero[3];
     uint64_t count;  /* elements, without skipped NaNs */
-    uint64_t limb[RK_MAX_LIMBS]; /* float sums: limbs; integer sums: low, high; min and max: element bits, 0;
-                                    arg ops: element bits, index; counts: the number, 0 */
+    uint64_t limb[RP_MAX_LIMBS]; /* limbs of the sum, then of the sum of squares, then the others (types.def):
+                                    min, max, norminf: element bits, 0      minmax: bits of both
+                                    arg ops:           element bits, index  counts, bits: the value, 0
+                                    prod of floats:    rk_log2 sum of 3 limbs, number of elements with the sign bit
+                                    prod of integers:  modulo 2^64, RK_PROD_* below
+                                    stats:             RK_STATS_* below */
 } rk_state;
 
-RK_FN int rk_limbs(int layout) { return layout == RP_STATE_SUM32 ? RK_LIMBS32 : layout == RP_STATE_SUM64 ? RK_LIMBS64 : 2; }
-RK_FN int rk_e0(int layout) { return layout == RP_STATE_SUM32 ? RK_E0_32 : RK_E0_64; }
+enum {
+    RK_LIMBS32 = 6, /* of a float sum */
+    RK_LIMBS64 = 34,
+    RK_SQUARE_LIMBS32 = 10, /* of a sum of squares */
+    RK_SQUARE_LIMBS64 = 67,
+    RK_E0_32 = -150, /* see rk_e0 */
+    RK_E0_64 = -1075
+};
+enum { /* prod of integers: limbs */
+    RK_PROD_WRAPPED,   /* the product modulo 2^64 */
+    RK_PROD_MAGNITUDE, /* of the nonzero elements; 0 if it is 2^64 or more */
+    RK_PROD_NEGATIVES  /* number of negative elements */
+};
+enum { /* stats: limbs behind the sums */
+    RK_STATS_MIN, RK_STATS_MIN_INDEX, RK_STATS_MAX, RK_STATS_MAX_INDEX, RK_STATS_ZEROS, RK_STATS_NANS
+};
 
-/* Types as the device needs them: no tables. */
-RK_FN int rk_is_float(int dtype) { return dtype >= RP_F16; }
-RK_FN int rk_is_signed(int dtype) { return dtype == RP_I8 || dtype == RP_I16 || dtype == RP_I32 || dtype == RP_I64; }
-RK_FN int rk_bytes(int dtype)
+RK_FN int rk_sum_limbs(int layout)
 {
-    return dtype <= RP_U8                                           ? 1
-           : dtype <= RP_U16 || dtype == RP_F16 || dtype == RP_BF16 ? 2
-           : dtype == RP_I64 || dtype == RP_U64 || dtype == RP_F64  ? 8
-                                                                    : 4;
-}
-RK_FN uint64_t rk_sign_extend(uint64_t bits, int bytes)
-{
-    int shift = 64 - 8 * bytes;
-    return (uint64_t)((int64_t)(bits << shift) >> shift);
-}
-
-/* ---- floating-point formats ------------------------------------------------------------------------------------- */
-
-typedef struct rk_format {
-    int precision; /* significant bits, the hidden one included */
-    int emin;      /* exponent of the smallest normal number; emax = 1 - emin */
-    int width;     /* bits in all */
-} rk_format;
-
-RK_FN rk_format rk_format_of(int dtype)
-{
-    rk_format f64 = {53, -1022, 64}, f32 = {24, -126, 32}, f16 = {11, -14, 16}, bf16 = {8, -126, 16};
-    return dtype == RP_F64 ? f64 : dtype == RP_F32 ? f32 : dtype == RP_F16 ? f16 : bf16;
-}
-
-RK_FN uint64_t rk_sign_bit(rk_format f, int negative) { return (uint64_t)(negative != 0) << (f.width - 1); }
-/* exponent field all ones */
-RK_FN uint64_t rk_inf_bits(rk_format f)
-{
-    return (((uint64_t)1 << (f.width - f.precision)) - 1) << (f.precision - 1);
-}
-/* the one NaN that results carry: positive, quiet, empty payload */
-RK_FN uint64_t rk_nan_bits(rk_format f) { return rk_inf_bits(f) | (uint64_t)1 << (f.precision - 2); }
-
-RK_FN int rk_clz64(uint64_t v) /* v != 0 */
-{
-#ifdef __CUDA_ARCH__
-    return __clzll((long long)v);
-#else
-    return __builtin_clzll(v);
-#endif
-}
-
-/* Round to nearest, ties to even, once: the magnitude is window * 2^(top - 63), with bit 63 of `window` set, plus less
- * than one unit of the window's last place if `sticky`. Subnormals round at their own last place; past the largest
- * number comes the infinity. */
-RK_FN uint64_t rk_round_window(uint64_t window, int top, int sticky, int negative, rk_format f)
-{
-    uint64_t sign = rk_sign_bit(f, negative), inf = rk_inf_bits(f);
-    int emax = 1 - f.emin;
-    if (top > emax)
-        return sign | inf;
-    int drop = 64 - f.precision; /* bits of the window below the last place of the result, at least 11 */
-    if (top < f.emin)
-        drop += f.emin - top;
-    if (drop > 64) /* below half of the smallest subnormal */
-        return sign;
-    uint64_t mantissa = drop == 64 ? 0 : window >> drop;
-    uint64_t half = (uint64_t)1 << (drop - 1), rest = window & (half - 1);
-    if ((window & half) && (rest || sticky || (mantissa & 1)))
-        mantissa++;
-    /* The hidden bit, or a carry out of the fraction, adds one to the exponent field by itself. */
-    uint64_t field = top < f.emin ? 0 : (uint64_t)(top - f.emin);
-    uint64_t bits = (field << (f.precision - 1)) + mantissa;
-    return sign | (bits > inf ? inf : bits);
-}
-
-/* ---- limbs ------------------------------------------------------------------------------------------------------ */
-
-/* Working form of float sums: base-2^32 digits in int64, carries delayed. d[0..2n) -> two's complement limb[0..n). */
-RK_FN void rk_limbs_of_digits(const int64_t *d, uint64_t *limb, int n)
-{
-    int64_t carry = 0;
-    for (int i = 0; i < n; i++) {
-        int64_t lo = d[2 * i] + carry;
-        int64_t hi = d[2 * i + 1] + (lo >> 32);
-        limb[i] = (uint64_t)(uint32_t)lo | (uint64_t)(uint32_t)hi << 32;
-        carry = hi >> 32;
+    switch (layout) {
+#define X(NAME, code, sum, squares, others, of) \
+    case code:                                  \
+        return sum;
+        RP_LAYOUTS(X)
+#undef X
+    default:
+        return 0;
     }
 }
-
-/* a += b over n limbs */
-RK_FN void rk_add_limbs(uint64_t *a, const uint64_t *b, int n)
+RK_FN int rk_square_limbs(int layout)
 {
-    uint64_t carry = 0;
-    for (int i = 0; i < n; i++) {
-        uint64_t s = a[i] + b[i];
-        uint64_t c = s < b[i];
-        a[i] = s + carry;
-        carry = c | (a[i] < s);
+    switch (layout) {
+#define X(NAME, code, sum, squares, others, of) \
+    case code:                                  \
+        return squares;
+        RP_LAYOUTS(X)
+#undef X
+    default:
+        return 0;
     }
 }
-
-/* limb i of |value|, for a two's complement number that is negative if `negative`; `low` counts the zero limbs below,
- * because -x is ~x + 1 and the carry runs through zero limbs only */
-RK_FN uint64_t rk_magnitude_limb(const uint64_t *limb, int i, int negative, int low)
+RK_FN int rk_other_limbs(int layout)
 {
-    if (!negative || i < low)
-        return limb[i];
-    return i == low ? 0 - limb[i] : ~limb[i];
+    switch (layout) {
+#define X(NAME, code, sum, squares, others, of) \
+    case code:                                  \
+        return others;
+        RP_LAYOUTS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+RK_FN int rk_limbs(int layout) { return rk_sum_limbs(layout) + rk_square_limbs(layout) + rk_other_limbs(layout); }
+
+/* The unit of a sum's limbs is 2^rk_e0, of a sum of squares 2^(2 rk_e0): for floats one below the smallest subnormal, so a
+ * number with exponent field e >= 1 is fraction << e. 2^60 elements below 2^128 in units of 2^-150 need bit 338 of 384,
+ * below 2^1024 in units of 2^-1075 bit 2159 of 2176; their squares bits 616 of 640 and 4258 of 4288. */
+RK_FN int rk_e0(int dtype) { return dtype == RP_F64 ? RK_E0_64 : rk_is_float(dtype) ? RK_E0_32 : 0; }
+
+RK_FN int rk_is_abs(int layout) { return layout >= RP_STATE_ABS32 && layout <= RP_STATE_ABSINT; }
+RK_FN int rk_is_stats(int layout) { return layout >= RP_STATE_STATS32; }
+/* Does `special` speak of magnitudes, so that both infinities are one? */
+RK_FN int rk_is_unsigned_sum(int layout)
+{
+    return rk_is_abs(layout) || layout == RP_STATE_SQ32 || layout == RP_STATE_SQ64;
+}
+/* Layouts that tell a sum of nothing but -0.0: sums of signed floats */
+RK_FN int rk_has_nz(int layout, int dtype)
+{
+    return rk_is_float(dtype) && rk_sum_limbs(layout) && !rk_is_abs(layout);
 }
 
-/* Round the integer limb * 2^e0 that is not zero. `low`: its lowest limb that is not zero; `head`: the highest limb of its
- * magnitude that is not zero. */
-RK_FN uint64_t rk_round_between(const uint64_t *limb, int low, int head, int e0, int negative, rk_format f)
-{
-    uint64_t first = rk_magnitude_limb(limb, head, negative, low);
-    uint64_t next = head > 0 ? rk_magnitude_limb(limb, head - 1, negative, low) : 0;
-    int shift = rk_clz64(first);
-    uint64_t window = shift ? first << shift | next >> (64 - shift) : first;
-    int sticky = (shift ? next << shift : next) != 0 || low < head - 1;
-    return rk_round_window(window, e0 + 64 * head + 63 - shift, sticky, negative, f);
-}
-
-/* Round the integer limb[0..n) * 2^e0. `zero_negative`: what an exact zero rounds to. */
-RK_FN uint64_t rk_round_limbs(const uint64_t *limb, int n, int e0, int zero_negative, rk_format f)
-{
-    int low = 0, head = n - 1, negative = (int)(limb[n - 1] >> 63);
-    while (low < n && limb[low] == 0)
-        low++;
-    if (low == n)
-        return rk_sign_bit(f, zero_negative);
-    while (rk_magnitude_limb(limb, head, negative, low) == 0)
-        head--;
-    return rk_round_between(limb, low, head, e0, negative, f);
-}
-
-/* ---- order of elements ------------------------------------------------------------------------------------------ */
-
-/* The rank of an element: an unsigned integer of the element's own width whose order is the order of the reduction,
- * larger is better; `least` turns it round for min. -0 < +0. A NaN has the top rank either way. */
-RK_FN int rk_is_nan(int dtype, uint64_t bits)
-{
-    rk_format f = rk_format_of(dtype);
-    return rk_is_float(dtype) && (bits & ~rk_sign_bit(f, 1)) > rk_inf_bits(f);
-}
-
-RK_FN uint64_t rk_rank(int dtype, int least, uint64_t bits)
-{
-    int width = 8 * rk_bytes(dtype);
-    uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1, sign = (uint64_t)1 << (width - 1);
-    if (rk_is_nan(dtype, bits))
-        return mask;
-    uint64_t r = bits & mask;
-    if (rk_is_float(dtype))
-        r = r & sign ? ~r & mask : r | sign;
-    else if (rk_is_signed(dtype))
-        r ^= sign;
-    return least ? ~r & mask : r;
-}
-
-RK_FN uint64_t rk_unrank(int dtype, int least, uint64_t rank)
-{
-    int width = 8 * rk_bytes(dtype);
-    uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1, sign = (uint64_t)1 << (width - 1);
-    if (rk_is_float(dtype) && rank == mask)
-        return rk_nan_bits(rk_format_of(dtype));
-    uint64_t r = least ? ~rank & mask : rank;
-    if (rk_is_float(dtype))
-        return r & sign ? r ^ sign : ~r & mask;
-    return rk_is_signed(dtype) ? r ^ sign : r;
-}
-
-/* An element's float value in another float format, rounded once. */
-RK_FN uint64_t rk_convert_float(int from, uint64_t bits, int to)
-{
-    rk_format a = rk_format_of(from), b = rk_format_of(to);
-    int negative = (int)(bits >> (a.width - 1) & 1);
-    uint64_t m = bits & ~rk_sign_bit(a, 1);
-    if (m > rk_inf_bits(a))
-        return rk_nan_bits(b);
-    if (m == rk_inf_bits(a))
-        return rk_sign_bit(b, negative) | rk_inf_bits(b);
-    if (m == 0)
-        return rk_sign_bit(b, negative);
-    int field = (int)(m >> (a.precision - 1)); /* 0: subnormal */
-    uint64_t hidden = (uint64_t)1 << (a.precision - 1), fraction = m & (hidden - 1);
-    uint64_t mantissa = field ? fraction | hidden : fraction;
-    int unit = a.emin - (a.precision - 1) + (field ? field - 1 : 0); /* value = mantissa * 2^unit */
-    int shift = rk_clz64(mantissa);
-    return rk_round_window(mantissa << shift, unit + 63 - shift, 0, negative, b);
-}
-
-/* ---- states ----------------------------------------------------------------------------------------------------- */
+/* All bits of an element */
+RK_FN uint64_t rk_all_ones(int dtype) { return ~(uint64_t)0 >> (64 - 8 * rk_bytes(dtype)); }
 
 RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
 {
@@ -248,71 +132,268 @@ RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
     s->count = 0;
     for (int i = 0; i < rk_limbs(layout); i++)
         s->limb[i] = 0;
+    uint64_t *other = s->limb + rk_sum_limbs(layout) + rk_square_limbs(layout);
     if (layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX)
-        s->limb[1] = RP_NO_INDEX;
+        other[1] = RP_NO_INDEX;
+    if (rk_is_stats(layout))
+        other[RK_STATS_MIN_INDEX] = other[RK_STATS_MAX_INDEX] = RP_NO_INDEX;
+    if (layout == RP_STATE_AND)
+        other[0] = rk_all_ones(dtype);
+    if (layout == RP_STATE_PRODINT)
+        other[RK_PROD_WRAPPED] = other[RK_PROD_MAGNITUDE] = 1;
+}
+
+/* ---- merge ------------------------------------------------------------------------------------------------------ */
+
+/* The rank by which `layout` chooses; norminf holds magnitudes. */
+RK_FN uint64_t rk_rank_in(int layout, int dtype, uint64_t bits)
+{
+    if (layout == RP_STATE_NORMINF && !rk_is_float(dtype))
+        return bits;
+    return rk_rank(dtype, layout == RP_STATE_MIN || layout == RP_STATE_ARGMIN, bits);
+}
+
+/* Keep the better of two elements, of equals the one with the lower index. `layout`: MIN .. ARGMAX or NORMINF.
+ * `index` may be NULL: then there are none. */
+RK_FN void rk_choose(int layout, int dtype, int first, uint64_t *best, uint64_t *index, uint64_t bits, uint64_t at)
+{
+    uint64_t mine = rk_rank_in(layout, dtype, *best), other = rk_rank_in(layout, dtype, bits);
+    if (!first && !(other > mine || (other == mine && index && at < *index)))
+        return;
+    *best = bits;
+    if (index)
+        *index = at;
+}
+
+/* Magnitudes of products: 0 stands for 2^64 and more. */
+RK_FN uint64_t rk_times(uint64_t a, uint64_t b)
+{
+    return (unsigned __int128)a * b >> 64 ? 0 : a * b;
+}
+
+RK_FN void rk_merge_others(rk_state *s, const rk_state *o)
+{
+    int from = rk_sum_limbs(s->layout) + rk_square_limbs(s->layout), first = s->count == 0;
+    uint64_t *a = s->limb + from;
+    const uint64_t *b = o->limb + from;
+    switch (s->layout) {
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+    case RP_STATE_NORMINF:
+        if (o->count)
+            rk_choose(s->layout, s->dtype, first, a, 0, b[0], 0);
+        break;
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        if (o->count)
+            rk_choose(s->layout, s->dtype, first, a, a + 1, b[0], b[1]);
+        break;
+    case RP_STATE_MINMAX:
+        if (o->count) {
+            rk_choose(RP_STATE_MIN, s->dtype, first, a, 0, b[0], 0);
+            rk_choose(RP_STATE_MAX, s->dtype, first, a + 1, 0, b[1], 0);
+        }
+        break;
+    case RP_STATE_STATS32:
+    case RP_STATE_STATS64:
+    case RP_STATE_STATSINT:
+        if (o->count) {
+            rk_choose(RP_STATE_ARGMIN, s->dtype, first, a + RK_STATS_MIN, a + RK_STATS_MIN_INDEX, b[RK_STATS_MIN],
+                      b[RK_STATS_MIN_INDEX]);
+            rk_choose(RP_STATE_ARGMAX, s->dtype, first, a + RK_STATS_MAX, a + RK_STATS_MAX_INDEX, b[RK_STATS_MAX],
+                      b[RK_STATS_MAX_INDEX]);
+        }
+        a[RK_STATS_ZEROS] += b[RK_STATS_ZEROS];
+        a[RK_STATS_NANS] += b[RK_STATS_NANS];
+        break;
+    case RP_STATE_COUNT:
+    case RP_STATE_NANS:
+        a[0] += b[0];
+        break;
+    case RP_STATE_AND:
+        a[0] &= b[0];
+        break;
+    case RP_STATE_OR:
+        a[0] |= b[0];
+        break;
+    case RP_STATE_XOR:
+        a[0] ^= b[0];
+        break;
+    case RP_STATE_PROD:
+        rk_add_limbs(a, b, 3);
+        a[3] += b[3];
+        break;
+    case RP_STATE_PRODINT:
+        a[RK_PROD_WRAPPED] *= b[RK_PROD_WRAPPED];
+        a[RK_PROD_MAGNITUDE] = rk_times(a[RK_PROD_MAGNITUDE], b[RK_PROD_MAGNITUDE]);
+        a[RK_PROD_NEGATIVES] += b[RK_PROD_NEGATIVES];
+        break;
+    default: /* sums have no others */
+        break;
+    }
+}
+
+/* Sums with infinities or NaNs are those; the sign of an infinite or zero product still counts. */
+RK_FN void rk_void_limbs(rk_state *s)
+{
+    int n = rk_sum_limbs(s->layout) + rk_square_limbs(s->layout);
+    if (s->layout == RP_STATE_PRODINT)
+        return;
+    if (s->layout == RP_STATE_PROD)
+        n = s->special == RK_NAN ? 4 : 3;
+    for (int i = 0; i < n; i++)
+        s->limb[i] = 0;
 }
 
 /* s joined with o: commutative and associative, to the byte. Same layout and dtype; the counts must fit together. */
 RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
 {
-    int chooses = s->layout >= RP_STATE_MIN && s->layout <= RP_STATE_ARGMAX;
-    if (chooses && o->count) {
-        int least = s->layout == RP_STATE_MIN || s->layout == RP_STATE_ARGMIN;
-        uint64_t mine = rk_rank(s->dtype, least, s->limb[0]), other = rk_rank(s->dtype, least, o->limb[0]);
-        if (s->count == 0 || other > mine || (other == mine && o->limb[1] < s->limb[1])) {
-            s->limb[0] = o->limb[0];
-            s->limb[1] = o->limb[1];
-        }
-    }
+    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
+    rk_merge_others(s, o);
+    rk_add_limbs(s->limb, o->limb, sum);
+    rk_add_limbs(s->limb + sum, o->limb + sum, squares);
     s->special |= o->special;
     s->nz |= o->nz;
     s->skipped |= o->skipped;
     s->count += o->count;
-    if (chooses)
-        return;
-    rk_add_limbs(s->limb, o->limb, rk_limbs(s->layout));
     if (s->special)
-        for (int i = 0; i < rk_limbs(s->layout); i++)
-            s->limb[i] = 0;
+        rk_void_limbs(s);
 }
 
-/* The finished value as bits of the type `out` (a checked spec's); returns RP_OK, EMPTY, NAN or OVERFLOW. */
-RK_FN int rk_state_finish(const rk_state *s, int nan_policy, int out, uint64_t *bits)
+/* ---- add one element --------------------------------------------------------------------------------------------- */
+
+RK_FN void rk_add_float_sums(rk_state *s, uint64_t bits)
 {
-    *bits = 0;
-    if (nan_policy == RP_NAN_ERROR && s->skipped)
-        return RP_NAN;
-    rk_format f = rk_format_of(out);
-    switch (s->layout) {
-    case RP_STATE_SUM32:
-    case RP_STATE_SUM64:
-        if (s->special)
-            *bits = s->special == RK_NAN ? rk_nan_bits(f) : rk_sign_bit(f, s->special == RK_NINF) | rk_inf_bits(f);
-        else
-            *bits = rk_round_limbs(s->limb, rk_limbs(s->layout), rk_e0(s->layout), s->count && !s->nz, f);
-        return RP_OK;
-    case RP_STATE_INT: {
-        uint64_t low = s->limb[0], high = s->limb[1];
-        *bits = low;
-        return high == (out == RP_I64 ? (uint64_t)((int64_t)low >> 63) : 0) ? RP_OK : RP_OVERFLOW;
+    rk_format f = rk_format_of(s->dtype);
+    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout), e0 = rk_e0(s->dtype);
+    uint64_t magnitude = bits & ~rk_sign_bit(f, 1);
+    if (sum && !rk_is_abs(s->layout))
+        s->nz |= bits != rk_sign_bit(f, 1);
+    if (magnitude >= rk_inf_bits(f)) {
+        int negative = bits != magnitude && !rk_is_unsigned_sum(s->layout);
+        s->special |= magnitude > rk_inf_bits(f) ? RK_NAN : negative ? RK_NINF : RK_PINF;
+        rk_void_limbs(s);
     }
+    if (s->special)
+        return;
+    rk_number x = rk_number_of(f, bits);
+    if (sum)
+        rk_add_shifted(s->limb, sum, x.mantissa, x.unit - e0, x.negative && !rk_is_abs(s->layout));
+    if (squares) {
+        unsigned __int128 square = (unsigned __int128)x.mantissa * x.mantissa;
+        rk_add_shifted(s->limb + sum, squares, (uint64_t)square, 2 * (x.unit - e0), 0);
+        rk_add_shifted(s->limb + sum, squares, (uint64_t)(square >> 64), 2 * (x.unit - e0) + 64, 0);
+    }
+}
+
+RK_FN void rk_add_int_sums(rk_state *s, uint64_t bits)
+{
+    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
+    uint64_t magnitude = rk_magnitude(s->dtype, bits);
+    int negative = rk_is_signed(s->dtype) && rk_sign_extend(bits, rk_bytes(s->dtype)) >> 63;
+    if (sum)
+        rk_add_shifted(s->limb, sum, magnitude, 0, negative && !rk_is_abs(s->layout));
+    if (squares) {
+        unsigned __int128 square = (unsigned __int128)magnitude * magnitude;
+        rk_add_shifted(s->limb + sum, squares, (uint64_t)square, 0, 0);
+        rk_add_shifted(s->limb + sum, squares, (uint64_t)(square >> 64), 64, 0);
+    }
+}
+
+RK_FN void rk_add_product(rk_state *s, uint64_t bits)
+{
+    rk_format f = rk_format_of(s->dtype);
+    uint64_t magnitude = bits & ~rk_sign_bit(f, 1);
+    if (s->special != RK_NAN)
+        s->limb[3] += magnitude != bits;
+    if (magnitude == 0 || magnitude >= rk_inf_bits(f))
+        s->special |= magnitude == 0 ? RK_ZERO : magnitude == rk_inf_bits(f) ? RK_INF : RK_NAN;
+    else
+        rk_log2_add(s->limb, f, magnitude);
+    if (s->special)
+        rk_void_limbs(s);
+}
+
+RK_FN void rk_add_int_product(rk_state *s, uint64_t bits)
+{
+    int negative = rk_is_signed(s->dtype) && rk_sign_extend(bits, rk_bytes(s->dtype)) >> 63;
+    uint64_t magnitude = rk_magnitude(s->dtype, bits);
+    s->limb[RK_PROD_WRAPPED] *= negative ? 0 - magnitude : magnitude;
+    s->limb[RK_PROD_NEGATIVES] += (uint64_t)negative;
+    if (magnitude)
+        s->limb[RK_PROD_MAGNITUDE] = rk_times(s->limb[RK_PROD_MAGNITUDE], magnitude);
+    else
+        s->special |= RK_ZERO;
+}
+
+/* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. */
+RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_policy)
+{
+    int layout = s->layout, dtype = s->dtype, first = s->count == 0;
+    int nan = rk_is_nan(dtype, bits), zero = (rk_is_float(dtype) ? bits & ~rk_sign_bit(rk_format_of(dtype), 1) : bits) == 0;
+    uint64_t *other = s->limb + rk_sum_limbs(layout) + rk_square_limbs(layout);
+    if (nan) {
+        bits = rk_nan_bits(rk_format_of(dtype)); /* all NaNs are one */
+        if (rk_is_stats(layout))
+            other[RK_STATS_NANS]++;
+        if (layout == RP_STATE_NANS) {
+            other[0]++;
+            s->skipped |= nan_policy == RP_NAN_ERROR;
+        } else if (nan_policy != RP_NAN_PROPAGATE) {
+            s->skipped = 1;
+            return;
+        }
+    }
+    s->count++;
+    if (rk_sum_limbs(layout) + rk_square_limbs(layout)) {
+        if (rk_is_float(dtype))
+            rk_add_float_sums(s, bits);
+        else
+            rk_add_int_sums(s, bits);
+    }
+    switch (layout) {
     case RP_STATE_MIN:
     case RP_STATE_MAX:
-        if (s->count == 0)
-            return RP_EMPTY;
-        if (rk_is_float(s->dtype)) {
-            *bits = rk_convert_float(s->dtype, s->limb[0], out);
-            return RP_OK;
-        }
-        *bits = rk_is_signed(s->dtype) ? rk_sign_extend(s->limb[0], rk_bytes(s->dtype)) : s->limb[0];
-        return (int64_t)*bits < 0 && rk_is_signed(s->dtype) != (out == RP_I64) ? RP_OVERFLOW : RP_OK;
+        rk_choose(layout, dtype, first, other, 0, bits, 0);
+        break;
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
-        *bits = s->limb[1];
-        return s->count == 0 ? RP_EMPTY : RP_OK;
+        rk_choose(layout, dtype, first, other, other + 1, bits, index);
+        break;
+    case RP_STATE_NORMINF:
+        rk_choose(layout, dtype, first, other, 0, rk_magnitude(dtype, bits), 0);
+        break;
+    case RP_STATE_MINMAX:
+        rk_choose(RP_STATE_MIN, dtype, first, other, 0, bits, 0);
+        rk_choose(RP_STATE_MAX, dtype, first, other + 1, 0, bits, 0);
+        break;
+    case RP_STATE_STATS32:
+    case RP_STATE_STATS64:
+    case RP_STATE_STATSINT:
+        rk_choose(RP_STATE_ARGMIN, dtype, first, other + RK_STATS_MIN, other + RK_STATS_MIN_INDEX, bits, index);
+        rk_choose(RP_STATE_ARGMAX, dtype, first, other + RK_STATS_MAX, other + RK_STATS_MAX_INDEX, bits, index);
+        other[RK_STATS_ZEROS] += (uint64_t)zero;
+        break;
+    case RP_STATE_COUNT:
+        other[0] += (uint64_t)!zero;
+        break;
+    case RP_STATE_AND:
+        other[0] &= bits;
+        break;
+    case RP_STATE_OR:
+        other[0] |= bits;
+        break;
+    case RP_STATE_XOR:
+        other[0] ^= bits;
+        break;
+    case RP_STATE_PROD:
+        rk_add_product(s, bits);
+        break;
+    case RP_STATE_PRODINT:
+        rk_add_int_product(s, bits);
+        break;
     default:
-        *bits = s->limb[0];
-        return RP_OK;
+        break;
     }
 }
 

@@ -171,7 +171,9 @@ size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s)
     put32(out + 8, s->flags);
     put64(out + 16, s->rows);
     put64(out + 24, s->row_len);
+    put32(out + 12, s->ddof);
     put64(out + 32, s->index_base);
+    put64(out + 40, s->initial);
     return RP_SPEC_SIZE;
 }
 
@@ -183,12 +185,13 @@ rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
                    .out = body[2],
                    .nan = body[3],
                    .flags = get32(body + 8),
+                   .ddof = get32(body + 12),
                    .rows = get64(body + 16),
                    .row_len = get64(body + 24),
-                   .index_base = get64(body + 32)};
+                   .index_base = get64(body + 32),
+                   .initial = get64(body + 40)};
     TRY(zeros(body + 4, 4, "spec", f));
-    TRY(zeros(body + 12, 4, "spec", f));
-    return zeros(body + 40, 24, "spec", f);
+    return zeros(body + 48, 16, "spec", f);
 }
 
 /* ---- streams ---- */
@@ -341,8 +344,9 @@ rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_
                      .copy_ns = get64(body + 32),
                      .compute_ns = get64(body + 40)};
     size_t have = len - RP_RESULT_SIZE;
-    if (r->dtype && r->cell_size != rp_dtype_size(r->dtype))
-        return rp_fail(f, RP_BAD_MESSAGE, "cell_size", rp_dtype_size(r->dtype), "cell size does not suit the type");
+    size_t value = rp_dtype_size(r->dtype); /* a cell is one of them, two, or words */
+    if (r->dtype && (!value || r->cell_size % value || r->cell_size > 8 * RP_MAX_CELL_WORDS))
+        return rp_fail(f, RP_BAD_MESSAGE, "cell_size", value, "cell size does not suit the type");
     if (r->cell_size == 0 || have % r->cell_size || have / r->cell_size != r->cells)
         return rp_fail(f, RP_BAD_MESSAGE, "cells", 0, "%zu bytes are not the cells announced", have);
     *cells = body + RP_RESULT_SIZE;

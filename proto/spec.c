@@ -1,27 +1,89 @@
 /* What a spec may ask for: one place, used by clients (early errors) and by the daemon (the judge). */
 #include <inttypes.h>
+#include <string.h>
 
 #include "proto/types.h"
 
-/* Reductions whose value is a count or an index: an unsigned 64-bit reply whatever the elements are. */
-static bool gives_index(int op) { return op == RP_OP_ARGMIN || op == RP_OP_ARGMAX || op == RP_OP_COUNT_NONZERO; }
+/* ---- types ---- */
+
+/* What a reduction's value is, apart from the elements' own type. */
+typedef enum { VALUE, REAL, NUMBER, BITS, SUMMARY } kind;
+
+static kind kind_of(int op)
+{
+    switch (op) {
+    case RP_OP_MEAN:
+    case RP_OP_NORM2:
+    case RP_OP_VAR:
+    case RP_OP_STD:
+        return REAL; /* a float, whatever the elements are */
+    case RP_OP_ARGMIN:
+    case RP_OP_ARGMAX:
+    case RP_OP_COUNT_NONZERO:
+    case RP_OP_COUNT:
+    case RP_OP_COUNT_NAN:
+    case RP_OP_ANY:
+    case RP_OP_ALL:
+        return NUMBER; /* a count, an index or a truth value */
+    case RP_OP_AND:
+    case RP_OP_OR:
+    case RP_OP_XOR:
+        return BITS; /* of integers */
+    case RP_OP_STATS:
+        return SUMMARY; /* several, of fixed types */
+    default:
+        return VALUE;
+    }
+}
 
 static int default_out(int op, rp_class cls)
 {
-    if (gives_index(op))
+    if (kind_of(op) == NUMBER)
         return RP_U64;
-    if (cls == RP_CLASS_FLOAT)
+    if (kind_of(op) == REAL || cls == RP_CLASS_FLOAT)
         return RP_F64;
     return cls == RP_CLASS_SIGNED ? RP_I64 : RP_U64;
 }
 
 static bool out_allowed(int op, rp_class cls, int out)
 {
-    if (gives_index(op))
-        return out == RP_U64;
-    if (cls == RP_CLASS_FLOAT)
+    switch (kind_of(op)) {
+    case NUMBER:
+    case SUMMARY:
+        return out == default_out(op, cls);
+    case REAL:
         return rp_dtype_class(out) == RP_CLASS_FLOAT;
-    return out == RP_I64 || out == RP_U64;
+    default:
+        return cls == RP_CLASS_FLOAT ? rp_dtype_class(out) == RP_CLASS_FLOAT : out == RP_I64 || out == RP_U64;
+    }
+}
+
+static rp_err check_types(rp_spec *s, rp_fault *f)
+{
+    if (rp_op_name(s->op)[0] == '?')
+        return rp_fail(f, RP_OP, "op", 0, "unknown operation code %u", s->op);
+    rp_class cls = rp_dtype_class(s->dtype);
+    if (cls == RP_CLASS_NONE)
+        return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", s->dtype);
+    if (kind_of(s->op) == BITS && cls == RP_CLASS_FLOAT)
+        return rp_fail(f, RP_TYPE, "dtype", 0, "bitwise %s is for integers, not for %s", rp_op_name(s->op),
+                       rp_dtype_name(s->dtype));
+    if (s->out == 0)
+        s->out = (uint8_t)default_out(s->op, cls);
+    if (!out_allowed(s->op, cls, s->out))
+        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s cannot be replied as %s (code %u)", rp_op_name(s->op),
+                       rp_dtype_name(s->dtype), rp_dtype_name(s->out), s->out);
+    return RP_OK;
+}
+
+/* ---- states ---- */
+
+/* The layout for 32-bit and narrower floats, for f64, for integers. */
+static int by_type(int dtype, int narrow, int wide, int integer)
+{
+    if (rp_dtype_class(dtype) != RP_CLASS_FLOAT)
+        return integer;
+    return dtype == RP_F64 ? wide : narrow;
 }
 
 int rp_state_layout(int op, int dtype)
@@ -35,58 +97,104 @@ int rp_state_layout(int op, int dtype)
         return RP_STATE_ARGMIN;
     case RP_OP_ARGMAX:
         return RP_STATE_ARGMAX;
+    case RP_OP_MINMAX:
+    case RP_OP_RANGE:
+        return RP_STATE_MINMAX;
+    case RP_OP_NORMINF:
+        return RP_STATE_NORMINF;
+    case RP_OP_COUNT:
     case RP_OP_COUNT_NONZERO:
+    case RP_OP_ANY:
+    case RP_OP_ALL:
         return RP_STATE_COUNT;
-    default:
-        if (rp_dtype_class(dtype) != RP_CLASS_FLOAT)
-            return RP_STATE_INT;
-        return dtype == RP_F64 ? RP_STATE_SUM64 : RP_STATE_SUM32;
+    case RP_OP_COUNT_NAN:
+        return RP_STATE_NANS;
+    case RP_OP_AND:
+        return RP_STATE_AND;
+    case RP_OP_OR:
+        return RP_STATE_OR;
+    case RP_OP_XOR:
+        return RP_STATE_XOR;
+    case RP_OP_PROD:
+        return by_type(dtype, RP_STATE_PROD, RP_STATE_PROD, RP_STATE_PRODINT);
+    case RP_OP_SUMSQ:
+    case RP_OP_NORM2:
+        return by_type(dtype, RP_STATE_SQ32, RP_STATE_SQ64, RP_STATE_SQINT);
+    case RP_OP_NORM1:
+        return by_type(dtype, RP_STATE_ABS32, RP_STATE_ABS64, RP_STATE_ABSINT);
+    case RP_OP_VAR:
+    case RP_OP_STD:
+        return by_type(dtype, RP_STATE_MOM32, RP_STATE_MOM64, RP_STATE_MOMINT);
+    case RP_OP_STATS:
+        return by_type(dtype, RP_STATE_STATS32, RP_STATE_STATS64, RP_STATE_STATSINT);
+    default: /* sum, mean */
+        return by_type(dtype, RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT);
     }
 }
 
 size_t rp_state_size(int layout)
 {
     switch (layout) {
-    case RP_STATE_SUM32:
-        return 16 + 8 * 6;
-    case RP_STATE_SUM64:
-        return 16 + 8 * 34;
-    case RP_STATE_INT:
-    case RP_STATE_MIN:
-    case RP_STATE_MAX:
-    case RP_STATE_ARGMIN:
-    case RP_STATE_ARGMAX:
-    case RP_STATE_COUNT:
-        return 32;
+#define X(NAME, code, sum, squares, others, of) \
+    case code:                                  \
+        return 16 + 8 * (sum + squares + others);
+        RP_LAYOUTS(X)
+#undef X
     default:
         return 0;
     }
 }
 
+/* ---- shapes ---- */
+
 size_t rp_cell_size(const rp_spec *s)
 {
     if (s->flags & RP_STATES_OUT)
         return rp_state_size(rp_state_layout(s->op, s->dtype));
-    return rp_dtype_size(s->out);
+    if (s->op == RP_OP_STATS)
+        return 8 * RP_STATS_WORDS;
+    return rp_dtype_size(s->out) * (s->op == RP_OP_MINMAX ? 2 : 1);
 }
 
-rp_err rp_spec_check(rp_spec *s, rp_fault *f)
+uint64_t rp_results(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->row_len : s->rows; }
+uint64_t rp_elements(const rp_spec *s) { return s->flags & RP_OFFSETS ? s->row_len : s->rows * s->row_len; }
+
+static rp_err check_flags(const rp_spec *s, rp_fault *f)
 {
-    if (rp_op_name(s->op)[0] == '?')
-        return rp_fail(f, RP_OP, "op", 0, "unknown operation code %u", s->op);
-    rp_class cls = rp_dtype_class(s->dtype);
-    if (cls == RP_CLASS_NONE)
-        return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", s->dtype);
-    if (s->out == 0)
-        s->out = (uint8_t)default_out(s->op, cls);
-    if (!out_allowed(s->op, cls, s->out))
-        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s cannot be replied as %s (code %u)",
-                       rp_op_name(s->op),
-                       rp_dtype_name(s->dtype), rp_dtype_name(s->out), s->out);
-    if (rp_nan_name(s->nan)[0] == '?')
-        return rp_fail(f, RP_BAD_MESSAGE, "nan", 0, "unknown NaN policy code %u", s->nan);
+    uint32_t shaped = s->flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS);
     if (s->flags & ~(uint32_t)RP_SPEC_FLAGS)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown spec flags 0x%" PRIx32, s->flags);
+    if ((s->flags & RP_STATES_IN) && shaped)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "partial states have no mask, offsets or columns");
+    if ((s->flags & RP_OFFSETS) && (s->flags & RP_COLUMNS))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "offsets and columns exclude each other");
+    if ((s->flags & RP_WRAP) && (s->op != RP_OP_PROD || rp_dtype_class(s->dtype) == RP_CLASS_FLOAT))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "wrap is for prod of integers");
+    return RP_OK;
+}
+
+static rp_err check_parameters(const rp_spec *s, rp_fault *f)
+{
+    size_t size = rp_dtype_size(s->dtype);
+    if (rp_nan_name(s->nan)[0] == '?')
+        return rp_fail(f, RP_BAD_MESSAGE, "nan", 0, "unknown NaN policy code %u", s->nan);
+    rp_err err = check_flags(s, f);
+    if (err)
+        return err;
+    if (s->ddof && s->op != RP_OP_VAR && s->op != RP_OP_STD && s->op != RP_OP_STATS)
+        return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof is for var, std and stats");
+    if (!(s->flags & RP_INITIAL) && s->initial)
+        return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
+    if ((s->flags & RP_INITIAL) && (s->flags & RP_STATES_OUT))
+        return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
+    if (size < 8 && s->initial >> 8 * size)
+        return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s",
+                       rp_dtype_name(s->dtype));
+    return RP_OK;
+}
+
+static rp_err check_shape(const rp_spec *s, rp_fault *f)
+{
     if (s->rows == 0)
         return rp_fail(f, RP_SHAPE, "rows", 1, "rows must be at least 1");
     if (s->row_len > RP_MAX_COUNT || s->rows > RP_MAX_COUNT)
@@ -94,22 +202,74 @@ rp_err rp_spec_check(rp_spec *s, rp_fault *f)
                        "more than 2^60 rows or elements in a row");
     if (s->index_base > RP_MAX_COUNT)
         return rp_fail(f, RP_TOO_LARGE, "index_base", RP_MAX_COUNT, "index base above 2^60");
-    uint64_t max_rows = RP_MAX_DATA / rp_cell_size(s);
-    if (s->rows > max_rows)
-        return rp_fail(f, RP_TOO_LARGE, "rows", max_rows, "a reply of %" PRIu64 " rows is over %u bytes", s->rows,
-                       RP_MAX_DATA);
+    uint64_t most = RP_MAX_DATA / rp_cell_size(s);
+    if (rp_results(s) > most)
+        return rp_fail(f, RP_TOO_LARGE, s->flags & RP_COLUMNS ? "row_len" : "rows", most,
+                       "a reply of %" PRIu64 " results is over %u bytes", rp_results(s), RP_MAX_DATA);
     return RP_OK;
+}
+
+rp_err rp_spec_check(rp_spec *s, rp_fault *f)
+{
+    rp_err err = check_types(s, f);
+    if (!err)
+        err = check_parameters(s, f);
+    return err ? err : check_shape(s, f);
+}
+
+static size_t item_size(const rp_spec *s)
+{
+    return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
 }
 
 rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
 {
-    uint64_t item = s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
-    if (bytes % item)
-        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are no multiple of the %" PRIu64 "-byte %s", bytes,
-                       item, s->flags & RP_STATES_IN ? "state" : "element");
-    uint64_t want;
-    if (__builtin_mul_overflow(s->rows, s->row_len, &want) || want != bytes / item)
+    uint64_t item = item_size(s) + (s->flags & RP_MASK ? 1 : 0), want, head = 0;
+    if (s->flags & RP_OFFSETS) {
+        head = 8 * (s->rows + 1); /* rows is at most 2^60 */
+        if (bytes < head)
+            return rp_fail(f, RP_SHAPE, "offsets", head, "%" PRIu64 " bytes do not hold %" PRIu64 " offsets", bytes,
+                           s->rows + 1);
+    }
+    if ((bytes - head) % item)
+        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are no multiple of the %" PRIu64 "-byte %s",
+                       bytes - head, item,
+                       s->flags & RP_STATES_IN ? "state"
+                       : s->flags & RP_MASK    ? "element and mask"
+                                               : "element");
+    uint64_t rows = s->flags & RP_OFFSETS ? 1 : s->rows;
+    if (__builtin_mul_overflow(rows, s->row_len, &want) || want != (bytes - head) / item)
         return rp_fail(f, RP_SHAPE, "row_len", 0, "%" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given",
-                       s->rows, s->row_len, bytes / item);
+                       rows, s->row_len, (bytes - head) / item);
+    return RP_OK;
+}
+
+rp_parts rp_spec_parts(const rp_spec *s, const void *data)
+{
+    rp_parts p = {NULL, data, NULL};
+    if (s->flags & RP_OFFSETS) {
+        p.offsets = data;
+        p.elements += 8 * (s->rows + 1);
+    }
+    if (s->flags & RP_MASK)
+        p.mask = p.elements + rp_elements(s) * item_size(s);
+    return p;
+}
+
+rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f)
+{
+    uint64_t before = 0, at;
+    for (uint64_t i = 0; i <= s->rows; i++, before = at) {
+        memcpy(&at, offsets + 8 * i, sizeof at);
+        if (at >= before && at <= s->row_len)
+            continue;
+        rp_fail(f, RP_SHAPE, "offsets", s->row_len,
+                at < before ? "offset %" PRIu64 " is %" PRIu64 ", below the one before it"
+                            : "offset %" PRIu64 " is %" PRIu64 ", behind the last element",
+                i, at);
+        if (f)
+            f->index = i;
+        return RP_SHAPE;
+    }
     return RP_OK;
 }

@@ -82,48 +82,72 @@ typedef struct rp_spec {
     uint8_t dtype;       /* rp_dtype of the elements */
     uint8_t out;         /* rp_dtype of the reply; 0 = default, resolved by rp_spec_check */
     uint8_t nan;         /* rp_nan */
-    uint32_t flags;      /* RP_STATES_IN | RP_STATES_OUT */
-    uint64_t rows;       /* results wanted, >= 1; the data is cut into this many equal rows */
-    uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row */
+    uint32_t flags;      /* below */
+    uint32_t ddof;       /* var, std, stats: the divisor is count - ddof; 0 elsewhere */
+    uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments */
+    uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
+    uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
 } rp_spec;
 
 enum {
     RP_STATES_IN = 1,  /* the data holds partial states, not elements */
-    RP_STATES_OUT = 2, /* the reply holds one partial state per row, not a finished value */
-    RP_SPEC_FLAGS = 3
+    RP_STATES_OUT = 2, /* the reply holds one partial state per result, not a finished value */
+    RP_WRAP = 4,       /* prod of integers: modulo 2^64 instead of OVERFLOW */
+    RP_INITIAL = 8,    /* one more element, without an index, is put in front of every row */
+    RP_MASK = 16,      /* behind the elements there is a byte for each; 0 leaves the element out */
+    RP_OFFSETS = 32,   /* before the elements there are rows + 1 ascending u64: segment i is [offset i, offset i+1) */
+    RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix: row_len results */
+    RP_SPEC_FLAGS = 127
 };
 
 /* Check op, types, policy, flags and shape; replace `out` 0 by the default. Pure. Errors: OP, TYPE, BAD_MESSAGE
- * (nan, flags), SHAPE (rows 0), TOO_LARGE (count, reply). */
+ * (nan, flags, ddof, initial), SHAPE (rows 0), TOO_LARGE (count, reply). */
 rp_err rp_spec_check(rp_spec *s, rp_fault *f);
 
-/* Bytes of the data that a checked spec describes; SHAPE in `f` if `bytes` differs. Overflow-safe. */
+/* Do `bytes` bytes of data fit a checked spec? Offsets are not looked at. Overflow-safe. Errors: SHAPE. */
 rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f);
 
-/* Bytes of one reply cell of a checked spec: a state, or an element of type `out`. */
+/* The parts of the data of a matching spec, one behind the other without gaps; absent ones are NULL. */
+typedef struct rp_parts {
+    const uint8_t *offsets;  /* (rows + 1) x u64, any alignment */
+    const uint8_t *elements; /* or states */
+    const uint8_t *mask;     /* one byte per element */
+} rp_parts;
+rp_parts rp_spec_parts(const rp_spec *s, const void *data);
+
+/* Offsets ascending and within row_len elements? Errors: SHAPE (offsets; index = the first wrong one). */
+rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f);
+
+/* Results of a checked spec: rows, segments or columns. */
+uint64_t rp_results(const rp_spec *s);
+/* Elements (states) of a matching spec. */
+uint64_t rp_elements(const rp_spec *s);
+
+/* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax; else one. */
 size_t rp_cell_size(const rp_spec *s);
 
-/* Layouts of a partial state (PROTOCOL.md, "Partial states"). */
-typedef enum {
-    RP_STATE_SUM32 = 0, /* f16 bf16 f32 sums: 6 limbs */
-    RP_STATE_SUM64 = 2, /* f64 sums: 34 limbs */
-    RP_STATE_INT = 4,   /* integer sums: 128 bits */
-    RP_STATE_MIN = 5,
-    RP_STATE_MAX = 6,
-    RP_STATE_ARGMIN = 7,
-    RP_STATE_ARGMAX = 8,
-    RP_STATE_COUNT = 9
-} rp_layout;
+/* A cell of `stats`: 64-bit words. MIN, MAX: f64, i64 or u64 by the class of the elements; SUM: f64 and 0, or 128-bit
+ * two's complement; MEAN, VAR, STD: f64. Of no elements: ARGMIN and ARGMAX are RP_NO_INDEX; MIN and MAX are NaN or 0. */
+enum {
+    RP_STATS_COUNT, RP_STATS_NANS, RP_STATS_ZEROS, RP_STATS_ARGMIN, RP_STATS_ARGMAX, RP_STATS_MIN, RP_STATS_MAX,
+    RP_STATS_SUM, RP_STATS_SUM_HIGH, RP_STATS_MEAN, RP_STATS_VAR, RP_STATS_STD, RP_STATS_WORDS
+};
+#define RP_MAX_CELL_WORDS RP_STATS_WORDS /* of a finished value */
+
+#define X(NAME, code, sum, squares, others, of) RP_STATE_##NAME = code,
+typedef enum { RP_LAYOUTS(X) RP_LAYOUT_COUNT } rp_layout;
+#undef X
 
 /* The layout of the states of (op, dtype), and the bytes of one; the spec need not be checked. */
 int rp_state_layout(int op, int dtype);
 size_t rp_state_size(int layout); /* 0 if unknown */
-#define RP_MAX_STATE 288u
+#define RP_MAX_LIMBS 107u         /* STATS64 */
+#define RP_MAX_STATE (16u + 8u * RP_MAX_LIMBS)
 
 /* The reply to REDUCE and FINISH, before its cells. */
 typedef struct rp_result {
-    uint8_t dtype;       /* of the cells; 0 = states */
+    uint8_t dtype;       /* of the cells' values; 0 = states */
     uint8_t backend;     /* rp_backend that computed it */
     uint8_t path;        /* rp_path that served it */
     uint32_t cell_size;  /* bytes */

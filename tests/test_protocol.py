@@ -242,7 +242,7 @@ def reduce_raw(conn, data=F32, **kw):
 
 
 @pytest.mark.parametrize("kw, code, field, limit", [
-    ({"op": 0}, "OP", "op", 0), ({"op": 7}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
+    ({"op": 0}, "OP", "op", 0), ({"op": 25}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
     ({"dtype": 0}, "TYPE", "dtype", 0), ({"dtype": 13}, "TYPE", "dtype", 0),
     ({"out": 13}, "TYPE", "out", 0), ({"out": "i64"}, "TYPE", "out", 0), ({"op": "argmin", "out": "i64"}, "TYPE", "out", 0),
     ({"dtype": "i32", "out": "f64"}, "TYPE", "out", 0), ({"dtype": "i32", "out": "i32"}, "TYPE", "out", 0),
@@ -266,7 +266,7 @@ def test_reduce_refuses_short_and_reserved(conn):
     for n in (0, 1, 63):
         with faults("BAD_MESSAGE", "spec"):
             conn.call(REDUCE, good[:n])
-    for at in [*range(4, 8), *range(12, 16), *range(40, 64)]:
+    for at in [*range(4, 8), *range(48, 64)]:
         body = bytearray(good + F32)
         body[at] = 1
         for kind in (REDUCE, BEGIN):
@@ -449,7 +449,7 @@ def test_bad_appends_leave_the_stream(conn):
 
 @pytest.mark.parametrize("kw, code, field", [
     ({"rows": 2}, "SHAPE", "rows"), ({"rows": 0}, "SHAPE", "rows"), ({"row_len": 3}, "SHAPE", "row_len"), ({"flags": STATES_IN}, "BAD_MESSAGE", "flags"),
-    ({"flags": 8}, "BAD_MESSAGE", "flags"), ({"op": 99}, "OP", "op"), ({"dtype": 99}, "TYPE", "dtype"), ({"out": "u8"}, "TYPE", "out"),
+    ({"flags": 128}, "BAD_MESSAGE", "flags"), ({"op": 99}, "OP", "op"), ({"dtype": 99}, "TYPE", "dtype"), ({"out": "u8"}, "TYPE", "out"),
     ({"nan": 9}, "BAD_MESSAGE", "nan"), ({"index_base": 2**63}, "TOO_LARGE", "index_base"),
 ])
 def test_begin_refuses(conn, kw, code, field):

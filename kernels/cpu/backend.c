@@ -65,15 +65,15 @@ static uint64_t piece_bytes(const pool *p, uint64_t bytes)
 static void cut(const pool *p, job *j, rk_task *t)
 {
     const rp_spec *s = &t->spec;
-    uint64_t size = piece_bytes(p, t->bytes), row_bytes = t->bytes / s->rows;
+    uint64_t size = piece_bytes(p, t->bytes), results = rp_results(s), row_bytes = t->bytes / at_least_1(results);
     j->t = t;
     j->next = 0;
     j->bad_row = RP_NO_INDEX;
     j->rows_each = 0;
-    if (row_bytes < 2 * size || s->rows > SEGMENTED_ROWS) {
+    if (row_bytes < 2 * size || results > SEGMENTED_ROWS || (s->flags & (RP_OFFSETS | RP_COLUMNS))) {
         /* empty rows still cost a cell each */
         j->rows_each = at_least_1(size / (row_bytes + rp_cell_size(s)));
-        j->pieces = (s->rows + j->rows_each - 1) / j->rows_each;
+        j->pieces = at_least_1((results + j->rows_each - 1) / j->rows_each);
     } else {
         j->segment = size / rp_dtype_size(s->dtype);
         j->row_segments = (s->row_len + j->segment - 1) / j->segment;
@@ -101,7 +101,7 @@ static void run_rows(pool *p, job *j, uint64_t piece)
 {
     uint64_t first = piece * j->rows_each, bad_row = 0;
     rk_state bad_state;
-    int code = rk_cpu_rows(p->simd, j->t, first, least(j->rows_each, j->t->spec.rows - first), &bad_row, &bad_state);
+    int code = rk_cpu_rows(p->simd, j->t, first, least(j->rows_each, rp_results(&j->t->spec) - first), &bad_row, &bad_state);
     pthread_mutex_lock(&p->lock);
     if (code != RP_OK)
         note_bad(j, bad_row, code, &bad_state);

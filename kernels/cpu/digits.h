@@ -22,7 +22,7 @@ enum {
 };
 
 typedef struct acc {
-    int64_t digit[2 * RK_MAX_LIMBS];
+    int64_t digit[2 * RK_LIMBS64];
     int digits;
     uint8_t special, nz; /* as in rk_state */
     bool omit;           /* skip NaNs */
@@ -40,7 +40,7 @@ typedef struct acc {
 static void acc_start(acc *a, const rk_state *s, uint64_t n, int nan_policy)
 {
     a->n = n;
-    a->digits = 2 * rk_limbs(s->layout);
+    a->digits = 2 * rk_sum_limbs(s->layout);
     memset(a->digit, 0, (size_t)a->digits * sizeof a->digit[0]);
     a->special = a->nz = 0;
     a->omit = nan_policy != RP_NAN_PROPAGATE;
@@ -272,7 +272,7 @@ static void acc_end(acc *a, rk_state *s)
     s->skipped = a->nans != 0;
     s->count = a->n - a->nans;
     if (!a->special)
-        rk_limbs_of_digits(a->digit, s->limb, rk_limbs(s->layout));
+        rk_limbs_of_digits(a->digit, s->limb, rk_sum_limbs(s->layout));
 }
 
 /* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */

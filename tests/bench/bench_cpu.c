@@ -1,5 +1,5 @@
 /* How fast the CPU engine is: exact sums beside a plain vector sum of the same build, and the cost of one small task.
- * Prints GB/s (best of several runs) and ns. Usage: bench_cpu [THREADS] */
+ * Prints GB/s and ns; the sums also as a JSON object a line, for tests/bench/run.py. Usage: bench_cpu [THREADS [FILE]] */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static void once(share *s)
     }
     rk_state state;
     rk_state_init(&state, rp_state_layout(RP_OP_SUM, s->dtype), s->dtype);
-    rk_simd_best()->reduce[RP_OP_SUM][s->dtype](&state, s->data, s->bytes / rp_dtype_size(s->dtype), 0, 0);
+    rk_simd_best()->reduce[state.layout][s->dtype](&state, s->data, s->bytes / rp_dtype_size(s->dtype), 0, 0);
     s->sink += (double)state.limb[2];
 }
 
@@ -116,30 +116,55 @@ static double gbps(const char *data, size_t bytes, int dtype, bool exact, int th
     return (double)bytes * rounds / (double)(end - begin);
 }
 
-/* Both kinds in turn, so that a change of the machine's mood hits both. */
-static void best(const char *data, size_t bytes, int dtype, int threads, double most[2])
+enum { SAMPLES = 7 };
+
+static int by_value(const void *a, const void *b)
 {
-    most[0] = most[1] = 0;
-    for (int i = 0; i < 14; i++) {
-        double g = gbps(data, bytes, dtype, i % 2, threads);
-        most[i % 2] = g > most[i % 2] ? g : most[i % 2];
-    }
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static void bench_sums(int most_threads)
+/* Rates of the plain and the exact sum, in order. In turn, so that a change of the machine's mood hits both. */
+static void sample(const char *data, size_t bytes, int dtype, int threads, double rates[2][SAMPLES])
 {
-    static const size_t sizes[] = {64 << 10, 1 << 20, 256 << 20};
-    char *data = malloc(256 << 20);
+    for (int i = 0; i < SAMPLES; i++)
+        for (int exact = 0; exact < 2; exact++)
+            rates[exact][i] = gbps(data, bytes, dtype, exact, threads);
+    for (int exact = 0; exact < 2; exact++)
+        qsort(rates[exact], SAMPLES, sizeof(double), by_value);
+}
+
+static void report(FILE *json, int dtype, int kind, size_t bytes, int threads, double rates[2][SAMPLES])
+{
+    char name[64], size[16];
+    snprintf(size, sizeof size, bytes >> 20 ? "%zu MiB" : "%zu KiB", bytes >> 20 ? bytes >> 20 : bytes >> 10);
+    snprintf(name, sizeof name, "cpu sum %s %s %s, %s", rp_dtype_name(dtype), kind ? "full-range" : "normal", size,
+             threads > 1 ? "all threads" : "1 thread");
+    double plain = rates[0][SAMPLES / 2], exact = rates[1][SAMPLES / 2];
+    printf("%-44s plain %6.1f GB/s, exact %6.1f GB/s, ratio %.2f\n", name, plain, exact, exact / plain);
+    for (int i = 0; json && i < 2; i++)
+        fprintf(json,
+                "{\"group\": \"cpu\", \"case\": \"%s\", \"who\": \"%s\", \"unit\": \"GB/s\", \"median\": %.3f, "
+                "\"low\": %.3f, \"high\": %.3f, \"runs\": %d}\n",
+                name, i ? "reduced" : "plain", rates[i][SAMPLES / 2], rates[i][0], rates[i][SAMPLES - 1], SAMPLES);
+}
+
+static void bench_sums(int most_threads, FILE *json)
+{
+    static const size_t sizes[] = {64 << 10, 1 << 20, 1 << 30};
+    const size_t made = 64 << 20; /* and repeated */
+    char *data = malloc(1 << 30);
     for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
         for (int kind = NORMAL; kind <= FULL_RANGE; kind++) {
-            fill(data, dtype, (256u << 20) / rp_dtype_size(dtype), kind);
+            fill(data, dtype, made / rp_dtype_size(dtype), kind);
+            for (size_t at = made; at < 1u << 30; at += made)
+                memcpy(data + at, data, made);
             for (int threads = 1; threads <= most_threads; threads += most_threads > 1 ? most_threads - 1 : 1)
                 for (int i = 0; i < 3; i++) {
-                    double g[2];
-                    best(data, sizes[i], dtype, threads, g);
-                    printf("sum %s %-10s %7zu KiB %2d threads: plain %6.1f GB/s, exact %6.1f GB/s, ratio %.2f\n",
-                           rp_dtype_name(dtype), kind ? "full range" : "normal", sizes[i] >> 10, threads, g[0], g[1],
-                           g[1] / g[0]);
+                    double rates[2][SAMPLES];
+                    sample(data, sizes[i], dtype, threads, rates);
+                    report(json, dtype, kind, sizes[i], threads, rates);
+                    fflush(stdout);
                 }
         }
     free(data);
@@ -159,7 +184,7 @@ static void bench_other(void)
                 rk_state s;
                 rk_state_init(&s, rp_state_layout(op, dtype), dtype);
                 uint64_t begin = rk_now_ns();
-                rk_simd_best()->reduce[op][dtype](&s, data, BYTES / rp_dtype_size(dtype), 0, RP_NAN_OMIT);
+                rk_simd_best()->reduce[s.layout][dtype](&s, data, BYTES / rp_dtype_size(dtype), 0, RP_NAN_OMIT);
                 uint64_t ns = rk_now_ns() - begin;
                 least = ns < least ? ns : least;
             }
@@ -199,6 +224,11 @@ int main(int argc, char **argv)
     printf("code: %s, %d threads\n", rk_simd_best()->name, threads);
     bench_small();
     bench_other();
-    bench_sums(threads);
-    return 0;
+    FILE *json = argc > 2 ? fopen(argv[2], "w") : NULL;
+    if (argc > 2 && !json) {
+        perror(argv[2]);
+        return 1;
+    }
+    bench_sums(threads, json);
+    return json && fclose(json) ? 1 : 0;
 }

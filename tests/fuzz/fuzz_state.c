@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/finish.h"
 #include "kernels/kernels.h"
-#include "kernels/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,14 +19,14 @@ static void finish_all(int op, const rk_state *s)
 {
     for (int out = RP_I8; out <= RP_F64; out++)
         for (int nan = RP_NAN_PROPAGATE; nan <= RP_NAN_ERROR; nan++) {
-            rp_spec spec = {.op = (uint8_t)op, .dtype = s->dtype, .out = (uint8_t)out, .rows = 1};
-            uint64_t bits;
+            rp_spec spec = {.op = (uint8_t)op, .dtype = s->dtype, .out = (uint8_t)out, .nan = (uint8_t)nan, .rows = 1};
+            uint64_t scratch[RK_FINISH_SCRATCH], words[RP_MAX_CELL_WORDS];
             if (rp_spec_check(&spec, NULL))
                 continue;
-            int code = rk_state_finish(s, nan, out, &bits);
+            int code = rk_state_finish(s, &spec, scratch, words);
             if (code != RP_OK && code != RP_EMPTY && code != RP_NAN && code != RP_OVERFLOW)
                 fail("finish gives an error that it must not");
-            if (code == RP_OK && rp_dtype_size(out) < 8 && bits >> (8 * rp_dtype_size(out)))
+            if (code == RP_OK && rp_dtype_size(out) < 8 && words[0] >> (8 * rp_dtype_size(out)))
                 fail("finish gives bits beyond the reply type");
         }
 }

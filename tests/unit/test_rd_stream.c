@@ -168,6 +168,7 @@ static void states_gather_and_fold(void **state)
     (void)state;
     rd_stream_list l = {NULL, 0};
     rp_spec spec = sum_f64();
+    const size_t size = rp_state_size(RP_STATE_SUM64);
     rd_stream *s = rd_stream_open(&l, 1, &spec);
     uint8_t one[RP_MAX_STATE];
     rk_task merge;
@@ -178,8 +179,8 @@ static void states_gather_and_fold(void **state)
     }
     assert_true(rd_stream_fold(s));
     assert_int_equal(s->fold.task.spec.row_len, RD_FOLD);
-    assert_int_equal(s->fold.task.bytes, RD_FOLD * RP_MAX_STATE);
-    assert_int_equal(((const uint8_t *)s->fold.task.data)[5 * RP_MAX_STATE + 7], 5);
+    assert_int_equal(s->fold.task.bytes, RD_FOLD * size);
+    assert_int_equal(((const uint8_t *)s->fold.task.data)[5 * size + 7], 5);
     for (int i = 0; i < RD_FOLD; i++) { /* one fold at a time: the rest gathers meanwhile */
         rd_stream_keep(s, one);
         assert_false(rd_stream_fold(s));
@@ -190,7 +191,7 @@ static void states_gather_and_fold(void **state)
     rd_stream_merge(s, &merge, one);
     assert_int_equal(merge.spec.flags, RP_STATES_IN);
     assert_int_equal(merge.spec.row_len, RD_FOLD + 1);
-    assert_int_equal(s->states[RD_FOLD * RP_MAX_STATE], 0xab);
+    assert_int_equal(s->states[RD_FOLD * size], 0xab);
     rd_streams_free(&l);
 }
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "kernels/finish.h"
 #include "tests/unit/oracle.h"
 
 /* ---- helpers ---- */
@@ -22,9 +23,10 @@ static rk_state sum_of(int dtype, const double *x, int n)
 
 static uint64_t finished(const rk_state *s, int out)
 {
-    uint64_t bits;
-    assert_int_equal(rk_state_finish(s, 0, out, &bits), RP_OK);
-    return bits;
+    rp_spec spec = {.op = RP_OP_SUM, .dtype = s->dtype, .out = (uint8_t)out, .rows = 1};
+    uint64_t scratch[RK_FINISH_SCRATCH], words[RP_MAX_CELL_WORDS];
+    assert_int_equal(rk_state_finish(s, &spec, scratch, words), RP_OK);
+    return words[0];
 }
 
 static uint64_t rounded(int dtype, int out, const double *x, int n)
@@ -115,7 +117,7 @@ static void test_round_limbs(void **state)
     (void)state;
     t_rng r = {2024};
     for (int i = 0; i < 20000; i++) {
-        int layout = i % 2 ? RP_STATE_SUM32 : RP_STATE_SUM64, n = rk_limbs(layout), out = RP_F16 + (int)t_below(&r, 4);
+        int dtype = i % 2 ? RP_F32 : RP_F64, n = i % 2 ? RK_LIMBS32 : RK_LIMBS64, out = RP_F16 + (int)t_below(&r, 4);
         t_big b = {{0}};
         int from = (int)t_below(&r, (uint64_t)n), to = from + (int)t_below(&r, 3);
         for (int k = from; k <= to && k < n; k++)
@@ -125,10 +127,10 @@ static void test_round_limbs(void **state)
             b.w[0] ^= t_below(&r, 2);
         if (t_below(&r, 2))
             t_big_negate(&b);
-        uint64_t want = t_big_round(b, rk_e0(layout), false, out);
-        uint64_t got = rk_round_limbs(b.w, n, rk_e0(layout), 0, rk_format_of(out));
+        uint64_t want = t_big_round(b, rk_e0(dtype), false, out);
+        uint64_t got = rk_round_limbs(b.w, n, rk_e0(dtype), 0, rk_format_of(out));
         if (got != want)
-            fail_msg("case %d, layout %d, as %s: got %llx, want %llx", i, layout, rp_dtype_name(out),
+            fail_msg("case %d, %s as %s: got %llx, want %llx", i, rp_dtype_name(dtype), rp_dtype_name(out),
                      (unsigned long long)got, (unsigned long long)want);
     }
 }
@@ -416,8 +418,10 @@ static void test_check_noise(void **state)
         ((uint8_t *)&s)[t_below(&r, size)] ^= (uint8_t)(1 + t_below(&r, 255));
         rp_fault f;
         if (rk_state_check(op, dtype, &s, size, &f) == RP_OK) {
-            uint64_t bits;
-            rk_state_finish(&s, 0, rk_is_float(dtype) ? RP_F64 : RP_I64, &bits);
+            rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
+            uint64_t scratch[RK_FINISH_SCRATCH], words[RP_MAX_CELL_WORDS];
+            assert_int_equal(rp_spec_check(&spec, NULL), RP_OK);
+            rk_state_finish(&s, &spec, scratch, words);
         } else {
             assert_true(f.field[0] && f.text[0]);
         }
