@@ -87,7 +87,7 @@ LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
-NVCCFLAGS  += -std=c++17 -O3 -lineinfo -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+NVCCFLAGS  += -std=c++17 -O3 -lineinfo --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 
@@ -114,7 +114,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools unit-tests fuzz-targets fuzz-replay clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -238,7 +238,7 @@ $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
-$(B)/gpu/bench_kernels: $(B)/tests/gpu/bench_kernels.cu.o $(call obj,$(filter-out %/backend.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
@@ -257,9 +257,18 @@ $(B)/bench/bench_cpu: tests/bench/bench_cpu.c $(KERNEL_O) $(PROTO_O) $(B)/flags
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS_CUDA) -lm -o $@
 
-bench: all $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) ## measure: CPU sums beside a plain one, requests beside a bare nng echo, memory, bulk
-	@echo "== bench_cpu"; $(B)/bench/bench_cpu
-	@for b in requests throughput; do echo "== $$b"; B=$(B) $(PYTHON) tests/bench/$$b.py || exit 1; done
+# cudaMemcpy and CUB in one process, as a peer
+$(B)/bench/host_cuda: $(call obj,tests/bench/host_cuda.cu tests/gpu/cub_peer.cu)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
+
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) \
+               $(if $(filter yes,$(CUDA)),$(B)/bench/host_cuda $(B)/gpu/bench_kernels)
+bench-tools: $(BENCH_TOOLS)
+
+bench: all bench-tools ## measure kernels, host path, requests, processes and CPU sums beside their peers; figures to build/bench/
+	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
 MAN := $(wildcard client/man/*.[1-9])

@@ -1,4 +1,4 @@
-/* Load for tests/bench/requests.py: many processes with one small request after another, to a daemon or, for comparison,
+/* Load for tests/bench/small.py: many processes with one small request after another, to a daemon or, for comparison,
  * to a bare nng echo with messages of the same sizes.
  *
  *     load server URL                          an nng REP echo, until killed; says "ready"

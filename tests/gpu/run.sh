@@ -35,11 +35,10 @@ sanitize() {
 }
 
 bench() {
-    "$B/gpu/bench_kernels" >"$OUT/bench.log" 2>&1
-    local rc=$?
-    cat "$OUT/bench.log"
+    B=$B python3 tests/bench/run.py kernels --json "$OUT/kernels.json" 2>&1 | tee "$OUT/bench.log"
+    local rc=${PIPESTATUS[0]}
     grep -q DIFFERENT "$OUT/bench.log" && rc=1
-    note "kernels beside CUB" $rc "$(head -1 "$OUT/bench.log")"
+    note "kernels beside their peers" "$rc" "$(grep -c ' met ' "$OUT/bench.log") goals met, $(grep -c ' MISSED ' "$OUT/bench.log") missed"
 }
 
 daemon() {
@@ -47,10 +46,11 @@ daemon() {
     note "daemon: cuda = cpu" $? "$(tail -1 "$OUT/daemon.log")"
     local mode
     for mode in 32768 0; do
-        B=$B timeout 200 python3 tests/bench/requests.py --backend cuda --small-bytes $mode >"$OUT/requests-$mode.log" 2>&1
+        B=$B timeout 200 python3 tests/bench/run.py requests --json "$OUT/requests-$mode.json" -- \
+            --backend cuda --small-bytes $mode >"$OUT/requests-$mode.log" 2>&1
         local rc=$?
         cat "$OUT/requests-$mode.log"
-        note "requests, small-bytes $mode" $rc "$(grep -F 'reduced / echo' "$OUT/requests-$mode.log" | tail -1)"
+        note "requests, small-bytes $mode" $rc "$(grep -F 'requests, 16 processes' "$OUT/requests-$mode.log")"
     done
 }
 

@@ -1,0 +1,49 @@
+/* A program that has its data in memory and asks the daemon for the sum: tests/bench/host_path.py runs it.
+ *
+ *     host URL BYTES RUNS     prints the microseconds of each sum of that many bytes of f32, one a line */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/reduce.h"
+
+static void die(const char *why)
+{
+    fprintf(stderr, "host: %s\n", why);
+    exit(1);
+}
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+int main(int argc, char **argv)
+{
+    reduce_client *c;
+    double sum, want = 0;
+    if (argc != 4)
+        die("usage: host URL BYTES RUNS");
+    size_t n = strtoull(argv[2], NULL, 10) / sizeof(float);
+    float *x = malloc(n * sizeof *x);
+    if (!x || reduce_open(&c, argv[1], NULL))
+        die(x ? reduce_errmsg() : "no memory");
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)(i % 16);
+        want += x[i];
+    }
+    for (int i = -1, runs = atoi(argv[3]); i < runs; i++) { /* the first run warms up */
+        double begin = now_us();
+        if (reduce_sum_f32(c, x, n, &sum))
+            die(reduce_errmsg());
+        if (i >= 0)
+            printf("%.3f\n", now_us() - begin);
+        if (sum != want)
+            die("wrong sum");
+    }
+    reduce_close(c);
+    free(x);
+    return 0;
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""PyTorch and CuPy on device-resident data: the cases of bench_kernels that they can do, timed the same way.
+
+    peers_gpu.py [--json FILE] [--largest LOG2] [--runs N]
+
+Times are from the event before the call to the event after it, so they include the launch, and Python. Inputs rotate through a
+pool far larger than L2. A package that cannot be imported is skipped by name."""
+
+import argparse
+import sys
+
+from figures import show, summary, write_lines
+
+POOL = 4 << 30  # bytes
+BUDGET_US = 6e4
+LEAST, MOST = 11, 201
+DTYPES = {"f32": 4, "f16": 2, "i32": 4}
+
+
+def cases(largest):
+    """(group, name, op, dtype, shape)"""
+    for dtype in ("f32", "f16"):
+        for op in ("max", "argmax", "std"):
+            yield "framework", f"{op} {dtype} 2^28", op, dtype, (1 << 28,)
+    for log2 in range(10, 31, 2):
+        yield "sum", f"sum f32 2^{log2}", "sum", "f32", (1 << log2,)
+    yield "sum", "sum i32 2^28", "sum", "i32", (1 << 28,)
+    for rows, length in ((1000000, 2), (1000000, 32), (1000000, 1024), (4, 1 << 26)):
+        yield "rows", f"sum f32 {rows} x {length}", "sum", "f32", (rows, length)
+
+
+class Torch:
+    name = "torch"
+
+    def __init__(self):
+        import torch
+        if not torch.cuda.is_available():
+            raise ImportError("no CUDA device")
+        self.m, self.version = torch, torch.__version__
+        self.types = {"f32": torch.float32, "f16": torch.float16, "i32": torch.int32}
+
+    def pool(self, dtype):
+        n = POOL // DTYPES[dtype]
+        return self.m.randint(-7, 9, (n,), device="cuda", dtype=self.types[dtype])
+
+    def call(self, op, axis):
+        dim = {} if axis is None else {"dim": axis}
+        if op == "max":
+            return lambda x: x.max() if axis is None else x.amax(**dim)
+        if op == "std":
+            return lambda x: x.std(correction=0, **dim)
+        return lambda x: getattr(x, op)(**dim)
+
+    def event(self):
+        return self.m.cuda.Event(enable_timing=True)
+
+    def us(self, begin, end):
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e3
+
+
+class Cupy:
+    name = "cupy"
+
+    def __init__(self):
+        import cupy
+        cupy.cuda.runtime.getDeviceCount()
+        self.m, self.version = cupy, cupy.__version__
+        self.types = {"f32": cupy.float32, "f16": cupy.float16, "i32": cupy.int32}
+
+    def pool(self, dtype):
+        pool = self.m.empty(POOL // DTYPES[dtype], dtype=self.types[dtype])
+        part = self.m.random.randint(-7, 9, 1 << 20).astype(self.types[dtype])
+        pool.reshape(-1, part.size)[:] = part
+        return pool
+
+    def call(self, op, axis):
+        return lambda x: getattr(x, op)(axis=axis)
+
+    def event(self):
+        return self.m.cuda.Event()
+
+    def us(self, begin, end):
+        end.synchronize()
+        return self.m.cuda.get_elapsed_time(begin, end) * 1e3
+
+
+def measure(peer, call, pool, shape, fixed_runs):
+    n = shape[0] * shape[-1] if len(shape) > 1 else shape[0]
+    places, samples = max(1, len(pool) // n), []
+    begin, end = peer.event(), peer.event()
+
+    def once(i):
+        at = i * 1000003 % places * n  # far from the last one
+        x = pool[at:at + n].reshape(shape)
+        begin.record()
+        call(x)
+        end.record()
+        return peer.us(begin, end)
+
+    warm = [once(i) for i in range(5)]
+    runs = fixed_runs or max(LEAST, min(MOST, int(BUDGET_US / min(warm))))
+    for i in range(runs):
+        samples.append(once(i))
+    return samples
+
+
+def run(peer, args):
+    print(f"{peer.name} {peer.version}", flush=True)
+    pool, kind = None, None
+    for group, name, op, dtype, shape in cases(args.largest):
+        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        if n > 1 << args.largest:
+            continue
+        if kind != dtype:
+            del pool
+            pool, kind = peer.pool(dtype), dtype
+        call = peer.call(op, 1 if len(shape) > 1 else None)
+        try:
+            samples = measure(peer, call, pool, shape, args.runs)
+        except Exception as err:  # a peer's own failure must not end the others
+            print(f"{name}: {peer.name} failed: {str(err).splitlines()[0]}", flush=True)
+            continue
+        m = summary(group, name, peer.name, "us", samples, n * DTYPES[dtype])
+        show([m])
+        sys.stdout.flush()
+        yield m
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--json")
+    p.add_argument("--largest", type=int, default=30, help="log2 of elements")
+    p.add_argument("--runs", type=int, default=0)
+    args = p.parse_args()
+    found = []
+    for kind in (Torch, Cupy):
+        try:
+            peer = kind()
+        except Exception as err:  # not installed, or no device for it
+            print(f"{kind.name}: skipped: {str(err).splitlines()[0]}", flush=True)
+            continue
+        found += run(peer, args)
+        if args.json:
+            write_lines(args.json, found)
+        del peer
+    if args.json:
+        write_lines(args.json, found)
+
+
+if __name__ == "__main__":
+    main()
