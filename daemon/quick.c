@@ -42,7 +42,6 @@ void rd_quick_close(rd_quick *q)
 /* Is this a REDUCE that nothing is wrong with? Fills header, body and task. */
 static bool acceptable(const rd_quick *q, rd_request *r)
 {
-    rp_spec spec;
     rp_fault f;
     if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->small_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
         return false;
@@ -51,26 +50,22 @@ static bool acceptable(const rd_quick *q, rd_request *r)
         return false;
     r->body = r->bytes + RP_HEADER_SIZE;
     r->body_len = r->len - RP_HEADER_SIZE;
-    if (rp_get_spec(r->body, r->body_len, &spec, &f) || rp_spec_check(&spec, &f) ||
-        rp_spec_match(&spec, r->body_len - RP_SPEC_SIZE, &f))
-        return false;
-    r->job.task = (rk_task){.spec = spec, .data = r->body + RP_SPEC_SIZE, .bytes = r->body_len - RP_SPEC_SIZE};
-    return true;
+    return rd_read_task(r, &f) == RP_OK;
 }
 
 static bool compute(const rd_quick *q, rd_request *r)
 {
     rk_task *t = &r->job.task;
     size_t cell = rp_cell_size(&t->spec);
-    if (t->spec.rows > q->small_bytes / cell)
+    if (rp_results(&t->spec) > q->small_bytes / cell)
         return false;
-    uint8_t *reply = rd_reply_alloc(r, RP_RESULT_SIZE + t->spec.rows * cell);
+    uint8_t *reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(&t->spec) * cell);
     if (!reply)
         return false;
     t->cells = reply + RP_RESULT_SIZE;
     if (!rk_run_small(q->engine, t) || t->fault.code != RP_OK)
         return false;
-    rp_result x = rd_result_of(r, &t->spec, RP_PATH_INLINE, t->spec.rows * t->spec.row_len);
+    rp_result x = rd_result_of(r, &t->spec, RP_PATH_INLINE, rp_elements(&t->spec));
     rp_put_result(reply, &x);
     return true;
 }
@@ -100,7 +95,7 @@ static bool answer(rd_quick *q, rd_request *r)
                        .reply = true,
                        .session = r->header.session,
                        .id = r->header.id,
-                       .body_len = RP_RESULT_SIZE + t->spec.rows * rp_cell_size(&t->spec)};
+                       .body_len = RP_RESULT_SIZE + rp_results(&t->spec) * rp_cell_size(&t->spec)};
         count(q, r);
         rd_reply_send(r, &h, &x->unsent); /* the request is no longer ours */
     }

@@ -38,6 +38,10 @@ typedef struct rd_request {
     struct rd_request *next, **link;
 } rd_request;
 
+/* The task of a REDUCE, but for its cells: spec and data checked and in place. Errors: those of PROTOCOL.md's table
+ * that do not need the engine. */
+rp_err rd_read_task(rd_request *r, rp_fault *f);
+
 /* The reply to REDUCE or FINISH, from the request's finished task. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
 

@@ -81,10 +81,12 @@ void rd_streams_free(rd_stream_list *l)
 /* ---- chunks ---- */
 rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f)
 {
-    size_t size = rp_dtype_size(s->spec.dtype);
+    bool masked = s->spec.flags & RP_MASK;
+    size_t size = rp_dtype_size(s->spec.dtype) + masked;
     uint64_t first = 0;
     if (bytes == 0 || bytes % size)
-        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are no positive multiple of the %zu-byte element", bytes, size);
+        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are no positive multiple of the %zu-byte element%s", bytes, size,
+                       masked ? " and mask" : "");
     *count = bytes / size;
     if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
         return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");
@@ -134,17 +136,28 @@ void rd_stream_keep(rd_stream *s, const void *state)
     memcpy(s->states + s->n++ * s->state_size, state, s->state_size);
 }
 
+rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
+{
+    rp_spec chunk = s->spec;
+    chunk.flags = (s->spec.flags & RP_MASK) | RP_STATES_OUT;
+    chunk.initial = 0; /* it goes in at the end */
+    chunk.row_len = count;
+    return chunk;
+}
+
 static void merge_task(const rd_stream *s, rk_task *t, const void *states, size_t n, uint32_t flags, void *cells)
 {
     *t = (rk_task){.spec = s->spec, .data = states, .bytes = n * s->state_size, .cells = cells};
     t->spec.flags = RP_STATES_IN | flags;
+    if (!(flags & RP_INITIAL))
+        t->spec.initial = 0;
     t->spec.row_len = n;
     t->spec.index_base = 0; /* the states' indexes are final */
 }
 
 bool rd_stream_fold(rd_stream *s)
 {
-    if (s->n < RD_FOLD || s->folding)
+    if (s->n * s->state_size < RD_FOLD_BYTES || s->folding)
         return false;
     s->folding = s->states;
     merge_task(s, &s->fold.task, s->folding, s->n, RP_STATES_OUT, s->folded);
@@ -165,5 +178,5 @@ void rd_stream_folded(rd_stream *s)
 
 void rd_stream_merge(const rd_stream *s, rk_task *t, void *cells)
 {
-    merge_task(s, t, s->states, s->n, s->spec.flags & RP_STATES_OUT, cells);
+    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)RP_MASK, cells);
 }

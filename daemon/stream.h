@@ -1,5 +1,5 @@
-/* A stream: one array that arrives in chunks. Each chunk becomes one partial state; the states are merged into one every
- * RD_FOLD of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted in `jobs`, and an
+/* A stream: one array that arrives in chunks. Each chunk becomes one partial state; the states are merged into one when
+ * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted in `jobs`, and an
  * ended stream is freed when the last of them is back. */
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
@@ -7,7 +7,7 @@
 #include "daemon/extents.h"
 #include "daemon/request.h"
 
-enum { RD_FOLD = 1024 }; /* states that a stream gathers before it merges them: 288 KiB at most */
+enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
 
 typedef struct rd_stream {
     rd_job fold; /* first: the job of folding is the stream */
@@ -51,6 +51,9 @@ rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *co
 
 /* A claimed chunk was not taken after all. */
 void rd_stream_unclaim(rd_stream *s, uint64_t offset, uint64_t count);
+
+/* What the engine does with a chunk of `count` elements. */
+rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count);
 
 /* Keep a copy of one state. NO_MEMORY fails the stream. */
 void rd_stream_keep(rd_stream *s, const void *state);

@@ -11,7 +11,7 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, u
                        .backend = t->backend,
                        .path = path,
                        .cell_size = (uint32_t)rp_cell_size(spec),
-                       .cells = spec->rows,
+                       .cells = rp_results(spec),
                        .count = count,
                        .queue_ns = t->start_ns > r->received_ns ? t->start_ns - r->received_ns : 0,
                        .copy_ns = t->copy_ns,
@@ -32,7 +32,7 @@ static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_p
 /* Memory for the reply to REDUCE or FINISH, cells included: the engine writes straight into it. */
 static rp_err make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
-    r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + spec->rows * rp_cell_size(spec));
+    r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
     return r->reply ? RP_OK : rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
 }
 
@@ -47,29 +47,39 @@ static void reduce_done(rd_server *s, rd_job *job)
     else if (rd_late(r, &f))
         rd_refuse(s, r, &f);
     else
-        answer_result(s, r, spec, RP_PATH_INLINE, spec->rows * spec->row_len);
+        answer_result(s, r, spec, RP_PATH_INLINE, rp_elements(spec));
 }
 
-rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
+rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
     rp_spec spec;
     rp_err err = rp_get_spec(r->body, r->body_len, &spec, f);
     if (!err)
         err = rp_spec_check(&spec, f);
-    if (!err)
-        err = rp_spec_match(&spec, r->body_len - RP_SPEC_SIZE, f);
+    if (err)
+        return err;
+    const uint8_t *data = r->body + RP_SPEC_SIZE;
+    size_t bytes = r->body_len - RP_SPEC_SIZE;
+    err = rp_spec_match(&spec, bytes, f);
+    if (!err && (spec.flags & RP_OFFSETS))
+        err = rp_offsets_check(&spec, rp_spec_parts(&spec, data).offsets, f);
+    r->job.task = (rk_task){.spec = spec, .data = data, .bytes = bytes};
+    return err;
+}
+
+rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
+{
+    const rp_spec *spec = &r->job.task.spec;
+    rp_err err = rd_read_task(r, f);
     if (!err && rd_late(r, f))
         err = RP_DEADLINE;
     if (!err)
-        err = make_room(r, &spec, f);
+        err = make_room(r, spec, f);
     if (err)
         return err;
-    rd_stats_op(&s->stats, spec.op);
+    rd_stats_op(&s->stats, spec->op);
     r->job.done = reduce_done;
-    r->job.task = (rk_task){.spec = spec,
-                            .data = r->body + RP_SPEC_SIZE,
-                            .bytes = r->body_len - RP_SPEC_SIZE,
-                            .cells = r->reply + RP_RESULT_SIZE};
+    r->job.task.cells = r->reply + RP_RESULT_SIZE;
     rd_wait(s, r);
     rd_submit(s, &r->job);
     return RP_OK;
@@ -86,8 +96,8 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
         err = rp_spec_check(spec, f);
     if (err)
         return err;
-    if (spec->flags & RP_STATES_IN)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes elements, not states");
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes the elements of one row");
     if (spec->rows != 1)
         return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");
     if (spec->row_len != 0)
@@ -231,9 +241,8 @@ rp_err rd_on_append(rd_server *s, rd_request *r, rp_fault *f)
     r->offset = a.offset;
     r->stream = x;
     r->job.done = append_done;
-    r->job.task = (rk_task){.spec = x->spec, .data = a.data, .bytes = a.data_len, .cells = r->state, .base = a.offset};
-    r->job.task.spec.flags = RP_STATES_OUT;
-    r->job.task.spec.row_len = r->count;
+    r->job.task = (rk_task){.spec = rd_stream_chunk(x, r->count), .data = a.data, .bytes = a.data_len,
+                            .cells = r->state, .base = a.offset};
     x->jobs++;
     rd_wait(s, r);
     rd_submit(s, &r->job);

@@ -12,6 +12,19 @@ enum { T_MAX_MESSAGE = RP_HEADER_SIZE + RP_MAX_BODY };
 /* A receiver keeps field and text as C strings, so bytes after a NUL do not survive. */
 static inline bool t_has_nul(const uint8_t *p, size_t n) { return n && memchr(p, 0, n) != NULL; }
 
+/* Do the parts of the data lie one behind the other, to its end? Offsets are checked as the daemon does. */
+static inline rp_err t_check_parts(const rp_spec *s, const uint8_t *data, size_t bytes, rp_fault *f)
+{
+    rp_parts p = rp_spec_parts(s, data);
+    uint64_t item = s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
+    const uint8_t *head = s->flags & RP_OFFSETS ? data + 8 * (s->rows + 1) : data, *tail = head + rp_elements(s) * item;
+    const uint8_t *end = s->flags & RP_MASK ? tail + rp_elements(s) : tail;
+    if (p.elements != head || p.offsets != (head == data ? NULL : data) || end != data + bytes ||
+        p.mask != (s->flags & RP_MASK ? tail : NULL))
+        abort();
+    return p.offsets ? rp_offsets_check(s, p.offsets, f) : RP_OK;
+}
+
 static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, uint8_t *out, size_t *n, rp_fault *f)
 {
     size_t len = (size_t)h->body_len;
@@ -42,7 +55,8 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         if ((err = rp_get_spec(body, len, &spec, f)))
             return err;
         checked = spec;
-        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, len - RP_SPEC_SIZE, f)))
+        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, len - RP_SPEC_SIZE, f)) ||
+            (err = t_check_parts(&checked, body + RP_SPEC_SIZE, len - RP_SPEC_SIZE, f)))
             return err;
         *n = rp_put_spec(out, &spec);
         memcpy(out + *n, body + RP_SPEC_SIZE, len - RP_SPEC_SIZE);

@@ -10,12 +10,13 @@ import socket
 import struct
 from typing import NamedTuple
 
+import oracle
 from oracle import DTYPES, NANS, OPS, SIZE
 
 HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT = range(1, 9)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL").split()
-STATES_IN, STATES_OUT = 1, 2
+STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
 NO_INDEX = 2**64 - 1
 MAX_DATA = 4 << 20
 
@@ -76,15 +77,12 @@ def code(value, table):
     return table[value] if isinstance(value, str) else value
 
 
-def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0):
+def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False):
+    """`initial`, `wrap` set their flags; `flags` has the others."""
     out = code(out, DTYPES) if out else 0
-    return struct.pack("<BBBB4xI4xQQQ24x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, rows, row_len, index_base)
-
-
-def state_size(op, dtype):
-    if code(op, OPS) == 1 and code(dtype, DTYPES) >= 9:
-        return 288 if code(dtype, DTYPES) == 12 else 64
-    return 32
+    flags |= (0 if initial is None else INITIAL) | (WRAP if wrap else 0)
+    return struct.pack("<BBBB4xIIQQQQ16x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
+                       initial or 0)
 
 
 def parse_result(body):
@@ -227,11 +225,16 @@ class Connection:
     def query(self, topic):
         return parse_entries(self.call(QUERY, struct.pack("<I4x", topic)))
 
-    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, **kw):
+    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, **kw):
+        """`data`: elements or states. Offsets (then rows is their number less one), mask and columns set their flags."""
+        flags |= (0 if mask is None else MASK) | (COLUMNS if columns else 0)
+        size = oracle.state_size(op, dtype) if flags & STATES_IN else SIZE[dtype]
+        if offsets is not None:
+            flags, rows = flags | OFFSETS, len(offsets) - 1
         if row_len is None:
-            size = state_size(op, dtype) if flags & STATES_IN else SIZE[dtype]
-            row_len = len(data) // size // rows
-        return spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + data
+            row_len = len(data) // size // (1 if flags & OFFSETS else rows)
+        head = b"" if offsets is None else struct.pack(f"<{len(offsets)}Q", *offsets)
+        return spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + head + data + (b"" if mask is None else bytes(mask))
 
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))

@@ -193,6 +193,58 @@ static void encodes_reduce(void **state)
     check("result_state", out, reply);
 }
 
+static void encodes_shapes(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .session = SESSION, .id = 15};
+    begin_message(out);
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_VAR,
+                                            .dtype = RP_BF16,
+                                            .out = RP_F32,
+                                            .nan = RP_NAN_OMIT,
+                                            .flags = RP_INITIAL | RP_MASK | RP_OFFSETS,
+                                            .ddof = 1,
+                                            .rows = 2,
+                                            .row_len = 3,
+                                            .initial = 0xc040});
+    bytes((uint64_t[]){0, 1, 3}, 24);
+    bytes((uint16_t[]){0x3f80, 0x4000, 0x7fc0}, 6);
+    bytes("\1\0\2", 3);
+    check("reduce_segments", out, h);
+    begin_message(out);
+    h.id = 16;
+    body_len = rp_put_spec(
+        body, &(rp_spec){.op = RP_OP_MINMAX, .dtype = RP_I8, .flags = RP_COLUMNS, .rows = 2, .row_len = 2});
+    bytes("\1\xfe\3\4", 4);
+    check("reduce_columns", out, h);
+    begin_message(out);
+    h.id = 18;
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_PROD,
+                                            .dtype = RP_I16,
+                                            .flags = RP_STATES_IN | RP_WRAP | RP_INITIAL,
+                                            .rows = 1,
+                                            .initial = 0xffff});
+    check("reduce_wrap", out, h);
+}
+
+static void encodes_wide_cells(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .session = SESSION, .id = 16};
+    begin_message(out);
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CPU, RP_PATH_INLINE, 16, 2, 4, 1, 2, 3});
+    bytes((int64_t[]){1, 3, -2, 4}, 32);
+    check("result_minmax", out, h);
+    begin_message(out);
+    h.id = 17;
+    body_len = rp_put_result(body, &(rp_result){RP_U64, RP_BACKEND_CPU, RP_PATH_INLINE, 96, 1, 3, 1, 2, 3});
+    bytes((uint64_t[]){3, 0, 1, 0, 2, 0, 4, 6, 0}, 72);
+    bytes((double[]){2, 8.0 / 3, 1.632993161855452}, 24);
+    check("result_stats", out, h);
+}
+
 static void encodes_streams(void **state)
 {
     (void)state;
@@ -206,8 +258,18 @@ static void encodes_streams(void **state)
     body_len = rp_put_u64(body, 9);
     h.reply = true;
     check("begun", out, h);
+    h = (rp_header){.version = 1, .type = RP_MSG_BEGIN, .session = SESSION, .id = 19};
+    begin_message(out);
+    body_len = rp_put_spec(
+        body, &(rp_spec){.op = RP_OP_MEAN, .dtype = RP_U16, .flags = RP_MASK | RP_INITIAL, .rows = 1, .initial = 7});
+    check("begin_mask", out, h);
 
-    h = (rp_header){.version = 1, .type = RP_MSG_APPEND, .session = SESSION, .id = 9};
+    h = (rp_header){.version = 1, .type = RP_MSG_APPEND, .session = SESSION, .id = 20};
+    begin_message(out);
+    body_len = rp_put_append(body, 10, 0);
+    bytes("\x05\x00\x06\x00\x01\x00", 6);
+    check("append_mask", out, h);
+    h.id = 9;
     begin_message(out);
     body_len = rp_put_append(body, 9, UINT64_C(1) << 40);
     bytes("\x00\x3c\x00\xbc", 4);
@@ -298,7 +360,7 @@ static size_t elastic_from(const golden *g)
 {
     if (strcmp(g->name, "ping") == 0 || strcmp(g->name, "pong") == 0)
         return RP_HEADER_SIZE;
-    if (strcmp(g->name, "append") == 0)
+    if (strcmp(g->name, "append") == 0 || strcmp(g->name, "append_mask") == 0)
         return RP_HEADER_SIZE + RP_APPEND_SIZE;
     return SIZE_MAX;
 }
@@ -354,8 +416,8 @@ static void every_reserved_byte_is_checked(void **state)
         const char *name;
         size_t at, size; /* in the body */
     } reserved[] = {{"hello", 4, 4},   {"welcome", 1, 3},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
-                    {"reduce", 4, 4},  {"reduce", 12, 4},     {"reduce", 40, 24},    {"begin", 4, 4},    {"begin", 12, 4},
-                    {"begin", 40, 24}, {"result", 3, 1},      {"finished", 3, 1},    {"error_busy", 36, 4}};
+                    {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},  {"result", 3, 1},
+                    {"finished", 3, 1}, {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -406,10 +468,21 @@ static void bad_values_are_named(void **state)
         {"entries", 41, 49, RP_TOO_LARGE, "key_len", RP_MAX_KEY},
         {"entries", 43, 2, RP_TOO_LARGE, "value_len", RP_MAX_VALUE},
         {"entries", 42, 9, RP_BAD_MESSAGE, "value", 8},
+        {"reduce", 48, 128, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce", 48, RP_WRAP, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},
+        {"reduce", 80, 1, RP_BAD_MESSAGE, "initial", 0},
+        {"reduce", 48, RP_MASK, RP_SHAPE, "data", 5},
+        {"reduce", 48, RP_OFFSETS, RP_SHAPE, "offsets", 16},
+        {"reduce_segments", 104 + 8, 4, RP_SHAPE, "offsets", 3},
+        {"reduce_segments", 104 + 16, 0, RP_SHAPE, "offsets", 3},
+        {"reduce_segments", 40 + 42, 1, RP_BAD_MESSAGE, "initial", 16},
         {"append", 55, 0xff, RP_TOO_LARGE, "offset", RP_MAX_COUNT},
         {"finish", 55, 0xff, RP_TOO_LARGE, "count", RP_MAX_COUNT},
         {"result", 40, 13, RP_BAD_MESSAGE, "cell_size", 0},
         {"result", 44, 12, RP_BAD_MESSAGE, "cell_size", 8},
+        {"result", 44, 104, RP_BAD_MESSAGE, "cell_size", 8},
         {"result", 48, 2, RP_BAD_MESSAGE, "cells", 0},
         {"result_state", 44, 0, RP_BAD_MESSAGE, "cells", 0},
         {"error_busy", 72, 25, RP_TOO_LARGE, "field_len", RP_MAX_FIELD},
@@ -480,6 +553,8 @@ int main(void)
         cmocka_unit_test(encodes_hello),
         cmocka_unit_test(encodes_ping_and_query),
         cmocka_unit_test(encodes_reduce),
+        cmocka_unit_test(encodes_shapes),
+        cmocka_unit_test(encodes_wide_cells),
         cmocka_unit_test(encodes_streams),
         cmocka_unit_test(encodes_errors),
         cmocka_unit_test(over_long_texts_are_cut),

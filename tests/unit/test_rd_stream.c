@@ -163,35 +163,80 @@ static void claims_check_size_and_range(void **state)
     rd_streams_free(&l);
 }
 
-static void states_gather_and_fold(void **state)
+static void a_mask_byte_comes_with_each_element(void **state)
 {
     (void)state;
     rd_stream_list l = {NULL, 0};
     rp_spec spec = sum_f64();
-    const size_t size = rp_state_size(RP_STATE_SUM64);
+    spec.flags = RP_MASK;
     rd_stream *s = rd_stream_open(&l, 1, &spec);
-    uint8_t one[RP_MAX_STATE];
+    uint64_t count;
+    rp_fault f;
+    assert_int_equal(rd_stream_claim(s, 0, 8, &count, &f), RP_SHAPE);
+    assert_int_equal(f.limit, 9);
+    assert_int_equal(rd_stream_claim(s, 0, 27, &count, &f), RP_OK);
+    assert_int_equal(count, 3);
+    rd_streams_free(&l);
+}
+
+/* Each part of a stream's spec goes to the tasks that it concerns. */
+static void specs_of_chunks_and_merges(void **state)
+{
+    (void)state;
+    rd_stream_list l = {NULL, 0};
+    rp_spec spec = {.op = RP_OP_PROD, .dtype = RP_I32, .out = RP_I64, .rows = 1, .initial = 7, .index_base = 5,
+                    .flags = RP_WRAP | RP_INITIAL | RP_MASK};
+    rd_stream *s = rd_stream_open(&l, 1, &spec);
+    uint8_t cell[RP_MAX_STATE] = {0};
     rk_task merge;
-    for (int i = 0; i < RD_FOLD; i++) {
+    rp_spec chunk = rd_stream_chunk(s, 12);
+    assert_int_equal(chunk.flags, RP_MASK | RP_STATES_OUT);
+    assert_int_equal(chunk.initial, 0);
+    assert_int_equal(chunk.row_len, 12);
+    assert_int_equal(chunk.index_base, 5);
+    assert_int_equal(rp_spec_check(&chunk, NULL), RP_OK);
+    rd_stream_merge(s, &merge, cell);
+    assert_int_equal(merge.spec.flags, RP_STATES_IN | RP_WRAP | RP_INITIAL);
+    assert_int_equal(merge.spec.initial, 7);
+    assert_int_equal(merge.spec.index_base, 0);
+    assert_int_equal(rp_spec_check(&merge.spec, NULL), RP_OK);
+    while (!rd_stream_fold(s))
+        rd_stream_keep(s, cell);
+    assert_int_equal(s->fold.task.spec.flags, RP_STATES_IN | RP_STATES_OUT);
+    assert_int_equal(s->fold.task.spec.initial, 0);
+    assert_int_equal(rp_spec_check(&s->fold.task.spec, NULL), RP_OK);
+    rd_streams_free(&l);
+}
+
+static void states_gather_and_fold(void **state)
+{
+    (void)state;
+    enum { SIZE = 288, MANY = (RD_FOLD_BYTES + SIZE - 1) / SIZE };
+    rd_stream_list l = {NULL, 0};
+    rp_spec spec = sum_f64();
+    rd_stream *s = rd_stream_open(&l, 1, &spec);
+    uint8_t one[SIZE];
+    rk_task merge;
+    for (int i = 0; i < MANY; i++) {
         assert_false(rd_stream_fold(s));
         memset(one, i, sizeof one);
         rd_stream_keep(s, one);
     }
     assert_true(rd_stream_fold(s));
-    assert_int_equal(s->fold.task.spec.row_len, RD_FOLD);
-    assert_int_equal(s->fold.task.bytes, RD_FOLD * size);
-    assert_int_equal(((const uint8_t *)s->fold.task.data)[5 * size + 7], 5);
-    for (int i = 0; i < RD_FOLD; i++) { /* one fold at a time: the rest gathers meanwhile */
+    assert_int_equal(s->fold.task.spec.row_len, MANY);
+    assert_int_equal(s->fold.task.bytes, MANY * SIZE);
+    assert_int_equal(((const uint8_t *)s->fold.task.data)[5 * SIZE + 7], 5);
+    for (int i = 0; i < MANY; i++) { /* one fold at a time: the rest gathers meanwhile */
         rd_stream_keep(s, one);
         assert_false(rd_stream_fold(s));
     }
     memset(s->folded, 0xab, sizeof s->folded);
     rd_stream_folded(s);
-    assert_int_equal(s->n, RD_FOLD + 1);
+    assert_int_equal(s->n, MANY + 1);
     rd_stream_merge(s, &merge, one);
     assert_int_equal(merge.spec.flags, RP_STATES_IN);
-    assert_int_equal(merge.spec.row_len, RD_FOLD + 1);
-    assert_int_equal(s->states[RD_FOLD * size], 0xab);
+    assert_int_equal(merge.spec.row_len, MANY + 1);
+    assert_int_equal(s->states[MANY * SIZE], 0xab);
     rd_streams_free(&l);
 }
 
@@ -226,6 +271,8 @@ int main(void)
         cmocka_unit_test(taking_back_may_split),
         cmocka_unit_test(random_chunks_match_an_array_of_flags),
         cmocka_unit_test(claims_check_size_and_range),
+        cmocka_unit_test(a_mask_byte_comes_with_each_element),
+        cmocka_unit_test(specs_of_chunks_and_merges),
         cmocka_unit_test(states_gather_and_fold),
         cmocka_unit_test(ended_streams_stay_until_their_jobs_are_back),
     };

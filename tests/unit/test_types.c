@@ -196,6 +196,15 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     RP_LAYOUTS(X)
 #undef X
     assert_int_equal(rows_of(t), n);
+    t = table("| flag | value | meaning |\n");
+    assert_int_equal(rows_of(t), __builtin_popcount(RP_SPEC_FLAGS));
+    has_row(t, "| STATES_IN | %d |", RP_STATES_IN);
+    has_row(t, "| STATES_OUT | %d |", RP_STATES_OUT);
+    has_row(t, "| WRAP | %d |", RP_WRAP);
+    has_row(t, "| INITIAL | %d |", RP_INITIAL);
+    has_row(t, "| MASK | %d |", RP_MASK);
+    has_row(t, "| OFFSETS | %d |", RP_OFFSETS);
+    has_row(t, "| COLUMNS | %d |", RP_COLUMNS);
     t = table("| what | value | why |\n");
     has_row(t, "| element bytes in one message, and cells of one reply (`max_data`) | %u |", RP_MAX_DATA);
     has_row(t, "| body | %u |", RP_MAX_BODY);
