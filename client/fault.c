@@ -105,7 +105,7 @@ const char *reduce_errmsg(void)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
     char row[32] = "";
-    if (last.index != RP_NO_INDEX)
+    if (last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there it is the number of an offset */
         snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
     snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     return line;

@@ -3,7 +3,8 @@
  *   transport.c  bytes to the daemon and back (nng)
  *   session.c    calls: one request until it is answered, with hello, repeats and queueing
  *   client.c     open, close, ping, query          find.c, autostart.c  which daemon
- *   job.c        reduce_run and reduce_submit      stream.c             data in pieces      simple.c  reduce_sum_f32 ...
+ *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
+ *   stream.c     data in pieces                    simple.c             reduce_sum_f32 ...
  *   fault.c      error texts                       names.c              tables
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
@@ -76,8 +77,9 @@ struct rc_call {
     bool bound;   /* belongs to a stream: lost with `session`, never repeated in another one */
     uint8_t head_len;
     uint8_t head[RC_MAX_HEAD];
-    const void *data;
+    const void *data; /* data_len bytes, or, with `fill`, what that writes them from */
     size_t data_len;
+    rc_fill fill;
     uint64_t session;     /* bound calls: whose stream; else the session that carried it last */
     uint64_t deadline_ns; /* CLOCK_MONOTONIC, 0 = none */
     rc_call_done done;

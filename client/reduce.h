@@ -10,7 +10,7 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual; reading order: errors, names, client, simple calls, reduce_run, streams, jobs. What each
+ * This header is the manual; reading order: errors, names, client, results, simple calls, reduce_run, streams, jobs. What each
  * reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
  *
  * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
@@ -63,8 +63,8 @@ typedef enum reduce_err {
     REDUCE_E_VERSION = -2,     /* daemon and library speak no common protocol version */
     REDUCE_E_TYPE = -3,        /* the element or reply type does not suit the operation */
     REDUCE_E_OP = -4,          /* unknown operation */
-    REDUCE_E_SHAPE = -5,       /* lengths and rows do not fit together */
-    REDUCE_E_EMPTY = -6,       /* no element to choose from (min, max, argmin, argmax) */
+    REDUCE_E_SHAPE = -5,       /* lengths, rows or offsets do not fit together */
+    REDUCE_E_EMPTY = -6,       /* no element to choose from (min, max, minmax, range, argmin, argmax) */
     REDUCE_E_OVERFLOW = -7,    /* the exact value does not fit the reply type; the fault carries it */
     REDUCE_E_NAN = -8,         /* a NaN was found and the policy is REDUCE_NAN_ERROR */
     REDUCE_E_TOO_LARGE = -9,   /* above a cap; the fault names it */
@@ -94,9 +94,10 @@ typedef struct reduce_fault {
     uint32_t size;
     int32_t code;        /* reduce_err */
     uint64_t limit;      /* the cap that was passed, 0 if none */
-    uint64_t index;      /* row concerned, REDUCE_NO_INDEX if none */
-    uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement */
-    uint64_t value_high;
+    uint64_t index;      /* the result (row, segment, column) concerned; field "offsets": the first wrong offset;
+                            REDUCE_NO_INDEX if none */
+    uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement; 2^127-1 stands for that or more */
+    uint64_t value_high; /*   (prod, sumsq) */
     uint32_t retry_ms;   /* REDUCE_E_BUSY: the daemon's hint */
     char field[28];      /* which field or argument, "" if none */
     char text[164];      /* one line for people */
@@ -251,64 +252,135 @@ typedef struct reduce_entry {
  * call. A value other than 0 from `each` stops and is returned. Errors: the common ones. */
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
 
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+/* A number of the class of the elements: f64 for floats, i64 for signed, u64 for unsigned elements. */
+typedef union reduce_value {
+    double f64;
+    int64_t i64;
+    uint64_t u64;
+} reduce_value;
+
+/* What REDUCE_STATS gives. Of no elements: argmin and argmax are REDUCE_NO_INDEX, min and max NaN or 0; sum 0, mean, var
+ * and std NaN. */
+typedef struct reduce_stats {
+    uint64_t count;    /* elements that took part: without those masked out; policy omit: without NaNs */
+    uint64_t nans;     /* NaNs among the elements, skipped ones included */
+    uint64_t zeros;    /* elements equal to zero */
+    uint64_t argmin;   /* index of the first smallest, of the first largest element */
+    uint64_t argmax;
+    reduce_value min;
+    reduce_value max;
+    reduce_value sum;  /* integers: the low word of 128-bit two's complement, so that it never overflows */
+    uint64_t sum_high; /* its high word; 0 for floats */
+    double mean;
+    double var;        /* with the spec's ddof */
+    double std;
+} reduce_stats;
+
 /* ---- simple calls ----------------------------------------------------------------------------------------------- */
 
-/* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating.
- * sum, min, max give double for floats, int64_t for signed and uint64_t for unsigned elements; argmin, argmax the index
- * of the first such element, count_nonzero the number of elements that are not zero. f16 and bf16 are given as their bits.
- * Errors: the common ones; REDUCE_E_OVERFLOW (integer sums that need more than 64 bits); REDUCE_E_EMPTY (n = 0 for min,
- * max, argmin, argmax; a sum is 0 then). On an error *out is left alone. */
-#define REDUCE_SIMPLE(suffix, element, value)                                                          \
-    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
-    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
-    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
-    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
-    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
-    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);
-REDUCE_SIMPLE(i8, int8_t, int64_t)
-REDUCE_SIMPLE(u8, uint8_t, uint64_t)
-REDUCE_SIMPLE(i16, int16_t, int64_t)
-REDUCE_SIMPLE(u16, uint16_t, uint64_t)
-REDUCE_SIMPLE(i32, int32_t, int64_t)
-REDUCE_SIMPLE(u32, uint32_t, uint64_t)
-REDUCE_SIMPLE(i64, int64_t, int64_t)
-REDUCE_SIMPLE(u64, uint64_t, uint64_t)
-REDUCE_SIMPLE(f16, uint16_t, double)
-REDUCE_SIMPLE(bf16, uint16_t, double)
-REDUCE_SIMPLE(f32, float, double)
-REDUCE_SIMPLE(f64, double, double)
+/* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating, for every
+ * op and element type. f16 and bf16 elements are given as their bits.
+ *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
+ *   mean norm2 var std                           double; var and std divide by n - ddof
+ *   argmin argmax                                index of the first such element
+ *   count_nonzero count_nan any all              a number; any and all 1 or 0
+ *   minmax                                       two values: out[0] the smallest, out[1] the largest element
+ *   and or xor                                   integers only
+ *   stats                                        everything in one pass
+ * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
+ * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone. */
+#define REDUCE_SIMPLE(suffix, element, value)                                                                 \
+    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
+    int reduce_prod_##suffix(reduce_client *c, const element *data, size_t n, value *out);                    \
+    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
+    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
+    int reduce_minmax_##suffix(reduce_client *c, const element *data, size_t n, value *out);                  \
+    int reduce_range_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
+    int reduce_sumsq_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
+    int reduce_norm1_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
+    int reduce_norminf_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
+    int reduce_norm2_##suffix(reduce_client *c, const element *data, size_t n, double *out);                  \
+    int reduce_mean_##suffix(reduce_client *c, const element *data, size_t n, double *out);                   \
+    int reduce_var_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
+    int reduce_std_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
+    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
+    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
+    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
+    int reduce_count_nan_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);            \
+    int reduce_any_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
+    int reduce_all_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
+    int reduce_stats_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, reduce_stats *out);
+#define REDUCE_SIMPLE_BITS(suffix, element, value)                                              \
+    int reduce_and_##suffix(reduce_client *c, const element *data, size_t n, value *out);       \
+    int reduce_or_##suffix(reduce_client *c, const element *data, size_t n, value *out);        \
+    int reduce_xor_##suffix(reduce_client *c, const element *data, size_t n, value *out);
+#define REDUCE_INTEGERS(X) \
+    X(i8, int8_t, int64_t) X(u8, uint8_t, uint64_t) X(i16, int16_t, int64_t) X(u16, uint16_t, uint64_t) \
+    X(i32, int32_t, int64_t) X(u32, uint32_t, uint64_t) X(i64, int64_t, int64_t) X(u64, uint64_t, uint64_t)
+#define REDUCE_FLOATS(X) X(f16, uint16_t, double) X(bf16, uint16_t, double) X(f32, float, double) X(f64, double, double)
+REDUCE_INTEGERS(REDUCE_SIMPLE)
+REDUCE_FLOATS(REDUCE_SIMPLE)
+REDUCE_INTEGERS(REDUCE_SIMPLE_BITS)
 #undef REDUCE_SIMPLE
+#undef REDUCE_SIMPLE_BITS
+#undef REDUCE_INTEGERS
+#undef REDUCE_FLOATS
 
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 
 enum {
-    REDUCE_STATES_IN = 1, /* the data holds partial states of (op, dtype) instead of elements */
-    REDUCE_STATES_OUT = 2 /* give partial states instead of finished values */
+    REDUCE_STATES_IN = 1,  /* the data holds partial states of (op, dtype) instead of elements */
+    REDUCE_STATES_OUT = 2, /* give partial states instead of finished values */
+    REDUCE_WRAP = 4,       /* prod of integers: modulo 2^64 instead of REDUCE_E_OVERFLOW */
+    REDUCE_MASKED = 16,    /* streams: each piece comes with its mask, by reduce_stream_append_masked */
+    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row */
 };
 
-/* What to reduce. Partial states are exact: states of shards, computed anywhere in any order and merged by a run with
- * REDUCE_STATES_IN, finish to the same bits as one run over all elements. */
+/* What to reduce.
+ *
+ * Shape: without more, the data are one array and give one result. Or
+ *   rows > 1         so many equal rows, a result for each (a matrix along its last axis);
+ *   REDUCE_COLUMNS   a matrix of `rows` rows, a result for each column (along its first axis);
+ *   offsets          segments of any lengths, also 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
+ *                    rows = how many segments. What lies before offsets[0] and behind offsets[rows] is not looked at.
+ * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
+ *
+ * Partial states are exact: states of shards, computed anywhere in any order and merged by a run with REDUCE_STATES_IN,
+ * finish to the same bits as one run over all elements. Data of a run with REDUCE_STATES_IN are rows of equally many states,
+ * row i those of result i; no mask, offsets or columns go with them. States are plain bytes to keep or send; PROTOCOL.md
+ * ("Partial states") describes them. */
 typedef struct reduce_spec {
     uint32_t size;
-    int32_t op;           /* reduce_op */
-    int32_t dtype;        /* reduce_dtype of the elements */
-    int32_t out;          /* reduce_dtype of the values: 0 = the default (f64; i64 or u64; u64 for indexes and counts),
-                             f16 bf16 f32 f64 for float elements, i64 or u64 for integers */
-    int32_t nan;          /* reduce_nan */
-    uint32_t flags;       /* REDUCE_STATES_IN | REDUCE_STATES_OUT */
-    uint64_t rows;        /* cut the data into this many equal rows, one value each; >= 1 */
-    uint64_t index_base;  /* added to the index that argmin and argmax give: where this shard starts */
-    uint32_t deadline_ms; /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
+    int32_t op;              /* reduce_op */
+    int32_t dtype;           /* reduce_dtype of the elements */
+    int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
+                                norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
+                                std norm2: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any, all: u64;
+                                stats: fixed */
+    int32_t nan;             /* reduce_nan */
+    uint32_t flags;          /* REDUCE_STATES_IN ... */
+    uint32_t ddof;           /* var, std, stats: divide by the count less this */
+    uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
+    uint64_t rows;           /* >= 1 */
+    uint64_t index_base;     /* where this shard starts in the whole array */
+    const void *initial;     /* one element of the dtype, or NULL: put in front of every row, segment or column, without an
+                                index (argmin, argmax: REDUCE_NO_INDEX if it wins), counted and subject to `nan` like any
+                                other. It goes in when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
+    const void *mask;        /* one byte for each element, or NULL: 0 leaves the element out; indexes stay */
+    const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
 } reduce_spec;
-#define REDUCE_SPEC_INIT {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 1, 0, 0}
+#define REDUCE_SPEC_INIT \
+    {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 1, 0, NULL, NULL, NULL}
 
 typedef struct reduce_result {
     uint32_t size;
-    int32_t dtype;       /* reduce_dtype of the values, 0 for states */
+    int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
     int32_t backend;     /* who computed it: 1 CPU, 2 CUDA; reduce_backend_name */
     int32_t path;        /* how the data travelled: 1 inline, 2 stream; reduce_path_name */
-    uint64_t cell_size;  /* bytes of a value or state */
-    uint64_t cells;      /* = rows */
+    uint64_t cell_size;  /* bytes of a result: a value, two (minmax), a reduce_stats, or a state */
+    uint64_t cells;      /* results: rows, segments or columns */
     uint64_t count;      /* elements (or states) given */
     uint64_t queue_ns;   /* in the daemon before the start, summed over messages */
     uint64_t copy_ns;    /* to the device, summed over chunks */
@@ -317,22 +389,26 @@ typedef struct reduce_result {
 } reduce_result;
 #define REDUCE_RESULT_INIT {sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/* Bytes that `out` of reduce_run needs: rows x (a value of the reply type, or a state). Errors: REDUCE_E_OP, _TYPE,
- * _BAD_MESSAGE (nan, flags), _SHAPE (rows = 0), _TOO_LARGE. */
-int reduce_result_size(const reduce_spec *spec, size_t *bytes);
+/* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS looks at
+ * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are no matrix of
+ * `rows` rows), _TOO_LARGE. */
+int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 
-/* Reduce `bytes` of data, row after row, into `out`, which has room for `room` bytes. Arrays of any size: what does not
- * fit one message is sent in chunks, several under way at once, with bounded memory. `result` may be NULL.
- * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small); REDUCE_E_SHAPE (bytes are no
- * multiple of rows x element size); REDUCE_E_EMPTY, _OVERFLOW, _NAN (fault.index is the first row concerned);
- * REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error the contents of `out` are undefined. */
+/* Reduce `bytes` of data into `out`, which has room for `room` bytes: row after row, segment after segment or column after
+ * column. Arrays of any size and shape: what does not fit one message is cut, several messages are under way at once,
+ * memory stays bounded by the results and 4 % of the data, and the bits are the same. `result` may be NULL.
+ * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
+ * (bytes are no multiple of rows x element size; offsets: fault.index is the first that is wrong); REDUCE_E_EMPTY, _OVERFLOW,
+ * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error
+ * the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
 /* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
 
 /* One reduction fed bit by bit, for pipes and data larger than memory. rows must be 1 and the elements in order;
- * REDUCE_STATES_IN is not possible (merge states with reduce_run). The library buffers a few chunks. A stream cannot
+ * REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and give masks with
+ * the pieces (REDUCE_MASKED). The library buffers a few chunks. A stream cannot
  * survive a restart of the daemon, since the library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error
  * every further call on the stream but reduce_stream_abort returns the same error. deadline_ms counts from the begin. */
 typedef struct reduce_stream reduce_stream;
@@ -341,11 +417,14 @@ typedef struct reduce_stream reduce_stream;
 int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **s);
 
 /* Copy `bytes` more. A piece may end inside an element; the whole may not. Blocks while all chunks are under way.
- * Errors: the common ones; REDUCE_E_STREAM_LOST, _DEADLINE, _TOO_LARGE. */
+ * Errors: the common ones; REDUCE_E_STREAM_LOST, _DEADLINE, _TOO_LARGE; REDUCE_E_ARGUMENT (with REDUCE_MASKED). */
 int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
 
-/* The same without a copy: *room bytes of free memory (at least 1) at *space to read into, then say how many were
- * filled. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
+/* With REDUCE_MASKED: `n` elements more, and a byte of mask for each. Errors as for _append; REDUCE_E_ARGUMENT (without). */
+int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n);
+
+/* _append without a copy: *room bytes of free memory (at least 1) at *space to read into, then say how many were filled.
+ * Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room);
 int reduce_stream_commit(reduce_stream *s, size_t bytes);
 
@@ -367,7 +446,8 @@ enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet *
  * `err` is what reduce_poll returns. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
-/* Start what reduce_run does and return at once. `data` and `out` must stay until the job is done. `done` may be NULL.
+/* Start what reduce_run does and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is
+ * done; the spec itself need not. `done` may be NULL.
  * The callback may run before reduce_submit returns; *job is set by then. Any number of jobs; the library bounds what is
  * under way. Errors are those of reduce_run that need no daemon; the others are the job's. */
 int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
@@ -381,7 +461,7 @@ int reduce_poll(reduce_job *job, reduce_result *result);
  * callback. */
 int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
 
-/* Bytes acknowledged by the daemon so far, and in all. From any thread. */
+/* Bytes of data acknowledged by the daemon so far, and in all. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);
 
 /* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. */

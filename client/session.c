@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "client/internal.h"
+#include "client/plan.h"
 
 enum {
     MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
@@ -67,7 +68,8 @@ static void send_place(rc_place *p)
     if (p->pause_ms)
         rc_slot_pause(p->slot, p->pause_ms);
     else
-        rc_slot_exchange(p->slot, p->head, p->head_len, p->call->data, p->call->data_len, p->send_ms, p->reply_ms);
+        rc_slot_exchange(p->slot, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
+                         p->reply_ms);
 }
 
 static void orphan(reduce_client *c, rc_call *call);
@@ -538,7 +540,8 @@ static void on_hello(rc_call *call, int err, const uint8_t *body, size_t len)
     rp_welcome w;
     rp_fault bad;
     c->greeting = false;
-    if (!err && (rp_get_welcome(body, len, &w, &bad) || w.version != RP_WIRE_VERSION || w.session == 0 || w.max_data < 8)) {
+    if (!err && (rp_get_welcome(body, len, &w, &bad) || w.version != RP_WIRE_VERSION || w.session == 0 ||
+                 w.max_data < RC_LEAST_DATA)) {
         err = rc_fail(&call->fault, REDUCE_E_PROTOCOL, "hello", "malformed reply to hello");
     }
     if (err) {

@@ -14,18 +14,20 @@ enum {
 typedef struct chunk {
     rc_call call;
     reduce_stream *stream;
-    uint8_t *memory;
+    uint8_t *memory; /* `capacity` bytes of elements, then with REDUCE_MASKED their mask */
+    size_t bytes;    /* of the elements in it, once it is sent */
     bool busy;
 } chunk;
 
 struct reduce_stream {
     reduce_client *c;
     rp_spec spec;
-    size_t item, capacity; /* bytes of an element; of a chunk, whole elements */
+    size_t item, capacity; /* bytes of an element; of the elements of a chunk, whole ones */
+    bool masked;
     uint64_t deadline_ns, start_ns;
     chunk chunks[CHUNKS];
     unsigned now;     /* the chunk being filled */
-    size_t filled;    /* its bytes */
+    size_t filled;    /* bytes of its elements */
     uint64_t sent;    /* elements given to APPENDs */
     bool begun;
     uint64_t id, session;
@@ -59,6 +61,26 @@ static int fail_call(reduce_stream *s, rc_call *call, int err)
         rc_fail(&call->fault, REDUCE_E_STREAM_LOST, "", "the daemon went away during the stream; begin again");
     }
     return fail(s, &call->fault);
+}
+
+/* ---- chunks ---- */
+
+static chunk *current(reduce_stream *s) { return &s->chunks[s->now]; }
+
+/* Bytes of its data in a message. */
+static size_t chunk_bytes(const reduce_stream *s, const chunk *k)
+{
+    return k->bytes + (s->masked ? k->bytes / s->item : 0);
+}
+
+static void fill(const void *data, uint8_t *to)
+{
+    const chunk *k = data;
+    const reduce_stream *s = k->stream;
+    if (k->bytes)
+        memcpy(to, k->memory, k->bytes);
+    if (k->bytes && s->masked)
+        memcpy(to + k->bytes, k->memory + s->capacity, k->bytes / s->item);
 }
 
 /* ---- talking; all with the mutex held ---- */
@@ -104,12 +126,14 @@ static int send_chunk(reduce_stream *s)
 {
     if (!s->begun && begin(s))
         return -(int)s->fault.code;
-    chunk *k = &s->chunks[s->now];
+    chunk *k = current(s);
+    k->bytes = s->filled;
     k->call = (rc_call){.type = RP_MSG_APPEND,
                         .bound = true,
                         .head_len = RP_APPEND_SIZE,
-                        .data = k->memory,
-                        .data_len = s->filled,
+                        .fill = fill,
+                        .data = k,
+                        .data_len = chunk_bytes(s, k),
                         .session = s->session,
                         .deadline_ns = s->deadline_ns,
                         .done = on_append,
@@ -127,7 +151,7 @@ static int send_chunk(reduce_stream *s)
 /* Wait until at most `busy` chunks are under way and the chunk of now is free. */
 static void await(reduce_stream *s, unsigned busy)
 {
-    while (s->busy > busy || s->chunks[s->now].busy)
+    while (s->busy > busy || current(s)->busy)
         rc_cond_wait(&s->changed, s->c, 0);
 }
 
@@ -140,6 +164,14 @@ static int check(const reduce_stream *s)
     return rc_check(s->c);
 }
 
+/* Bytes of elements for one chunk: whole elements, with their mask no more than the daemon likes. */
+static size_t chunk_capacity(const reduce_client *c, size_t item, bool masked)
+{
+    uint32_t hint = c->welcome.chunk_hint, most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
+    size_t n = (hint && hint < most ? hint : most) / (item + masked);
+    return (n ? n : 1) * item;
+}
+
 static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_ms, reduce_stream **made)
 {
     reduce_stream *s = calloc(1, sizeof *s);
@@ -148,6 +180,7 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_m
     s->c = c;
     s->spec = *spec;
     s->item = rp_dtype_size(spec->dtype);
+    s->masked = spec->flags & RP_MASK;
     s->start_ns = rc_now_ns();
     s->deadline_ns = rc_deadline_after(deadline_ms);
     s->fault.index = RP_NO_INDEX;
@@ -155,10 +188,7 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_m
         s->chunks[i].stream = s;
     rc_cond_init(&s->changed);
     rc_enter(c);
-    uint32_t hint = c->welcome.chunk_hint, most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
-    s->capacity = (hint && hint < most ? hint : most) / s->item * s->item;
-    if (s->capacity == 0)
-        s->capacity = s->item;
+    s->capacity = chunk_capacity(c, s->item, s->masked);
     c->refs++;
     rc_leave(c);
     *made = s;
@@ -189,46 +219,75 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream
         return rc_report(&f);
     if (spec->rows != 1)
         return rc_error(REDUCE_E_SHAPE, "rows", "a stream is one row, not %" PRIu64, spec->rows);
-    if (spec->flags & REDUCE_STATES_IN)
-        return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements, not partial states");
+    if (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
+        return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
+    if (spec->mask || spec->offsets)
+        return rc_error(REDUCE_E_ARGUMENT, spec->mask ? "mask" : "offsets",
+                        "a stream has no offsets, and its mask comes with the pieces (REDUCE_MASKED)");
     return new_stream(c, &checked, spec->deadline_ms, made);
+}
+
+/* Wait for a chunk to fill; its memory is there afterwards. */
+static int next_chunk(reduce_stream *s)
+{
+    rc_enter(s->c);
+    await(s, CHUNKS - 1);
+    int err = -(int)s->fault.code;
+    rc_leave(s->c);
+    if (err)
+        return rc_report(&s->fault);
+    chunk *k = current(s);
+    size_t bytes = s->capacity + (s->masked ? s->capacity / s->item : 0);
+    if (!k->memory && !(k->memory = malloc(bytes)))
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a chunk of %zu bytes", bytes);
+    return 0;
+}
+
+/* `bytes` more of the chunk of now are filled: send it if that was the last room. */
+static int filled(reduce_stream *s, size_t bytes)
+{
+    s->filled += bytes;
+    if (s->filled < s->capacity)
+        return 0;
+    rc_enter(s->c);
+    int err = send_chunk(s);
+    rc_leave(s->c);
+    return err ? rc_report(&s->fault) : 0;
+}
+
+/* Is it a stream with (without) masks? */
+static int check_masked(const reduce_stream *s, bool masked)
+{
+    int err = check(s);
+    if (!err && s->masked != masked)
+        err = rc_error(REDUCE_E_ARGUMENT, "stream", masked ? "a stream without REDUCE_MASKED takes no mask"
+                                                           : "a stream with REDUCE_MASKED wants a mask with each piece");
+    return err;
 }
 
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
 {
-    int err = check(s);
+    int err = check_masked(s, false);
     if (err)
         return err;
     if (!space || !room)
         return rc_error(REDUCE_E_ARGUMENT, space ? "room" : "space", "a pointer is NULL");
-    rc_enter(s->c);
-    await(s, CHUNKS - 1);
-    err = -(int)s->fault.code;
-    rc_leave(s->c);
+    err = next_chunk(s);
     if (err)
-        return rc_report(&s->fault);
-    chunk *k = &s->chunks[s->now];
-    if (!k->memory && !(k->memory = malloc(s->capacity)))
-        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a chunk of %zu bytes", s->capacity);
-    *space = k->memory + s->filled;
+        return err;
+    *space = current(s)->memory + s->filled;
     *room = s->capacity - s->filled;
     return 0;
 }
 
 int reduce_stream_commit(reduce_stream *s, size_t bytes)
 {
-    int err = check(s);
+    int err = check_masked(s, false);
     if (err)
         return err;
-    if (bytes > (s->chunks[s->now].memory ? s->capacity - s->filled : 0))
+    if (bytes > (current(s)->memory ? s->capacity - s->filled : 0))
         return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room there was", bytes);
-    s->filled += bytes;
-    if (s->filled < s->capacity)
-        return 0;
-    rc_enter(s->c);
-    err = send_chunk(s);
-    rc_leave(s->c);
-    return err ? rc_report(&s->fault) : 0;
+    return filled(s, bytes);
 }
 
 int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
@@ -236,17 +295,36 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
     const uint8_t *from = data;
     if (!data && bytes)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
-    int err = check(s);
+    int err = check_masked(s, false);
     while (!err && bytes) {
-        void *space;
-        size_t room;
-        if ((err = reduce_stream_space(s, &space, &room)))
+        if ((err = next_chunk(s)))
             break;
-        size_t n = bytes < room ? bytes : room;
-        memcpy(space, from, n);
+        size_t room = s->capacity - s->filled, n = bytes < room ? bytes : room;
+        memcpy(current(s)->memory + s->filled, from, n);
         from += n;
         bytes -= n;
-        err = reduce_stream_commit(s, n);
+        err = filled(s, n);
+    }
+    return err;
+}
+
+int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n)
+{
+    const uint8_t *from = elements, *keep = mask;
+    if ((!elements || !mask) && n)
+        return rc_error(REDUCE_E_ARGUMENT, elements ? "mask" : "elements", "the pointer is NULL");
+    int err = check_masked(s, true);
+    while (!err && n) {
+        if ((err = next_chunk(s)))
+            break;
+        uint8_t *memory = current(s)->memory;
+        size_t at = s->filled / s->item, room = s->capacity / s->item - at, some = n < room ? n : room;
+        memcpy(memory + s->filled, from, some * s->item);
+        memcpy(memory + s->capacity + at, keep, some);
+        from += some * s->item;
+        keep += some;
+        n -= some;
+        err = filled(s, some * s->item);
     }
     return err;
 }
@@ -263,11 +341,13 @@ static int finish(reduce_stream *s, uint8_t **body, size_t *len)
         call.head_len = (uint8_t)rp_put_finish(call.head, &x);
     } else {
         rp_spec spec = s->spec;
+        current(s)->bytes = s->filled;
         spec.row_len = s->filled / s->item;
         call.type = RP_MSG_REDUCE;
         call.head_len = (uint8_t)rp_put_spec(call.head, &spec);
-        call.data = s->chunks[s->now].memory;
-        call.data_len = s->filled;
+        call.fill = fill;
+        call.data = current(s);
+        call.data_len = chunk_bytes(s, current(s));
     }
     int err = rc_call_wait_locked(s->c, &call, body, len);
     s->begun = false; /* FINISH ends the stream also on an error */

@@ -309,22 +309,24 @@ void rc_slot_arm(rc_slot *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static nng_msg *message(const void *head, size_t head_len, const void *data, size_t data_len)
+static nng_msg *message(const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill)
 {
     nng_msg *m;
     if (nng_msg_alloc(&m, head_len + data_len))
         return NULL;
     uint8_t *body = nng_msg_body(m);
     memcpy(body, head, head_len);
-    if (data_len)
+    if (fill)
+        fill(data, body + head_len);
+    else if (data_len)
         memcpy(body + head_len, data, data_len);
     return m;
 }
 
-void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len,
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
                       uint32_t send_timeout_ms, uint32_t reply_timeout_ms)
 {
-    nng_msg *m = message(head, head_len, data, data_len);
+    nng_msg *m = message(head, head_len, data, data_len, fill);
     pthread_mutex_lock(&s->lock);
     bool cancelled = s->cancelled;
     if (m && !cancelled) {

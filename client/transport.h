@@ -45,8 +45,12 @@ void rc_slot_free(rc_slot *s); /* the slot must be at rest; waits for the tail o
 /* Forget an earlier rc_slot_cancel: before each new use. */
 void rc_slot_arm(rc_slot *s);
 
-/* Send head and data as one message (both copied before it returns) and wait for the reply. */
-void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len,
+/* Writes the data of a message straight into it. */
+typedef void (*rc_fill)(const void *data, uint8_t *to);
+
+/* Send head and data as one message and wait for the reply. Both are copied before it returns: the data_len bytes at
+ * `data`, or, if `fill` is not NULL, those that fill(data, ...) writes. */
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
                       uint32_t send_timeout_ms, uint32_t reply_timeout_ms);
 void rc_slot_pause(rc_slot *s, uint32_t ms);
 

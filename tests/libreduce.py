@@ -8,9 +8,13 @@ ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "
           -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
 
 
+STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
+
+
 class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
-                ("rows", C.c_uint64), ("index_base", C.c_uint64), ("deadline_ms", C.c_uint32)]
+                ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
+                ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p)]
 
 
 class FaultStruct(C.Structure):
@@ -57,17 +61,19 @@ class Client:
         if code:
             raise Fault(self.lib, code)
 
-    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0):
-        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, rows, index_base, deadline_ms)
+    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None):
+        """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps."""
+        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, rows, index_base, initial, mask,
+                    offsets)
 
-    def _room(self, spec):
+    def _room(self, spec, data=b""):
         room = C.c_size_t()
-        self._check(self.lib.reduce_result_size(C.byref(spec), C.byref(room)))
+        self._check(self.lib.reduce_result_size(C.byref(spec), C.c_size_t(len(data)), C.byref(room)))
         return C.create_string_buffer(room.value), room
 
     def run(self, op, dtype, data, **kw):
         spec = self.spec(op, dtype, **kw)
-        out, room = self._room(spec)
+        out, room = self._room(spec, data)
         self._check(self.lib.reduce_run(self.handle, C.byref(spec), data, C.c_size_t(len(data)), out, room, None))
         return out.raw
 
@@ -85,12 +91,23 @@ class Client:
         self._check(self.lib.reduce_stream_finish(stream, out, room, None))
         return out.raw
 
+    def masked_stream(self, op, dtype, pieces, **kw):
+        """`pieces`: pairs of the bytes of whole elements and their mask."""
+        spec = self.spec(op, dtype, flags=MASKED, **kw)
+        out, room = self._room(spec)
+        stream = C.c_void_p()
+        self._check(self.lib.reduce_stream_begin(self.handle, C.byref(spec), C.byref(stream)))
+        for piece, mask in pieces:
+            self._check(self.lib.reduce_stream_append_masked(stream, piece, mask, C.c_size_t(len(mask))))
+        self._check(self.lib.reduce_stream_finish(stream, out, room, None))
+        return out.raw
+
     def submit_all(self, requests):
         """Run many (op, dtype, data, keywords) at once; yields the bytes or the Fault of each."""
         jobs = []
         for op, dtype, data, kw in requests:
             spec = self.spec(op, dtype, **kw)
-            out, room = self._room(spec)
+            out, room = self._room(spec, data)
             job = C.c_void_p()
             self._check(self.lib.reduce_submit(self.handle, C.byref(spec), data, C.c_size_t(len(data)), out, room, None, None, C.byref(job)))
             jobs.append((job, out))

@@ -12,6 +12,7 @@ import subprocess
 import numpy as np
 import pytest
 
+import gens
 import oracle
 from conftest import BIN
 
@@ -54,29 +55,81 @@ def npy(path, array, **kw):
 NUMPY = {"i8": "<i1", "u8": "<u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
 
+def shown(op, dtype, cell, out=None):
+    """What reducectl prints for a cell, floats as their values: a list of numbers and words, of stats a dict."""
+    out = out or oracle.default_out(op, dtype)
+
+    def one(bits, kind=out):
+        return oracle.float_value(bits, kind) if kind in oracle.FLOATS else int(oracle.value_text(bits, kind))
+
+    if op == "stats":
+        w = [cell >> 64 * i & 2**64 - 1 for i in range(12)]
+        place = lambda i: "none" if i == oracle.NO_INDEX else i
+        total = one(w[7]) if dtype in oracle.FLOATS else int.from_bytes(struct.pack("<2Q", w[7], w[8]), "little", signed=True)
+        edges = [one(w[5]), one(w[6])] if w[0] else ["none"] * 2
+        values = [*w[:3], *edges, place(w[3]), place(w[4]), total, *(one(x, "f64") for x in w[9:])]
+        return dict(zip("count nans zeros min max argmin argmax sum mean var std".split(), values))
+    if op in ("any", "all"):
+        return ["true" if cell else "false"]
+    if op.startswith("arg") and cell == oracle.NO_INDEX:
+        return ["none"]
+    width = 8 * oracle.SIZE[out]
+    return [one(cell & 2**width - 1), one(cell >> width)] if op == "minmax" else [one(cell)]
+
+
+def read(word):
+    """A printed word as a number, exactly, or itself."""
+    if re.fullmatch(r"-?\d+", word):
+        return float(word) if word == "-0" else int(word)
+    if "0x" in word:
+        return float.fromhex(word)
+    return word if word in ("true", "false", "none") else float(word)
+
+
+def same(got, want):
+    """Equal as numbers; -0 is not 0, NaN is NaN."""
+    if isinstance(want, str) or isinstance(got, str):
+        return got == want
+    return (math.isnan(got) and math.isnan(want)) or (got == want and math.copysign(1, got) == math.copysign(1, want))
+
+
+def parsed(op, text):
+    """Printed results, one for each line, of stats one for each block."""
+    rows = [line.split() for line in text.splitlines()]
+    if op != "stats":
+        return [[read(word) for word in row] for row in rows]
+    results = []
+    for name, word in rows:
+        if name == "count":
+            results.append({})
+        if name not in ("row", "column", "segment", "file"):
+            results[-1][name] = read(word)
+    return results
+
+
+def check(op, text, want):
+    got = parsed(op, text)
+    assert len(got) == len(want), text
+    for g, w in zip(got, want):
+        assert len(g) == len(w) and all(same(g[k], w[k]) for k in (w if op == "stats" else range(len(w)))), (op, g, w)
+
+
 # ---- what is reduced ----
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 def test_every_op_on_raw_and_npy(run, scratch, dtype):
     rng = np.random.default_rng(50)
-    bits = rng.integers(0, 2**7, 500).astype(oracle.unsigned(dtype)) if dtype not in oracle.FLOATS else None
-    if bits is None:
-        import gens
-
-        bits = gens.gauss(rng, dtype, 500)
+    bits = gens.gauss(rng, dtype, 500) if dtype in oracle.FLOATS else rng.integers(0, 2**7, 500).astype(oracle.unsigned(dtype))
     raw = scratch / "a.bin"
     raw.write_bytes(bits.tobytes())
-    files = [(raw, ["--dtype", dtype])]
-    if dtype in NUMPY:
-        files.append((npy(scratch / "a.npy", bits.view(NUMPY[dtype])), []))
-    else:
-        files.append((npy(scratch / "a.npy", bits.view("V2")), ["--dtype", dtype]))
-    for op in oracle.OPS:
-        out = oracle.default_out(op, dtype)
-        expected = oracle.reduce(op, dtype, bits)
-        for path, options in files:
-            text = run(op, *options, path)
-            assert (float(text) if out == "f64" else int(text)) == (oracle.float_value(expected, out) if out == "f64" else int(oracle.value_text(expected, out)))
-            assert int.from_bytes(run(op, *options, "--raw", path, binary=True), "little") == expected
+    as_npy = npy(scratch / "a.npy", bits.view(NUMPY.get(dtype, "V2")))
+    elements = oracle.Elements(dtype, bits)
+    for op in oracle.ops(dtype):
+        wrap = ["--wrap"] if op == "prod" and dtype not in oracle.FLOATS else []
+        cell = oracle.value(elements, op, wrap=bool(wrap))
+        for path, options in ((raw, ["--dtype", dtype]), (as_npy, [] if dtype in NUMPY else ["--dtype", dtype])):
+            check(op, run(op, *options, *wrap, path), [shown(op, dtype, cell)])
+            check(op, run(op, *options, *wrap, "--hex", path), [shown(op, dtype, cell)])
+            assert int.from_bytes(run(op, *options, *wrap, "--raw", path, binary=True), "little") == cell
 
 
 def test_shortest_decimals_read_back(run, scratch):
@@ -228,8 +281,8 @@ def test_malformed_npy(fails, scratch, name, data, told):
 
 def test_npy_with_the_wrong_dtype_option(fails, scratch):
     fails(FAILED, "TYPE.*f32.*f64", "sum", "--dtype", "f32", npy(scratch / "a.npy", np.zeros(3)))
-    fails(FAILED, "Fortran", "argmax", npy(scratch / "b.npy", np.asfortranarray(np.zeros((2, 3)))))
-    fails(FAILED, "Fortran", "sum", "--rows", 2, scratch / "b.npy")
+    fails(FAILED, "Fortran", "sum", "--rows", 2, npy(scratch / "b.npy", np.asfortranarray(np.zeros((2, 3)))))
+    fails(FAILED, "Fortran", "argmax", "--total", scratch / "b.npy", scratch / "a.npy")
 
 
 # ---- errors and exit codes ----

@@ -54,7 +54,7 @@ def main():
         family = gens.of(dtype)
         n = int(rng.choice([3, 100, 1000, 20_000, 150_000], p=[0.3, 0.3, 0.2, 0.15, 0.05]))
         bits = family[int(rng.integers(0, len(family)))](rng, dtype, n)
-        op = str(rng.choice(list(oracle.OPS)))
+        op = str(rng.choice(oracle.ops(dtype)))
         arrays.append((op, dtype, bits, oracle.reduce_or_fault(op, dtype, bits)))
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))

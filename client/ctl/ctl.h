@@ -1,10 +1,13 @@
 /* reducectl: the command line on top of libreduce's public calls.
  *
- *   main.c     wiring and exit codes         options.c  the command line      help.c   what --help says
- *   npy.c      .npy headers (pure)           text.c     numbers as text (pure)
- *   input.c    files and pipes as elements   reduce.c   one reduction of an input
- *   print.c    values as text (pure)         output.c   result and error lines
- *   show.c     ping, info, status            progress.c the bar on a terminal */
+ *   main.c     wiring and exit codes            options.c  the command line         help.c    what --help says
+ *   npy.c      .npy headers (pure)              text.c     numbers as text (pure)   element.c --initial (pure)
+ *   narrow.c   16-bit floats (pure)             order.c    Fortran to C order (pure)
+ *   input.c    files and pipes as elements      shape.c    which of them belong to which result
+ *   reduce.c   the reductions of a command      whole.c, lines.c, columns.c  one input: one result, rows or segments, columns
+ *   merge.c    partial states
+ *   print.c    values as text (pure)            output.c   result and error lines
+ *   show.c     ping, info, status               progress.c the bar on a terminal */
 #ifndef CTL_H
 #define CTL_H
 
@@ -25,12 +28,16 @@ enum { CTL_WHY = 256 }; /* bytes of an error line */
 typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_HELP, CTL_VERSION } ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
+enum { CTL_NO_AXIS = -1 };
+
 typedef struct ctl_options {
     ctl_command command;
-    reduce_spec spec;   /* op, dtype (0: not given), out, nan, rows, deadline */
+    reduce_spec spec;   /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;       /* --rows was given */
+    int axis;           /* 0, 1 or CTL_NO_AXIS */
+    const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
-    bool text, total, verbose, no_autostart;
+    bool text, total, merge, verbose, no_autostart;
     const char *url;    /* NULL: the usual places */
     char **files;       /* "-" is stdin */
     int n_files;
@@ -44,13 +51,14 @@ void ctl_help(FILE *out);
 
 /* ---- npy.c ---- */
 
-enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20 };
+enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20, CTL_MAX_DIMS = 64 };
 
 typedef struct ctl_npy {
     char descr[32];      /* as the file says, "<f4" */
     int dtype;           /* reduce_dtype */
-    bool fortran;        /* stored column by column */
+    bool fortran;        /* stored with the first index running fastest */
     int dims;
+    uint64_t shape[CTL_MAX_DIMS];
     uint64_t count;      /* elements */
 } ctl_npy;
 
@@ -79,9 +87,39 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, double *out, char w
 /* The input is over: 0 or 1 number, or -1. */
 long ctl_text_end(ctl_text *t, double *out, char why[CTL_WHY]);
 
+/* ---- narrow.c ---- */
+
+/* The 16-bit float types, REDUCE_F16 and REDUCE_BF16. Bits are those of a magnitude, without the sign. */
+unsigned ctl_narrow_infinity(int dtype);
+/* The value. The first pattern past the largest finite number counts as the next power of two: where rounding to infinity
+ * begins. */
+double ctl_narrow_value(int dtype, unsigned bits);
+/* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
+unsigned ctl_narrow_round(int dtype, double y);
+
+/* ---- element.c ---- */
+
+/* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
+ * from the text. False: `why` says that it is no number, or out of range. */
+bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
+
+/* ---- order.c ---- */
+
+/* Copy an array of `dims` dimensions stored with the first index running fastest to one where the last does. */
+void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape);
+
 /* ---- print.c ---- */
 
-enum { CTL_MAX_NUMBER = 48 };
+enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
+
+/* One value of a result; JSON writes what is no number ("nan", "none") as string or null. */
+typedef struct ctl_value {
+    const char *name; /* in results of several */
+    char text[CTL_MAX_NUMBER];
+} ctl_value;
+
+/* The values of a cell of `op` whose reply type is `dtype`: one; two of minmax; those of stats. Returns how many. */
+int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex);
 
 /* The shortest decimal that reads back to the same bits, or with `hex` C's %a (integers stay decimal). Returns out. */
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
@@ -92,13 +130,23 @@ void ctl_json_string(FILE *out, const char *s);
 
 /* ---- input.c ---- */
 
+/* What to take an input for. */
+typedef struct ctl_source {
+    const char *name; /* of a file, or "-" */
+    int dtype;        /* 0: not said */
+    int raw_dtype;    /* of raw bytes then */
+    bool text;        /* numbers as text, f64 */
+} ctl_source;
+
 typedef struct ctl_input {
     const char *name; /* for messages */
     int fd;
     int dtype;
-    bool npy, text, defaulted; /* defaulted: raw bytes taken for f32 because nobody said */
+    bool npy, text, defaulted; /* defaulted: raw bytes taken for raw_dtype because nobody said */
     bool regular;     /* can be read again from the start */
-    bool shuffled;    /* Fortran order of two or more dimensions: the order of elements is not that of indexes */
+    bool fortran;     /* .npy with the first index running fastest */
+    int dims;         /* of .npy */
+    uint64_t shape[CTL_MAX_DIMS];
     bool sized;       /* `bytes` is known */
     uint64_t bytes;   /* of elements, in all */
     uint64_t done;    /* given out so far */
@@ -112,13 +160,36 @@ typedef struct ctl_input {
     int err;          /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
 } ctl_input;
 
-/* Open a file or "-" and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
-int ctl_open(ctl_input *in, const char *name, const ctl_options *o, char why[CTL_WHY]);
+/* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
+int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
 void ctl_close(ctl_input *in);
 /* Up to `room` (>= 8) bytes of elements; 0 at the end, -1 with `why` if reading fails or the data are not what they say. */
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
+/* The same until `room` bytes are there or the input ends. */
+long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
+/* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
+bool ctl_shuffled(const ctl_input *in);
+
+/* ---- shape.c ---- */
+
+typedef enum { CTL_WHOLE, CTL_LINES, CTL_COLUMNS } ctl_layout;
+
+/* Which elements of the input, in the order in which they lie there, belong to which result. */
+typedef struct ctl_shape {
+    ctl_layout layout;
+    const char *unit;        /* a result is one "row", "column" or "segment"; NULL: there is only one */
+    uint64_t lines, len;     /* results, and elements of each (segments: not used) */
+    const uint64_t *offsets; /* segments: lines + 1, checked; else NULL */
+} ctl_shape;
+
+/* 0, or a reduce_err with `why`. `offsets`: n of them, or NULL. */
+int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, const uint64_t *offsets, uint64_t n,
+                   char why[CTL_WHY]);
+
+/* Read a file of offsets: malloc'ed *offsets, *n of them. 0, or a reduce_err with `why`. */
+int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why[CTL_WHY]);
 
 /* ---- progress.c ---- */
 
@@ -135,16 +206,53 @@ uint64_t ctl_now_ns(void);
 
 /* ---- output.c ---- */
 
-/* The values of a result; `first_row` is that of cells[0] if there are rows. */
-void ctl_print_values(const ctl_options *o, const char *name, const reduce_result *r, const void *cells, uint64_t first_row);
+/* What results or an error are about. */
+typedef struct ctl_where {
+    const char *name;        /* of the input */
+    const char *unit;        /* as in ctl_shape */
+    uint64_t first;          /* number of the first result */
+    const uint64_t *offsets; /* of its segment and those behind it, or NULL: all have equally many elements */
+} ctl_where;
+
+/* The results of a run. */
+void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
 /* What -v tells about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
-/* An error of this thread's last libreduce call, whose rows began with `first_row`, or (err, why) of our own if `why` is not
+/* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
  * NULL. Returns the exit code. */
-int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why, uint64_t first_row);
+int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why);
 
-/* ---- reduce.c, show.c: commands; they return the exit code ---- */
+/* ---- reduce.c: what a command reduces ---- */
+
+typedef struct ctl_work {
+    reduce_client *c;
+    const ctl_options *o;
+    const char *name;    /* of the input, or "total" */
+    ctl_input *in;       /* n_in of them, one type, taken as one array */
+    int n_in;
+    ctl_input *mask;     /* bytes, one for each element, or NULL */
+    reduce_spec spec;    /* for this type, without shape */
+    uint64_t initial;    /* what spec.initial points to */
+    ctl_progress progress;
+} ctl_work;
+
+/* Read exactly n elements, and their mask, if there is one, to `mask`. 0, or a reduce_err with `why`. */
+int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY]);
+
+/* Add the parts of a result that sum up: times, elements, results. */
+void ctl_add_result(reduce_result *sum, const reduce_result *r);
+
+/* Commands return the exit code; results and errors are printed then. */
 int ctl_reduce(reduce_client *c, const ctl_options *o);
+int ctl_whole(ctl_work *w);
+int ctl_lines(ctl_work *w, const ctl_shape *s);
+int ctl_columns(ctl_work *w, const ctl_shape *s);
+int ctl_merge(reduce_client *c, const ctl_options *o);
+
+/* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
+int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
+
+/* ---- show.c ---- */
 int ctl_show(reduce_client *c, const ctl_options *o);
 
 #endif

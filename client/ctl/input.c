@@ -22,8 +22,8 @@ static long read_some(int fd, void *space, size_t room, char why[CTL_WHY])
     return (long)n;
 }
 
-/* Until `want` bytes are there or the input ends; -1 on an error. */
-static long read_full(int fd, uint8_t *space, size_t want, char why[CTL_WHY])
+/* Bytes of the file until `want` are there or it ends; -1 on an error. */
+static long read_head(int fd, uint8_t *space, size_t want, char why[CTL_WHY])
 {
     size_t have = 0;
     while (have < want) {
@@ -50,7 +50,7 @@ static bool file_size(int fd, uint64_t *size)
     return at >= 0;
 }
 
-static int open_npy(ctl_input *in, const ctl_options *o, uint64_t file_bytes, char why[CTL_WHY])
+static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes, char why[CTL_WHY])
 {
     ctl_npy npy;
     size_t offset = ctl_npy_data_offset(in->head, in->head_len, why);
@@ -60,8 +60,8 @@ static int open_npy(ctl_input *in, const ctl_options *o, uint64_t file_bytes, ch
     if (!header)
         return REDUCE_E_NO_MEMORY;
     memcpy(header, in->head, in->head_len);
-    long more = offset > in->head_len ? read_full(in->fd, header + in->head_len, offset - in->head_len, why) : 0;
-    int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, in->head_len + (size_t)more, o->spec.dtype, &npy, why);
+    long more = offset > in->head_len ? read_head(in->fd, header + in->head_len, offset - in->head_len, why) : 0;
+    int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, in->head_len + (size_t)more, source->dtype, &npy, why);
     if (!err && in->head_len + (size_t)more < offset) {
         snprintf(why, CTL_WHY, "the .npy header is cut");
         err = REDUCE_E_BAD_MESSAGE;
@@ -71,7 +71,9 @@ static int open_npy(ctl_input *in, const ctl_options *o, uint64_t file_bytes, ch
         return err;
     in->npy = true;
     in->dtype = npy.dtype;
-    in->shuffled = npy.fortran && npy.dims > 1;
+    in->fortran = npy.fortran;
+    in->dims = npy.dims;
+    memcpy(in->shape, npy.shape, sizeof in->shape);
     in->sized = true;
     in->start += offset;
     in->head_len = 0;
@@ -87,10 +89,10 @@ static int open_npy(ctl_input *in, const ctl_options *o, uint64_t file_bytes, ch
     return 0;
 }
 
-static int open_raw(ctl_input *in, const ctl_options *o, uint64_t file_bytes, char why[CTL_WHY])
+static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes, char why[CTL_WHY])
 {
-    in->defaulted = o->spec.dtype == 0;
-    in->dtype = in->defaulted ? REDUCE_F32 : o->spec.dtype;
+    in->defaulted = source->dtype == 0;
+    in->dtype = in->defaulted ? source->raw_dtype : source->dtype;
     in->sized = in->regular;
     in->bytes = file_bytes;
     size_t element = reduce_dtype_size(in->dtype);
@@ -102,11 +104,11 @@ static int open_raw(ctl_input *in, const ctl_options *o, uint64_t file_bytes, ch
     return 0;
 }
 
-int ctl_open(ctl_input *in, const char *name, const ctl_options *o, char why[CTL_WHY])
+int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 {
-    bool pipe = !strcmp(name, "-");
-    *in = (ctl_input){.name = pipe ? "stdin" : name, .fd = -1};
-    in->fd = pipe ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+    bool pipe = !strcmp(source->name, "-");
+    *in = (ctl_input){.name = pipe ? "stdin" : source->name, .fd = -1};
+    in->fd = pipe ? STDIN_FILENO : open(source->name, O_RDONLY | O_CLOEXEC);
     if (in->fd < 0) {
         snprintf(why, CTL_WHY, "cannot open: %s", strerror(errno));
         return REDUCE_E_IO;
@@ -114,17 +116,17 @@ int ctl_open(ctl_input *in, const char *name, const ctl_options *o, char why[CTL
     uint64_t size = 0;
     in->regular = file_size(in->fd, &size);
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
-    if (o->text) {
+    if (source->text) {
         in->text = true;
         in->dtype = REDUCE_F64;
         in->numbers = malloc((TEXT_PIECE / 2 + 1) * sizeof *in->numbers);
         return in->numbers ? 0 : REDUCE_E_NO_MEMORY;
     }
-    long n = read_full(in->fd, in->head, sizeof in->head, why);
+    long n = read_head(in->fd, in->head, sizeof in->head, why);
     if (n < 0)
         return REDUCE_E_IO;
     in->head_len = (size_t)n;
-    return ctl_npy_is(in->head, in->head_len) ? open_npy(in, o, size, why) : open_raw(in, o, size, why);
+    return ctl_npy_is(in->head, in->head_len) ? open_npy(in, source, size, why) : open_raw(in, source, size, why);
 }
 
 void ctl_close(ctl_input *in)
@@ -217,4 +219,28 @@ long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
     if (n > 0)
         in->done += (uint64_t)n;
     return n;
+}
+
+long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
+{
+    size_t have = 0;
+    while (have < room) {
+        if (in->text && room - have < sizeof *in->numbers)
+            break;
+        long n = ctl_read(in, (uint8_t *)space + have, room - have, why);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    return (long)have;
+}
+
+bool ctl_shuffled(const ctl_input *in)
+{
+    int wide = 0; /* dimensions that have an order */
+    for (int d = 0; d < in->dims; d++)
+        wide += in->shape[d] > 1;
+    return in->fortran && wide > 1;
 }

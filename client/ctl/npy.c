@@ -7,8 +7,6 @@
 
 static const uint8_t MAGIC[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-enum { MAX_DIMS = 64 };
-
 bool ctl_npy_is(const uint8_t *prefix, size_t len) { return len >= sizeof MAGIC && memcmp(prefix, MAGIC, sizeof MAGIC) == 0; }
 
 size_t ctl_npy_data_offset(const uint8_t *p, size_t len, char why[CTL_WHY])
@@ -105,9 +103,9 @@ static bool take_shape(cursor *c, ctl_npy *npy)
     bool zero = false, huge = false;
     while (!take(c, ')')) {
         uint64_t n;
-        if (npy->dims == MAX_DIMS || !take_number(c, &n))
+        if (npy->dims == CTL_MAX_DIMS || !take_number(c, &n))
             return false;
-        npy->dims++;
+        npy->shape[npy->dims++] = n;
         zero |= n == 0;
         huge |= n && __builtin_mul_overflow(npy->count, n, &npy->count);
         if (!take(c, ',')) {

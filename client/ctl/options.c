@@ -7,12 +7,24 @@
 
 #include "client/ctl/ctl.h"
 
-enum { OPT_NAN = 256, OPT_ROWS, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART };
+enum {
+    OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL, OPT_MERGE,
+    OPT_INDEX_BASE, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
+};
 
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"out", required_argument, NULL, 'o'},
                                      {"nan", required_argument, NULL, OPT_NAN},
+                                     {"ddof", required_argument, NULL, OPT_DDOF},
+                                     {"initial", required_argument, NULL, OPT_INITIAL},
+                                     {"wrap", no_argument, NULL, OPT_WRAP},
                                      {"rows", required_argument, NULL, OPT_ROWS},
+                                     {"axis", required_argument, NULL, OPT_AXIS},
+                                     {"offsets", required_argument, NULL, OPT_OFFSETS},
+                                     {"mask", required_argument, NULL, OPT_MASK},
+                                     {"partial", no_argument, NULL, OPT_PARTIAL},
+                                     {"merge", no_argument, NULL, OPT_MERGE},
+                                     {"index-base", required_argument, NULL, OPT_INDEX_BASE},
                                      {"connect", required_argument, NULL, OPT_CONNECT},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
@@ -37,7 +49,7 @@ static void list(char *out, size_t cap, const char *(*name)(int), int first)
 
 static bool unknown(char why[CTL_WHY], const char *what, const char *value, const char *(*name)(int), int first)
 {
-    char all[128];
+    char all[176];
     list(all, sizeof all, name, first);
     snprintf(why, CTL_WHY, "%s '%.40s' is none of %s", what, value, all);
     return false;
@@ -55,14 +67,14 @@ static bool take_nan(int32_t *out, const char *value, char why[CTL_WHY])
     return *out >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
 }
 
-static bool take_number(uint64_t *out, const char *what, const char *value, uint64_t max, char why[CTL_WHY])
+static bool take_number(uint64_t *out, const char *what, const char *value, uint64_t min, uint64_t max, char why[CTL_WHY])
 {
     char *end;
     errno = 0;
     *out = strtoull(value, &end, 10);
-    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= 1 && *out <= max)
+    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= min && *out <= max)
         return true;
-    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from 1 to %llu", what, value, (unsigned long long)max);
+    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
     return false;
 }
 
@@ -71,7 +83,7 @@ static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
     bool first = o->format == CTL_DECIMAL || o->format == f;
     o->format = f;
     if (!first)
-        snprintf(why, CTL_WHY, "only one of --hex, --json and --raw is possible");
+        snprintf(why, CTL_WHY, "only one of --hex, --json and --raw (also meant by --partial) is possible");
     return first;
 }
 
@@ -86,11 +98,40 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return take_dtype(&o->spec.out, "--out", optarg, why);
     case OPT_NAN:
         return take_nan(&o->spec.nan, optarg, why);
+    case OPT_DDOF:
+        if (!take_number(&n, "--ddof", optarg, 0, UINT32_MAX, why))
+            return false;
+        o->spec.ddof = (uint32_t)n;
+        return true;
+    case OPT_INITIAL:
+        o->initial = optarg;
+        return true;
+    case OPT_WRAP:
+        o->spec.flags |= REDUCE_WRAP;
+        return true;
     case OPT_ROWS:
         o->by_rows = true;
-        return take_number(&o->spec.rows, "--rows", optarg, UINT64_C(1) << 60, why);
+        return take_number(&o->spec.rows, "--rows", optarg, 1, UINT64_C(1) << 60, why);
+    case OPT_AXIS:
+        if (!take_number(&n, "--axis", optarg, 0, 1, why))
+            return false;
+        o->axis = (int)n;
+        return true;
+    case OPT_OFFSETS:
+        o->offsets = optarg;
+        return true;
+    case OPT_MASK:
+        o->mask = optarg;
+        return true;
+    case OPT_PARTIAL:
+        o->spec.flags |= REDUCE_STATES_OUT;
+        return take_format(o, CTL_RAW, why);
+    case OPT_MERGE:
+        return o->merge = true;
+    case OPT_INDEX_BASE:
+        return take_number(&o->spec.index_base, "--index-base", optarg, 0, UINT64_C(1) << 60, why);
     case OPT_DEADLINE:
-        if (!take_number(&n, "--deadline", optarg, INT32_MAX, why))
+        if (!take_number(&n, "--deadline", optarg, 1, INT32_MAX, why))
             return false;
         o->spec.deadline_ms = (uint32_t)n;
         return true;
@@ -138,21 +179,38 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     return o->spec.op != 0 || unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
 }
 
-/* Options that do not go together. */
+/* Options that do not go together: the first such, or NULL. */
+static const char *clash(const ctl_options *o)
+{
+    int op = o->spec.op;
+    bool shaped = o->by_rows || o->offsets || o->axis != CTL_NO_AXIS, partial = o->spec.flags & REDUCE_STATES_OUT;
+    if (o->command != CTL_REDUCE && o->n_files)
+        return "ping, info and status take no files";
+    if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
+        return "ping, info and status know --json only";
+    if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
+        return "--text reads f64; --dtype names another type";
+    if (o->total && shaped)
+        return "--total excludes --rows, --axis and --offsets";
+    if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
+        return "--offsets excludes --rows and --axis";
+    if (o->spec.ddof && op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
+        return "--ddof is for var, std and stats";
+    if ((o->spec.flags & REDUCE_WRAP) && op != REDUCE_PROD)
+        return "--wrap is for prod";
+    if (o->initial && partial)
+        return "--initial goes in when a value is finished: not with --partial";
+    if (o->merge && (shaped || o->mask || o->text || o->total))
+        return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
+    return NULL;
+}
+
 static bool consistent(const ctl_options *o, char why[CTL_WHY])
 {
-    const char *clash = NULL;
-    if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
-        clash = "--text reads f64; --dtype names another type";
-    else if (o->total && o->by_rows)
-        clash = "--total and --rows exclude each other";
-    else if (o->command != CTL_REDUCE && o->n_files)
-        clash = "ping, info and status take no files";
-    else if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
-        clash = "ping, info and status know --json only";
-    if (clash)
-        snprintf(why, CTL_WHY, "%s", clash);
-    return !clash;
+    const char *text = clash(o);
+    if (text)
+        snprintf(why, CTL_WHY, "%s", text);
+    return !text;
 }
 
 /* Without a file, a pipe is meant; a terminal is not. */
@@ -173,7 +231,7 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
 
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
-    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
+    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT, .axis = CTL_NO_AXIS};
     o->spec.dtype = 0;
     why[0] = 0;
     optind = 0; /* glibc: start anew */

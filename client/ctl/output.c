@@ -4,51 +4,92 @@
 
 #include "client/ctl/ctl.h"
 
-/* Numbers are numbers in JSON, NaN and the infinities are strings: it has no others. */
-static void json_value(const char *number)
+/* ---- results ---- */
+
+/* Numbers and truth values are that in JSON; NaN and the infinities, which it has not, are strings; nothing is null. */
+static void json_text(const char *text)
 {
-    bool word = strchr("ni", number[0]) || !strcmp(number, "-inf");
-    printf(word ? "\"%s\"" : "%s", number);
+    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf");
+    printf(word ? "\"%s\"" : "%s", strcmp(text, "none") ? text : "null");
 }
 
-static void print_json(const ctl_options *o, const char *name, const reduce_result *r, const char *number, uint64_t row)
+static void json_values(const ctl_value *v, int n)
+{
+    char open = v[0].name ? '{' : '[';
+    if (n == 1) {
+        json_text(v[0].text);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        putchar(i ? ',' : open);
+        if (v[i].name)
+            printf("\"%s\":", v[i].name);
+        json_text(v[i].text);
+    }
+    putchar(v[0].name ? '}' : ']');
+}
+
+static uint64_t elements_of(const ctl_where *w, const reduce_result *r, uint64_t i)
+{
+    return w->offsets ? w->offsets[i + 1] - w->offsets[i] : r->count / r->cells;
+}
+
+static void print_json(const ctl_options *o, const ctl_where *w, const reduce_result *r, const ctl_value *v, int n, uint64_t i)
 {
     fputs("{\"file\":", stdout);
-    ctl_json_string(stdout, name);
-    if (o->by_rows)
-        printf(",\"row\":%" PRIu64, row);
+    ctl_json_string(stdout, w->name);
+    if (w->unit)
+        printf(",\"%s\":%" PRIu64, w->unit, w->first + i);
     fputs(",\"value\":", stdout);
-    json_value(number);
+    json_values(v, n);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
-           reduce_dtype_name(r->dtype), r->count / r->cells, reduce_backend_name(r->backend), reduce_path_name(r->path));
+           reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
     printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64 "}\n",
            r->queue_ns, r->copy_ns, r->compute_ns, r->wall_ns);
 }
 
-static void print_text(const ctl_options *o, const char *name, const char *number, uint64_t row)
+/* Several files or lines: whose value it is. */
+static bool is_named(const ctl_options *o) { return o->n_files > 1 && !o->total && !o->merge; }
+
+/* Stats: a line for each, after those that say whose they are. */
+static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
-    bool named = o->n_files > 1 && !o->total;
-    if (named && o->by_rows)
-        printf("%s  %s[%" PRIu64 "]\n", number, name, row);
-    else if (named)
-        printf("%s  %s\n", number, name);
-    else
-        puts(number);
+    if (is_named(o))
+        printf("%-7s %s\n", "file", w->name);
+    if (w->unit)
+        printf("%-7s %" PRIu64 "\n", w->unit, w->first + i);
+    for (int k = 0; k < n; k++)
+        printf("%-7s %s\n", v[k].name, v[k].text);
 }
 
-void ctl_print_values(const ctl_options *o, const char *name, const reduce_result *r, const void *cells, uint64_t first_row)
+static void print_text(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+{
+    if (v[0].name) {
+        print_lines(o, w, v, n, i);
+        return;
+    }
+    for (int k = 0; k < n; k++)
+        printf("%s%s", k ? " " : "", v[k].text);
+    if (is_named(o) && w->unit)
+        printf("  %s[%" PRIu64 "]", w->name, w->first + i);
+    else if (is_named(o))
+        printf("  %s", w->name);
+    putchar('\n');
+}
+
+void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
     if (o->format == CTL_RAW) {
         fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
         return;
     }
-    char number[CTL_MAX_NUMBER];
+    ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells; i++) {
-        ctl_number(number, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
+        int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
-            print_json(o, name, r, number, first_row + i);
+            print_json(o, w, r, v, n, i);
         else
-            print_text(o, name, number, first_row + i);
+            print_text(o, w, v, n, i);
     }
     fflush(stdout);
 }
@@ -64,32 +105,61 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
             (double)r->copy_ns * ms, (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
 }
 
+/* ---- errors ---- */
+
 static bool no_daemon(int err)
 {
     return err == REDUCE_E_NO_DAEMON || err == REDUCE_E_START || err == REDUCE_E_TIMEOUT || err == REDUCE_E_PROTOCOL ||
            err == REDUCE_E_VERSION || err == REDUCE_E_AUTH;
 }
 
-static void json_error(const ctl_options *o, const char *name, const reduce_fault *f, const char *exact)
+/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are told as that. */
+typedef struct exact {
+    bool known, least; /* there is one; it is that or more */
+    char text[CTL_MAX_NUMBER];
+} exact;
+
+static exact exact_of(const reduce_fault *f)
 {
+    exact e = {.known = f->code == REDUCE_E_OVERFLOW};
+    e.least = f->value_low == UINT64_MAX && f->value_high == INT64_MAX;
+    ctl_int128(e.text, f->value_low, f->value_high);
+    return e;
+}
+
+static void json_error(const ctl_where *w, const reduce_fault *f)
+{
+    exact e = exact_of(f);
     fputs("{\"file\":", stdout);
-    ctl_json_string(stdout, name);
+    ctl_json_string(stdout, w->name);
     printf(",\"error\":\"%s\",\"message\":", reduce_errname(f->code));
     ctl_json_string(stdout, f->text);
     if (f->field[0])
         printf(",\"field\":\"%s\"", f->field);
-    if (o->by_rows && f->index != REDUCE_NO_INDEX)
-        printf(",\"row\":%" PRIu64, f->index);
-    if (exact[0])
-        printf(",\"exact\":%s", exact);
+    if (w->unit && f->index != REDUCE_NO_INDEX)
+        printf(",\"%s\":%" PRIu64, w->unit, f->index);
+    if (e.known)
+        printf(",\"%s\":%s", e.least ? "at_least" : "exact", e.text);
     fputs("}\n", stdout);
     fflush(stdout);
 }
 
-int ctl_print_error(const ctl_options *o, const char *name, int err, const char *why, uint64_t first_row)
+static void text_error(const ctl_where *w, const reduce_fault *f)
+{
+    exact e = exact_of(f);
+    char unit[40] = "";
+    if (w->unit && f->index != REDUCE_NO_INDEX)
+        snprintf(unit, sizeof unit, "%s %" PRIu64 ": ", w->unit, f->index);
+    fprintf(stderr, "reducectl: %s: %s: %s%s", w->name, reduce_errname(f->code), unit,
+            f->text[0] ? f->text : reduce_strerror(f->code));
+    if (e.known)
+        fprintf(stderr, "; the exact value is %s%s", e.least ? "at least " : "", e.text);
+    fputc('\n', stderr);
+}
+
+int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why)
 {
     reduce_fault f = REDUCE_FAULT_INIT;
-    char exact[CTL_MAX_NUMBER] = "", row[32] = "";
     if (why) {
         f.code = err;
         f.index = REDUCE_NO_INDEX;
@@ -97,15 +167,10 @@ int ctl_print_error(const ctl_options *o, const char *name, int err, const char 
     } else {
         reduce_last_fault(&f);
     }
-    if (f.code == REDUCE_E_OVERFLOW)
-        ctl_int128(exact, f.value_low, f.value_high);
     if (f.index != REDUCE_NO_INDEX)
-        f.index += first_row;
-    if (o->by_rows && f.index != REDUCE_NO_INDEX)
-        snprintf(row, sizeof row, "row %" PRIu64 ": ", f.index);
-    fprintf(stderr, "reducectl: %s: %s: %s%s%s%s\n", name, reduce_errname(f.code), row,
-            f.text[0] ? f.text : reduce_strerror(f.code), exact[0] ? "; the exact value is " : "", exact);
+        f.index += w->first;
+    text_error(w, &f);
     if (o->format == CTL_JSON)
-        json_error(o, name, &f, exact);
-    return no_daemon(f.code) ? CTL_NO_DAEMON : CTL_FAILED;
+        json_error(w, &f);
+    return no_daemon(f.code) ? CTL_NO_DAEMON : f.code == REDUCE_E_ARGUMENT ? CTL_USAGE : CTL_FAILED;
 }

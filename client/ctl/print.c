@@ -6,40 +6,13 @@
 
 #include "client/ctl/ctl.h"
 
-/* ---- 16-bit floats: their values, exactly, as doubles ---- */
-
-typedef struct small_float {
-    int fraction_bits;
-    int bias;
-    int top; /* exponent field of infinities and NaNs */
-} small_float;
-
-static const small_float HALF = {10, 15, 31}, BRAIN = {7, 127, 255};
-
-/* Value of the magnitude bits (no sign). The first pattern past the largest finite number counts as the next power of two:
- * where rounding to infinity begins. */
-static double magnitude(small_float f, unsigned bits)
-{
-    int field = (int)(bits >> f.fraction_bits);
-    unsigned fraction = bits & ((1u << f.fraction_bits) - 1);
-    if (field)
-        fraction |= 1u << f.fraction_bits;
-    return ldexp(fraction, (field ? field : 1) - f.bias - f.fraction_bits);
-}
-
-/* Does a reader, who rounds to nearest even, get `bits` from the double y > 0? */
-static bool reads_as(small_float f, unsigned bits, double y)
-{
-    double x = magnitude(f, bits), above = (x + magnitude(f, bits + 1)) / 2;
-    double below = bits ? (x + magnitude(f, bits - 1)) / 2 : 0;
-    bool even = bits % 2 == 0;
-    return even ? y >= below && y <= above : y > below && y < above;
-}
-
 /* ---- shortest decimals ---- */
 
 static bool same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
 static bool same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
+
+/* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
+static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_narrow_round(dtype, y) == bits; }
 
 /* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
 static void plain(char *out)
@@ -72,12 +45,12 @@ static void shortest(char *out, double v, bool (*same)(const char *, double))
     plain(out);
 }
 
-static void shortest_small(char *out, small_float f, unsigned bits, bool negative)
+static void shortest_narrow(char *out, int dtype, unsigned bits, bool negative)
 {
-    double v = magnitude(f, bits);
+    double v = ctl_narrow_value(dtype, bits);
     for (int digits = 0; digits < 17; digits++) {
         snprintf(out, CTL_MAX_NUMBER, "%s%.*e", negative ? "-" : "", digits, v);
-        if (reads_as(f, bits, strtod(out + negative, NULL)))
+        if (same_narrow(dtype, bits, strtod(out + negative, NULL)))
             break;
     }
     plain(out);
@@ -101,20 +74,21 @@ static void wide_float(char *out, double v, bool hex, bool (*same)(const char *,
         shortest(out, v, same);
 }
 
-static void narrow_float(char *out, small_float f, unsigned bits, bool hex)
+static void narrow_float(char *out, int dtype, unsigned bits, bool hex)
 {
     bool negative = bits >> 15;
     bits &= 0x7fff;
-    unsigned infinity = (unsigned)f.top << f.fraction_bits;
+    unsigned infinity = ctl_narrow_infinity(dtype);
     if (special(out, bits > infinity, bits == infinity, negative))
         return;
+    double v = ctl_narrow_value(dtype, bits);
     if (hex)
-        snprintf(out, CTL_MAX_NUMBER, "%a", negative ? -magnitude(f, bits) : magnitude(f, bits));
+        snprintf(out, CTL_MAX_NUMBER, "%a", negative ? -v : v);
     else
-        shortest_small(out, f, bits, negative);
+        shortest_narrow(out, dtype, bits, negative);
 }
 
-/* ---- public ---- */
+/* ---- numbers ---- */
 
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
 {
@@ -132,10 +106,8 @@ char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex
         wide_float(out, f, hex, same_f32);
         break;
     case REDUCE_F16:
-        narrow_float(out, HALF, (unsigned)u, hex);
-        break;
     case REDUCE_BF16:
-        narrow_float(out, BRAIN, (unsigned)u, hex);
+        narrow_float(out, dtype, (unsigned)u, hex);
         break;
     case REDUCE_I64:
         snprintf(out, CTL_MAX_NUMBER, "%" PRId64, (int64_t)u);
@@ -162,6 +134,73 @@ char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high)
     memmove(out, p, strlen(p) + 1);
     return out;
 }
+
+/* ---- the values of a cell ---- */
+
+static void put_index(ctl_value *v, uint64_t index)
+{
+    if (index == REDUCE_NO_INDEX) /* of no element, or of `initial` */
+        snprintf(v->text, sizeof v->text, "none");
+    else
+        ctl_number(v->text, REDUCE_U64, &index, false);
+}
+
+static int put_stats(ctl_value *out, int dtype, const reduce_stats *s, bool hex)
+{
+    static const char *const names[CTL_MAX_VALUES] = {"count",  "nans",   "zeros", "min", "max", "argmin",
+                                                      "argmax", "sum",    "mean",  "var", "std"};
+    for (int i = 0; i < CTL_MAX_VALUES; i++)
+        out[i].name = names[i];
+    ctl_number(out[0].text, REDUCE_U64, &s->count, hex);
+    ctl_number(out[1].text, REDUCE_U64, &s->nans, hex);
+    ctl_number(out[2].text, REDUCE_U64, &s->zeros, hex);
+    for (int i = 0; i < 2; i++)
+        if (s->count)
+            ctl_number(out[3 + i].text, dtype, i ? &s->max : &s->min, hex);
+        else
+            snprintf(out[3 + i].text, sizeof out[3 + i].text, "none");
+    put_index(&out[5], s->argmin);
+    put_index(&out[6], s->argmax);
+    if (dtype == REDUCE_F64)
+        ctl_number(out[7].text, dtype, &s->sum, hex);
+    else
+        ctl_int128(out[7].text, s->sum.u64, s->sum_high);
+    ctl_number(out[8].text, REDUCE_F64, &s->mean, hex);
+    ctl_number(out[9].text, REDUCE_F64, &s->var, hex);
+    ctl_number(out[10].text, REDUCE_F64, &s->std, hex);
+    return CTL_MAX_VALUES;
+}
+
+int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex)
+{
+    uint64_t word;
+    reduce_stats stats;
+    out[0].name = out[1].name = NULL;
+    switch (op) {
+    case REDUCE_STATS:
+        memcpy(&stats, cell, sizeof stats);
+        return put_stats(out, dtype, &stats, hex);
+    case REDUCE_MINMAX:
+        ctl_number(out[0].text, dtype, cell, hex);
+        ctl_number(out[1].text, dtype, (const uint8_t *)cell + reduce_dtype_size(dtype), hex);
+        return 2;
+    case REDUCE_ANY:
+    case REDUCE_ALL:
+        memcpy(&word, cell, sizeof word);
+        snprintf(out[0].text, sizeof out[0].text, "%s", word ? "true" : "false");
+        return 1;
+    case REDUCE_ARGMIN:
+    case REDUCE_ARGMAX:
+        memcpy(&word, cell, sizeof word);
+        put_index(&out[0], word);
+        return 1;
+    default:
+        ctl_number(out[0].text, dtype, cell, hex);
+        return 1;
+    }
+}
+
+/* ---- JSON strings ---- */
 
 /* Length of the UTF-8 character at s, 0 if there is none. Over-long forms and surrogates are not UTF-8. */
 static int utf8_length(const unsigned char *s)

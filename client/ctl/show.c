@@ -13,7 +13,7 @@ static int ping(reduce_client *c, const ctl_options *o)
     for (int i = 0; i < PINGS; i++) {
         uint64_t ns;
         if (reduce_ping(c, &ns))
-            return ctl_print_error(o, "ping", 0, NULL, 0);
+            return ctl_print_error(o, &(ctl_where){.name = "ping"}, 0, NULL);
         if (ns < best)
             best = ns;
     }
@@ -69,7 +69,7 @@ int ctl_show(reduce_client *c, const ctl_options *o)
     bool json = o->format == CTL_JSON, first = true;
     int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
     if (reduce_query(c, topic, json ? show_json : show_line, &first))
-        return ctl_print_error(o, o->command == CTL_INFO ? "info" : "status", 0, NULL, 0);
+        return ctl_print_error(o, &(ctl_where){.name = o->command == CTL_INFO ? "info" : "status"}, 0, NULL);
     if (json)
         puts(first ? "{}" : "}");
     return CTL_OK;
