@@ -14,8 +14,8 @@ import gens
 import oracle
 import rawclient
 from conftest import ROOT
-from rawclient import (ABORT, APPEND, BEGIN, FINISH, HELLO, MAX_DATA, NO_INDEX, PING, QUERY, REDUCE, STATES_IN, STATES_OUT, Closed, Connection,
-                       Fault, ProtocolError, header, spec)
+from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, FINISH, HELLO, INITIAL, MASK, MAX_DATA, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,
+                       STATES_IN, STATES_OUT, WRAP, Closed, Connection, Fault, ProtocolError, header, spec)
 
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 import generate  # noqa: E402
@@ -244,13 +244,35 @@ def reduce_raw(conn, data=F32, **kw):
 @pytest.mark.parametrize("kw, code, field, limit", [
     ({"op": 0}, "OP", "op", 0), ({"op": 25}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
     ({"dtype": 0}, "TYPE", "dtype", 0), ({"dtype": 13}, "TYPE", "dtype", 0),
+    ({"op": "and"}, "TYPE", "dtype", 0), ({"op": "or", "dtype": "f64"}, "TYPE", "dtype", 0), ({"op": "xor", "dtype": "bf16"}, "TYPE", "dtype", 0),
+    ({"op": "and", "dtype": "i8", "out": "f64"}, "TYPE", "out", 0), ({"op": "stats", "out": "f32"}, "TYPE", "out", 0),
+    ({"op": "stats", "dtype": "i32", "out": "u64"}, "TYPE", "out", 0), ({"op": "mean", "dtype": "i32", "out": "i64"}, "TYPE", "out", 0),
+    ({"op": "std", "out": "u64"}, "TYPE", "out", 0), ({"op": "any", "out": "f32"}, "TYPE", "out", 0), ({"op": "count", "out": "i64"}, "TYPE", "out", 0),
+    ({"op": "norm2", "dtype": "u8", "out": "u64"}, "TYPE", "out", 0), ({"op": "prod", "dtype": "i8", "out": "f64"}, "TYPE", "out", 0),
     ({"out": 13}, "TYPE", "out", 0), ({"out": "i64"}, "TYPE", "out", 0), ({"op": "argmin", "out": "i64"}, "TYPE", "out", 0),
     ({"dtype": "i32", "out": "f64"}, "TYPE", "out", 0), ({"dtype": "i32", "out": "i32"}, "TYPE", "out", 0),
-    ({"nan": 3}, "BAD_MESSAGE", "nan", 0), ({"flags": 4}, "BAD_MESSAGE", "flags", 0), ({"flags": 2**31}, "BAD_MESSAGE", "flags", 0),
+    ({"nan": 3}, "BAD_MESSAGE", "nan", 0), ({"flags": 128}, "BAD_MESSAGE", "flags", 0), ({"flags": 2**31}, "BAD_MESSAGE", "flags", 0),
+    ({"flags": STATES_IN | MASK}, "BAD_MESSAGE", "flags", 0), ({"flags": STATES_IN | OFFSETS}, "BAD_MESSAGE", "flags", 0),
+    ({"flags": STATES_IN | COLUMNS}, "BAD_MESSAGE", "flags", 0), ({"flags": OFFSETS | COLUMNS}, "BAD_MESSAGE", "flags", 0),
+    ({"flags": WRAP}, "BAD_MESSAGE", "flags", 0), ({"op": "prod", "flags": WRAP}, "BAD_MESSAGE", "flags", 0),
+    ({"dtype": "i32", "flags": WRAP}, "BAD_MESSAGE", "flags", 0),
+    ({"ddof": 1}, "BAD_MESSAGE", "ddof", 0), ({"op": "mean", "ddof": 2**32 - 1}, "BAD_MESSAGE", "ddof", 0),
+    ({"flags": INITIAL | STATES_OUT}, "BAD_MESSAGE", "initial", 0), ({"initial": 2**32}, "BAD_MESSAGE", "initial", 32),
+    ({"dtype": "i8", "initial": 256}, "BAD_MESSAGE", "initial", 8), ({"dtype": "f16", "initial": 2**63}, "BAD_MESSAGE", "initial", 16),
     ({"rows": 0}, "SHAPE", "rows", 1), ({"rows": MAX_COUNT + 1}, "TOO_LARGE", "rows", MAX_COUNT),
     ({"row_len": MAX_COUNT + 1}, "TOO_LARGE", "row_len", MAX_COUNT), ({"index_base": MAX_COUNT + 1}, "TOO_LARGE", "index_base", MAX_COUNT),
     ({"rows": MAX_DATA // 8 + 1}, "TOO_LARGE", "rows", MAX_DATA // 8),
     ({"rows": MAX_DATA // 64 + 1, "flags": STATES_OUT}, "TOO_LARGE", "rows", MAX_DATA // 64),
+    ({"op": "stats", "rows": MAX_DATA // 96 + 1}, "TOO_LARGE", "rows", MAX_DATA // 96), ({"op": "minmax", "rows": MAX_DATA // 16 + 1}, "TOO_LARGE", "rows", MAX_DATA // 16),
+    ({"op": "stats", "dtype": "f64", "flags": STATES_OUT, "rows": MAX_DATA // 872 + 1}, "TOO_LARGE", "rows", MAX_DATA // 872),
+    ({"flags": COLUMNS, "row_len": MAX_DATA // 8 + 1}, "TOO_LARGE", "row_len", MAX_DATA // 8),
+    ({"flags": OFFSETS, "rows": 2}, "SHAPE", "offsets", 24), ({"flags": OFFSETS, "rows": MAX_COUNT, "out": "f64"}, "TOO_LARGE", "rows", MAX_DATA // 8),
+    ({"flags": MASK}, "SHAPE", "data", 5), ({"flags": MASK, "data": F32 + bytes(2)}, "SHAPE", "data", 5), ({"flags": MASK, "data": F32 + bytes(8)}, "SHAPE", "row_len", None),
+    ({"flags": COLUMNS, "rows": 2}, "SHAPE", "row_len", None),
+    ({"flags": OFFSETS, "rows": 1, "data": bytes(16) + F32 + b"1"}, "SHAPE", "data", 4),
+    ({"flags": OFFSETS, "rows": 1, "data": bytes(16) + F32[:8]}, "SHAPE", "row_len", None),
+    ({"flags": OFFSETS | MASK, "rows": 1, "data": bytes(16) + F32 + b"12"}, "SHAPE", "data", 5),
+    ({"op": "stats", "dtype": "f64", "flags": STATES_IN, "data": bytes(871)}, "SHAPE", "data", 872),
     ({"data": F32[:-1]}, "SHAPE", "data", 4), ({"flags": STATES_IN, "data": bytes(63)}, "SHAPE", "data", 64),
     ({"row_len": 2}, "SHAPE", "row_len", None), ({"rows": 2}, "SHAPE", "row_len", None), ({"row_len": 0}, "SHAPE", "row_len", None),
     ({"rows": 2**19, "row_len": 2**45 + 1}, "SHAPE", "row_len", None), ({"row_len": MAX_COUNT}, "SHAPE", "row_len", None),
@@ -300,6 +322,124 @@ def test_overflow_carries_the_value(conn, op, dtype, values, out, exact):
     assert caught.value.value == exact
 
 
+@pytest.mark.parametrize("op, dtype, values, out, exact", [
+    ("prod", "i8", [-128] * 9, "u64", -(2**63)), ("prod", "i64", [2**62, 2], 0, 2**63), ("prod", "u64", [2**32, 2**32], 0, 2**127 - 1),
+    ("prod", "i64", [-(2**63), 2, 3], 0, 2**127 - 1), ("prod", "i8", [-3], "u64", -3), ("prod", "u8", [255] * 8, "i64", 255**8),
+    ("sumsq", "i64", [-(2**63)], 0, 2**126), ("sumsq", "u64", [2**64 - 1], 0, 2**127 - 1), ("sumsq", "i32", [-(2**31)] * 2, 0, 2**63),
+    ("norm1", "i64", [-(2**63), -1], 0, 2**63 + 1), ("norminf", "i64", [3, -(2**63)], 0, 2**63), ("range", "i64", [2**63 - 1, -(2**63)], 0, 2**64 - 1),
+    ("minmax", "i8", [-7, 5], "u64", -7), ("minmax", "u64", [1, 2**63], "i64", 2**63), ("and", "i16", [-2, -4], "u64", -4), ("or", "u64", [2**63], "i64", 2**63),
+    ("xor", "i32", [-1, 0], "u64", -1),
+])
+def test_overflow_of_every_op_carries_the_value(conn, op, dtype, values, out, exact):
+    data = b"".join(v.to_bytes(oracle.SIZE[dtype], "little", signed=dtype in oracle.SIGNED) for v in values)
+    with faults("OVERFLOW", "out", index=0) as caught:
+        conn.reduce(op, dtype, data, out=out)
+    assert caught.value.value == exact
+
+
+# ---- shapes, masks, initial elements: rules by hand (test_property.py has the multitude) ----
+def u64(*values):
+    return [struct.pack("<Q", v) for v in values]
+
+
+def test_segments(conn):
+    data = bytes([9, 1, 2, 3, 4, 9])
+    r = conn.reduce("sum", "u8", data, offsets=[1, 1, 3, 3, 5])
+    assert r.cells == u64(0, 3, 0, 7) and r.count == 6
+    assert conn.reduce("argmax", "u8", data, offsets=[0, 3, 6], index_base=10).cells == u64(10, 12), "indexes count from the segment's start"
+    assert conn.reduce("sum", "u8", b"", offsets=[0]  + [0] * 5).cells == u64(0, 0, 0, 0, 0)
+    assert conn.reduce("sum", "u8", data, offsets=[6, 6]).cells == u64(0)
+    with faults("EMPTY", "row_len", index=1):
+        conn.reduce("min", "u8", data, offsets=[0, 2, 2, 3, 3])
+
+
+@pytest.mark.parametrize("offsets, index", [([0, 4], 1), ([0, 2, 1], 2), ([3, 2, 1], 1), ([4, 4], 0), ([0, 2**64 - 1], 1), ([0, 1, 2, 3, 2, 4], 4), ([2**63, 0], 0)])
+def test_bad_offsets(conn, offsets, index):
+    with faults("SHAPE", "offsets", limit=3, index=index):
+        conn.reduce("sum", "u8", bytes(3), offsets=offsets)
+
+
+def test_columns(conn):
+    matrix = np.array([[1, -2, 3], [4, 5, -6]], "<i4")
+    assert conn.reduce("minmax", "i32", matrix.tobytes(), rows=2, columns=True).cells == [struct.pack("<2q", *p) for p in ((1, 4), (-2, 5), (-6, 3))]
+    assert conn.reduce("argmin", "i32", matrix.tobytes(), rows=2, columns=True).cells == u64(0, 0, 1)
+    assert conn.reduce("sum", "i32", b"", rows=5, columns=True).cells == [], "no columns, no results"
+    with faults("EMPTY", "row_len", index=2):
+        conn.reduce("max", "i32", matrix.tobytes(), rows=2, columns=True, mask=[1, 1, 0, 1, 1, 0])
+
+
+def test_masks(conn):
+    data = np.array([5, 1, 7, 3], "<u2").tobytes()
+    r = conn.reduce("sum", "u16", data, mask=[0, 1, 0, 255])
+    assert r.cells == u64(4) and r.count == 4
+    assert conn.reduce("argmin", "u16", data, mask=[1, 0, 0, 1]).cells == u64(3), "indexes count what is left out"
+    assert conn.reduce("count", "u16", data, mask=[0, 0, 0, 0]).cells == u64(0)
+    assert conn.reduce("sum", "u16", data, rows=2, mask=[1, 0, 0, 1]).cells == u64(5, 3)
+    assert conn.reduce("sum", "u16", data, offsets=[0, 3, 4], mask=[1, 0, 1, 1]).cells == u64(12, 3)
+    nan = struct.pack("<2d", float("nan"), 2.0)
+    assert conn.reduce("sum", "f64", nan, mask=[0, 1], nan="error").cells == [struct.pack("<d", 2.0)], "a NaN that is left out is no error"
+
+
+def test_initial_elements(conn):
+    data = np.array([5, 1, 7, 3], "<i2").tobytes()
+    assert conn.reduce("sum", "i16", data, rows=2, initial=0xFFFF).cells == [struct.pack("<q", v) for v in (5, 9)]
+    assert conn.reduce("max", "i16", b"", rows=2, initial=4).cells == [struct.pack("<q", 4)] * 2
+    assert conn.reduce("argmin", "i16", data, initial=0).cells == u64(NO_INDEX), "the initial element has no index"
+    assert conn.reduce("argmin", "i16", data, initial=1).cells == u64(1), "of equal ones the element is chosen"
+    assert conn.reduce("argmax", "i16", b"", initial=1).cells == u64(NO_INDEX)
+    assert conn.reduce("count", "i16", data, initial=1).cells == u64(5)
+    assert conn.reduce("mean", "f32", b"", initial=0x3F800000).cells == [struct.pack("<d", 1.0)]
+    with faults("NAN", "data", index=0):
+        conn.reduce("sum", "f32", F32, initial=0x7FC00000, nan="error")
+    assert conn.reduce("sum", "f32", F32, initial=0x7FC00000, nan="omit").cells == [struct.pack("<d", 3.25)]
+    states = conn.reduce("sum", "f32", F32 * 2, rows=2, flags=STATES_OUT).cells
+    assert conn.reduce("sum", "f32", b"".join(states), flags=STATES_IN, initial=0x3F800000).cells == [struct.pack("<d", 7.5)], "once, at the finish"
+
+
+def test_integer_products_at_the_ends(conn):
+    assert conn.reduce("prod", "i8", b"\x80" * 9).cells == [struct.pack("<q", -(2**63))]
+    assert conn.reduce("prod", "u32", struct.pack("<2I", 2**32 - 1, 2**32 - 1)).cells == u64((2**32 - 1) ** 2)
+    assert conn.reduce("prod", "u64", struct.pack("<4Q", 2**63, 2**63, 0, 2**63)).cells == u64(0), "a zero outdoes whatever does not fit"
+
+
+def test_wrap(conn):
+    data = struct.pack("<3q", -(2**62), 12345678901, 7)
+    want = (-(2**62) * 12345678901 * 7) % 2**64
+    for out in ("i64", "u64"):
+        assert conn.reduce("prod", "i64", data, wrap=True, out=out).cells == u64(want)
+    stream = conn.begin("prod", "i64", wrap=True, initial=3)
+    conn.append(stream, 0, data)
+    assert conn.finish(stream, 3).cells == u64(want * 3 % 2**64)
+    state = conn.reduce("prod", "i64", data, flags=STATES_OUT).cells[0]
+    assert conn.reduce("prod", "i64", state, flags=STATES_IN, wrap=True).cells == u64(want)
+    with faults("OVERFLOW", "out"):
+        conn.reduce("prod", "i64", state, flags=STATES_IN)
+
+
+def test_ddof(conn):
+    data = np.array([2.0, 4.0, 9.0]).tobytes()
+    assert [conn.reduce("var", "f64", data, ddof=d).cells for d in (0, 1, 2)] == [[struct.pack("<d", v)] for v in (26 / 3, 13.0, 26.0)]
+    for ddof in (3, 4, 2**32 - 1):
+        assert conn.reduce("std", "f64", data, ddof=ddof).cells == u64(0x7FF8 << 48)
+    words = struct.unpack("<7Q5d", conn.reduce("stats", "u8", bytes([0, 2, 4]), ddof=1).cells[0])
+    assert words[:7] == (3, 0, 1, 0, 2, 0, 4) and struct.pack("<2d", *words[7:9]) == struct.pack("<2Q", 6, 0) and words[9:] == (2.0, 4.0, 2.0)
+    state = conn.reduce("var", "f64", data, flags=STATES_OUT).cells[0]
+    assert conn.reduce("var", "f64", state, flags=STATES_IN, ddof=1).cells == [struct.pack("<d", 13.0)]
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES)
+def test_reductions_of_nothing(conn, dtype):
+    for op in oracle.ops(dtype):
+        for out in oracle.outs(op, dtype):
+            expected = oracle.reduce_or_fault(op, dtype, np.zeros(0, oracle.unsigned(dtype)), out=out)
+            try:
+                got = "OK", int.from_bytes(conn.reduce(op, dtype, b"", out=out).cells[0], "little")
+            except Fault as f:
+                assert f.index == 0
+                got = f.code, f.value
+            assert got == expected, (op, out)
+
+
 def test_rows_of_nothing(conn):
     r = conn.reduce("sum", "i32", b"", rows=1000)
     assert r.cells == [bytes(8)] * 1000 and r.count == 0
@@ -322,6 +462,10 @@ def test_result_fields(conn):
     conn.append(stream, 0, b"\1\2")
     r = conn.finish(stream, 2)
     assert (r.dtype, r.path, r.cell_size, r.count) == (7, 2, 8, 2)
+    r = conn.reduce("minmax", "f32", F32, out="bf16")
+    assert (r.dtype, r.cell_size, len(r.cells)) == (10, 4, 1)
+    r = conn.reduce("stats", "i8", b"\1\2", rows=2)
+    assert (r.dtype, r.cell_size, len(r.cells)) == (7, 96, 2)
 
 
 # ---- the worked example and the golden messages ----
@@ -363,7 +507,8 @@ def test_worked_example_over_the_wire(shared):
 def test_golden_requests_are_understood(shared):
     """Each golden request gets the reply of its type, or the error that its content asks for."""
     expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
-                "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK"}
+                "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "reduce_segments": "OK",
+                "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:
@@ -449,7 +594,8 @@ def test_bad_appends_leave_the_stream(conn):
 
 @pytest.mark.parametrize("kw, code, field", [
     ({"rows": 2}, "SHAPE", "rows"), ({"rows": 0}, "SHAPE", "rows"), ({"row_len": 3}, "SHAPE", "row_len"), ({"flags": STATES_IN}, "BAD_MESSAGE", "flags"),
-    ({"flags": 128}, "BAD_MESSAGE", "flags"), ({"op": 99}, "OP", "op"), ({"dtype": 99}, "TYPE", "dtype"), ({"out": "u8"}, "TYPE", "out"),
+    ({"flags": 128}, "BAD_MESSAGE", "flags"), ({"flags": OFFSETS}, "BAD_MESSAGE", "flags"), ({"flags": COLUMNS}, "BAD_MESSAGE", "flags"),
+    ({"flags": INITIAL | STATES_OUT}, "BAD_MESSAGE", "initial"), ({"ddof": 1}, "BAD_MESSAGE", "ddof"), ({"op": "and"}, "TYPE", "dtype"), ({"op": 99}, "OP", "op"), ({"dtype": 99}, "TYPE", "dtype"), ({"out": "u8"}, "TYPE", "out"),
     ({"nan": 9}, "BAD_MESSAGE", "nan"), ({"index_base": 2**63}, "TOO_LARGE", "index_base"),
 ])
 def test_begin_refuses(conn, kw, code, field):
@@ -569,18 +715,29 @@ def test_stream_errors_at_the_finish(conn):
     assert caught.value.value == 2 * (2**64 - 1)
 
 
+def test_masked_streams(conn):
+    rng = np.random.default_rng(13)
+    bits, mask = gens.specials(rng, "f32", 5000), rng.integers(0, 2, 5001, np.uint8)[: len(gens.specials(rng, "f32", 0)) + 5000]
+    mask = np.resize(mask, len(bits))
+    for op, kw in (("sum", {}), ("argmax", {"index_base": 70}), ("std", {"ddof": 1, "nan": "omit"}), ("stats", {"initial": 0x40000000})):
+        stream = conn.begin(op, "f32", flags=MASK, **kw)
+        for a in (3000, 0, 1000):
+            chunk = slice(a, {0: 1000, 1000: 3000, 3000: len(bits)}[a])
+            conn.append(stream, a, bits[chunk].tobytes() + mask[chunk].tobytes())
+        with faults("SHAPE", "data", limit=5):
+            conn.append(stream, len(bits), bytes(4))
+        expected = oracle.reduce(op, "f32", bits, mask=mask, **kw)
+        assert int.from_bytes(conn.finish(stream, len(bits)).cells[0], "little") == expected, op
+
+
 # ---- partial states ----
-def golden_states():
-    return list(generate.states())
-
-
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 def test_states_are_canonical(conn, dtype):
     """What the daemon makes equals, byte for byte, what a reader of PROTOCOL.md makes."""
-    for head, op, data, state in golden_states():
-        _, code, nan, base = map(int, head.split())
-        if code != oracle.DTYPES[dtype]:
+    for op, of, nan, base, data, state in generate.states():
+        if of != dtype:
             continue
+        head = op, nan, data.hex()
         assert conn.reduce(op, dtype, data, nan=nan, index_base=base, flags=STATES_OUT).cells == [state], head
         assert conn.reduce(op, dtype, state, nan=nan, flags=STATES_IN | STATES_OUT).cells == [state], head
         stream = conn.begin(op, dtype, nan=nan, index_base=base, flags=STATES_OUT)
@@ -590,13 +747,16 @@ def test_states_are_canonical(conn, dtype):
         assert conn.finish(stream, len(data) // size).cells == [state], head
 
 
+LIMBS = {code: sum(n) for op in oracle.OPS for dtype in ("f32", "f64", "i8") for code, *n in [oracle.layout(op, dtype)]}
+
+
 def state(layout, *, special=0, nz=0, skipped=0, dtype=11, zero=b"\0\0\0", count=0, limbs=()):
-    n = {2: 34, **dict.fromkeys((4, 5, 6, 7, 8, 9), 2)}.get(layout, 6)
+    n = LIMBS.get(layout, 6)
     return struct.pack("<BBBBB3sQ", layout, special, nz, skipped, dtype, zero, count) + struct.pack(f"<{n}Q", *limbs, *[0] * (n - len(limbs)))
 
 
 @pytest.mark.parametrize("op, dtype, bad, field", [
-    ("sum", "f32", state(1), "layout"), ("sum", "f32", state(255), "layout"),
+    ("sum", "f32", state(255), "layout"), ("norm2", "i32", state(4, dtype=5) + bytes(8), "layout"),
     ("min", "f32", state(6), "layout"), ("argmax", "f32", state(7), "layout"), ("sum", "i8", state(9, dtype=1), "layout"),
     ("sum", "f32", state(0, dtype=9), "dtype"), ("sum", "i32", state(4, dtype=6), "dtype"),
     ("sum", "f32", state(0, special=4, nz=1, count=1), "special"), ("min", "f32", state(5, special=1, count=1), "special"),
@@ -615,6 +775,31 @@ def state(layout, *, special=0, nz=0, skipped=0, dtype=11, zero=b"\0\0\0", count
     ("max", "f32", state(6, count=1, limbs=[0xFFC00000]), "limbs"),
     ("argmin", "f32", state(7, limbs=[0, 0]), "limbs"), ("argmin", "f32", state(7, count=1, limbs=[0, 2**61]), "limbs"),
     ("count_nonzero", "f32", state(9, count=1, limbs=[2]), "limbs"), ("count_nonzero", "f32", state(9, count=1, limbs=[0, 1]), "limbs"),
+    ("sumsq", "f32", state(1, special=2, count=1), "special"), ("sumsq", "f32", state(1, nz=1, count=1), "nz"),
+    ("norm2", "f64", state(3, dtype=12, count=1, limbs=[0] * 66 + [1]), "limbs"), ("sumsq", "f32", state(1, count=1, limbs=[2]), "limbs"),
+    ("norm1", "f32", state(14, special=2, count=1), "special"), ("norm1", "f32", state(14, count=1, limbs=[2**64 - 1] * 6), "limbs"),
+    ("norm1", "i8", state(16, dtype=1, count=1, limbs=[129]), "limbs"), ("norm1", "u8", state(16, dtype=2, count=1, limbs=[2**64 - 1] * 2), "limbs"),
+    ("sumsq", "i8", state(10, dtype=1, count=2, limbs=[2**15 + 1]), "limbs"),
+    ("var", "f32", state(11, nz=1, count=1, limbs=[4]), "limbs"), ("std", "f64", state(12, dtype=12, nz=0, count=1, limbs=[0] * 34 + [4]), "nz"),
+    ("var", "i16", state(13, dtype=3, count=1, limbs=[3, 0, 8]), "limbs"), ("var", "i16", state(13, dtype=3, special=1, count=1), "special"),
+    ("norminf", "f32", state(17, count=1, limbs=[0x80000000]), "limbs"), ("norminf", "i8", state(17, dtype=1, count=1, limbs=[129]), "limbs"),
+    ("minmax", "f32", state(18, count=1, limbs=[0, 1]), "limbs"), ("range", "i8", state(18, dtype=1, count=2, limbs=[1, 255]), "limbs"),
+    ("minmax", "f32", state(18, count=2, limbs=[0x7FC00000, 0]), "limbs"), ("minmax", "u8", state(18, dtype=2, limbs=[1]), "limbs"),
+    ("count_nan", "f32", state(19, count=1, limbs=[2]), "limbs"), ("count_nan", "i8", state(19, dtype=1, count=1, limbs=[1]), "limbs"),
+    ("count_nan", "f32", state(19, count=1, skipped=1), "skipped"),
+    ("and", "u8", state(20, dtype=2), "limbs"), ("or", "u8", state(21, dtype=2, count=1, limbs=[256]), "limbs"), ("xor", "i8", state(22, dtype=1, limbs=[1]), "limbs"),
+    ("prod", "f32", state(23, special=4, count=1), "special"), ("prod", "f32", state(23, special=1, count=1, limbs=[1]), "special"),
+    ("prod", "f32", state(23, special=2), "special"), ("prod", "f32", state(23, special=3, count=1, limbs=[0, 0, 0, 1]), "limbs"),
+    ("prod", "f64", state(23, dtype=12, count=1, limbs=[0, 0, 0, 2]), "limbs"), ("prod", "f32", state(23, count=1, limbs=[0, 2**48 * 128]), "limbs"),
+    ("prod", "f32", state(23, limbs=[1]), "limbs"),
+    ("prod", "i8", state(24, dtype=1, special=1, count=1, limbs=[0, 1]), "special"), ("prod", "i8", state(24, dtype=1, special=2, limbs=[0, 1]), "special"),
+    ("prod", "i8", state(24, dtype=1), "limbs"), ("prod", "i8", state(24, dtype=1, count=1, limbs=[129, 129]), "limbs"),
+    ("prod", "i8", state(24, dtype=1, count=1, limbs=[5, 6]), "limbs"), ("prod", "u8", state(24, dtype=2, count=1, limbs=[2**64 - 5, 5, 1]), "limbs"),
+    ("prod", "i8", state(24, dtype=1, count=2, special=2, limbs=[5, 5]), "limbs"),
+    ("stats", "u8", state(27, dtype=2), "limbs"), ("stats", "u8", state(27, dtype=2, count=1, limbs=[3, 0, 9, 0, 0, 3, 0, 4]), "limbs"),
+    ("stats", "u8", state(27, dtype=2, count=1, limbs=[3, 0, 9, 0, 0, 3, 0, 3, 0, 2]), "limbs"), ("stats", "u8", state(27, dtype=2, count=1, limbs=[3, 0, 9, 0, 0, 3, 0, 3, 0, 0, 1]), "limbs"),
+    ("stats", "f32", state(25, count=1, special=3, nz=1, limbs=[0] * 16 + [0x7FC00000, 0, 0x7FC00000]), "limbs"),
+    ("stats", "f64", state(26, dtype=12, skipped=1, limbs=[0] * 101 + [0, NO_INDEX, 0, NO_INDEX]), "skipped"),
 ], ids=lambda v: v if isinstance(v, str) else "")
 def test_bad_states(conn, op, dtype, bad, field):
     good = conn.reduce(op, dtype, bytes(oracle.SIZE[dtype]), flags=STATES_OUT).cells[0]
