@@ -39,6 +39,8 @@ static void reads_what_numpy_writes(void **state)
     assert_int_equal(npy.dtype, REDUCE_F32);
     assert_int_equal(npy.count, 12);
     assert_int_equal(npy.dims, 2);
+    assert_int_equal(npy.shape[0], 3);
+    assert_int_equal(npy.shape[1], 4);
     assert_false(npy.fortran);
     assert_int_equal(parse("{'descr': '|i1', 'fortran_order': True, 'shape': (7,), }\n", 0, &npy), 0);
     assert_int_equal(npy.dtype, REDUCE_I8);

@@ -139,9 +139,56 @@ static void json(void **state)
     json_looks("\xed\xa0\x80\xc0\x80", "\"\\u00ed\\u00a0\\u0080\\u00c0\\u0080\"");
 }
 
+/* The values of a cell, joined by blanks, with their names if they have some. */
+static void cell_looks(int op, int dtype, const void *cell, const char *want)
+{
+    ctl_value v[CTL_MAX_VALUES];
+    char all[1024] = "";
+    int n = ctl_values(v, op, dtype, cell, false);
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s%s%s", i ? " " : "", v[i].name ? v[i].name : "", v[i].name ? "=" : "",
+                 v[i].text);
+    }
+    assert_string_equal(all, want);
+}
+
+static void cells(void **state)
+{
+    (void)state;
+    uint64_t yes = 1, no = 0, none = REDUCE_NO_INDEX, place = 7;
+    double both[2] = {-1.5, 2};
+    float narrow_ones[2] = {0.1f, 0.25f};
+    cell_looks(REDUCE_ANY, REDUCE_U64, &yes, "true");
+    cell_looks(REDUCE_ALL, REDUCE_U64, &no, "false");
+    cell_looks(REDUCE_COUNT, REDUCE_U64, &yes, "1");
+    cell_looks(REDUCE_ARGMIN, REDUCE_U64, &none, "none");
+    cell_looks(REDUCE_ARGMAX, REDUCE_U64, &place, "7");
+    cell_looks(REDUCE_COUNT, REDUCE_U64, &none, "18446744073709551615");
+    cell_looks(REDUCE_MINMAX, REDUCE_F64, both, "-1.5 2");
+    cell_looks(REDUCE_MINMAX, REDUCE_F32, narrow_ones, "0.1 0.25");
+    cell_looks(REDUCE_SUM, REDUCE_F64, both, "-1.5");
+    reduce_stats s = {.count = 2, .nans = 1, .zeros = 0, .argmin = 0, .argmax = 1, .mean = 0.25, .var = 3.0625, .std = 1.75};
+    s.min.f64 = -1.5;
+    s.max.f64 = 2;
+    s.sum.f64 = 0.5;
+    cell_looks(REDUCE_STATS, REDUCE_F64, &s,
+               "count=2 nans=1 zeros=0 min=-1.5 max=2 argmin=0 argmax=1 sum=0.5 mean=0.25 var=3.0625 std=1.75");
+    s.min.i64 = -3;
+    s.max.i64 = 2;
+    s.sum.u64 = 0;
+    s.sum_high = UINT64_MAX; /* -2^64 */
+    cell_looks(REDUCE_STATS, REDUCE_I64, &s,
+               "count=2 nans=1 zeros=0 min=-3 max=2 argmin=0 argmax=1 sum=-18446744073709551616 mean=0.25 var=3.0625 std=1.75");
+    reduce_stats nothing = {.argmin = REDUCE_NO_INDEX, .argmax = REDUCE_NO_INDEX, .mean = NAN, .var = NAN, .std = NAN};
+    cell_looks(REDUCE_STATS, REDUCE_U64, &nothing,
+               "count=0 nans=0 zeros=0 min=none max=none argmin=none argmax=none sum=0 mean=nan var=nan std=nan");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_small_float), cmocka_unit_test(random_floats),
-                                       cmocka_unit_test(looks), cmocka_unit_test(integers), cmocka_unit_test(json)};
+                                       cmocka_unit_test(looks),             cmocka_unit_test(integers),
+                                       cmocka_unit_test(cells),             cmocka_unit_test(json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

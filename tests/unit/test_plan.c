@@ -1,0 +1,261 @@
+/* Cutting reductions into messages: whatever the shape and the size of a message, all tiles fit, and what comes out of them,
+ * level after level, is what one message of everything gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/plan.h"
+#include "kernels/kernels.h"
+#include "tests/unit/oracle.h"
+
+enum { ROUNDS = 5000, MOST_ELEMENTS = 6000 };
+
+static rk_engine *engine;
+
+static int open_engine(void **state)
+{
+    (void)state;
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = 1, .small_bytes = 16 * RP_MAX_DATA};
+    return (int)rk_open(&engine, &o, NULL, 0);
+}
+
+static int close_engine(void **state)
+{
+    (void)state;
+    rk_close(engine);
+    return 0;
+}
+
+/* What the daemon does with a message. */
+static void reduce(const rp_spec *given, const uint8_t *data, size_t bytes, uint8_t *cells, size_t room)
+{
+    rp_fault f;
+    rp_spec s = *given;
+    assert_int_equal(rp_spec_check(&s, &f), RP_OK);
+    assert_int_equal(rp_spec_match(&s, bytes, &f), RP_OK);
+    if (s.flags & RP_OFFSETS)
+        assert_int_equal(rp_offsets_check(&s, rp_spec_parts(&s, data).offsets, &f), RP_OK);
+    assert_true(rp_results(&s) * rp_cell_size(&s) <= room);
+    rk_task t = {.spec = s, .data = data, .bytes = bytes, .cells = cells};
+    assert_true(rk_run_small(engine, &t));
+    assert_int_equal(t.fault.code, RP_OK);
+}
+
+/* All tiles of a planned level; returns how many. */
+static unsigned run_level(rc_level *l, uint8_t *cells)
+{
+    rc_tile t;
+    unsigned n = 0;
+    for (; rc_next_tile(l, &t); n++) {
+        size_t room = (size_t)(t.lines * l->cell);
+        assert_true(t.bytes <= l->most && room <= RP_MAX_DATA && t.lines > 0);
+        uint8_t *data = malloc((size_t)t.bytes + 1), *reply = malloc(room);
+        data[t.bytes] = 0xa5;
+        rc_fill_tile(l, &t, data);
+        assert_int_equal(data[t.bytes], 0xa5);
+        reduce(&t.spec, data, (size_t)t.bytes, reply, room);
+        rc_place_cells(l, &t, reply, cells);
+        free(data);
+        free(reply);
+    }
+    return n;
+}
+
+/* Level after level; returns how many there were. */
+static unsigned run_levels(const rc_level *whole, const rc_sizes *sizes, uint8_t *out)
+{
+    rc_level l = *whole;
+    rp_spec finish = whole->spec;
+    uint8_t *merging = NULL;
+    finish.flags &= ~(uint32_t)RP_COLUMNS;
+    for (unsigned levels = 1;; levels++) {
+        rc_plan(&l, sizes);
+        bool last = l.blocks == 1;
+        uint8_t *cells = last ? out : malloc((size_t)(l.lines * l.blocks * l.cell) + 1);
+        unsigned tiles = run_level(&l, cells);
+        assert_true(l.lines == 0 ? tiles == 0 : tiles > 0);
+        free(merging);
+        if (last)
+            return levels;
+        merging = cells;
+        rc_next_level(&l, cells, &finish);
+    }
+}
+
+/* ---- random reductions ---- */
+
+typedef struct array {
+    uint8_t bytes[8 * (MOST_ELEMENTS + 1) + 9 * MOST_ELEMENTS]; /* offsets, elements, mask, as in a message */
+    uint64_t offsets, elements, mask; /* bytes of each */
+} array;
+
+static const int OPS[] = {RP_OP_SUM, RP_OP_ARGMIN, RP_OP_STATS, RP_OP_COUNT, RP_OP_MINMAX, RP_OP_VAR, RP_OP_XOR, RP_OP_PROD};
+static const int DTYPES[] = {RP_I8, RP_U16, RP_I32, RP_F64, RP_F32};
+
+static rp_spec random_spec(t_rng *r)
+{
+    rp_spec s = {.op = (uint8_t)OPS[t_below(r, 8)], .dtype = (uint8_t)DTYPES[t_below(r, 5)], .rows = 1};
+    if (s.op == RP_OP_XOR && s.dtype >= RP_F16)
+        s.dtype = RP_I32;
+    s.index_base = t_below(r, 2) ? 1000 : 0;
+    s.flags |= t_below(r, 3) ? 0 : RP_MASK;
+    if (s.op == RP_OP_PROD && s.dtype < RP_F16)
+        s.flags |= RP_WRAP;
+    uint64_t end = t_below(r, 4);
+    if (end == 0) {
+        s.flags |= RP_STATES_OUT;
+    } else if (end == 1 || s.op == RP_OP_ARGMIN || s.op == RP_OP_MINMAX) { /* these need an element */
+        s.flags |= RP_INITIAL;
+        s.initial = t_below(r, 100);
+    }
+    return s;
+}
+
+/* Rows, columns or segments of some number of elements. */
+static void random_shape(t_rng *r, rp_spec *s, array *a)
+{
+    uint64_t n = t_below(r, 4) ? t_below(r, 60) : 1 + t_below(r, 2000), kind = t_below(r, 3), at = t_below(r, 5);
+    memset(a, 0, sizeof *a);
+    s->rows = 1 + n;
+    s->row_len = t_below(r, MOST_ELEMENTS / s->rows);
+    if (kind == 1) {
+        s->flags |= RP_COLUMNS;
+    } else if (kind == 2) {
+        s->flags |= RP_OFFSETS;
+        a->offsets = 8 * (s->rows + 1);
+        for (uint64_t i = 0; i <= s->rows; i++) {
+            memcpy(a->bytes + 8 * i, &at, 8);
+            uint64_t most = t_below(r, 20) ? 2 * MOST_ELEMENTS / s->rows : MOST_ELEMENTS, more = t_below(r, most + 1);
+            at = at + more < MOST_ELEMENTS - 10 ? at + more : at;
+        }
+        s->row_len = at + t_below(r, 10);
+    }
+}
+
+static void random_data(t_rng *r, const rp_spec *s, array *a)
+{
+    uint64_t n = rp_elements(s), size = rp_dtype_size(s->dtype);
+    a->elements = n * size;
+    a->mask = s->flags & RP_MASK ? n : 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t v = t_below(r, 100);
+        float f = (float)v - 50;
+        double d = f;
+        memcpy(a->bytes + a->offsets + i * size, s->dtype == RP_F32 ? (void *)&f : s->dtype == RP_F64 ? (void *)&d : (void *)&v, size);
+    }
+    for (uint64_t i = 0; i < a->mask; i++)
+        a->bytes[a->offsets + a->elements + i] = (uint8_t)t_below(r, 3);
+}
+
+/* Segments that are too long for one message are jobs' business (job.c): here only what fits. */
+static bool fits(const rc_level *l, const rc_sizes *sizes)
+{
+    for (uint64_t i = 0; l->offsets && i < l->lines; i++)
+        if (rc_is_long(l, sizes, rc_offset(l->offsets, i + 1) - rc_offset(l->offsets, i)))
+            return false;
+    return true;
+}
+
+static rc_level describe(const rp_spec *s, const array *a)
+{
+    const uint8_t *elements = a->bytes + a->offsets;
+    bool columns = s->flags & RP_COLUMNS;
+    rc_level l = {.spec = *s,
+                  .elements = elements,
+                  .mask = a->mask ? elements + a->elements : NULL,
+                  .offsets = a->offsets ? a->bytes : NULL,
+                  .item = rp_dtype_size(s->dtype),
+                  .lines = columns ? s->row_len : s->rows,
+                  .len = columns ? s->rows : s->row_len};
+    l.spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS);
+    return l;
+}
+
+static void any_cut_gives_the_same(void **state)
+{
+    (void)state;
+    t_rng r = {20261121};
+    static array a;
+    unsigned done = 0, levels[4] = {0};
+    for (int round = 0; round < ROUNDS; round++) {
+        rp_spec s = random_spec(&r);
+        random_shape(&r, &s, &a);
+        rp_fault f;
+        if (rp_spec_check(&s, &f) != RP_OK) /* more results than one message could tell */
+            continue;
+        random_data(&r, &s, &a);
+        rc_sizes sizes = {.most = RC_LEAST_DATA + t_below(&r, 3) * t_below(&r, 9000)};
+        sizes.chunk = RC_LEAST_DATA + t_below(&r, sizes.most - RC_LEAST_DATA + 1);
+        rc_level l = describe(&s, &a);
+        if (!fits(&l, &sizes))
+            continue;
+        size_t room = (size_t)(rp_results(&s) * rp_cell_size(&s));
+        uint8_t *want = calloc(1, room + 1), *got = calloc(1, room + 1);
+        reduce(&s, a.bytes, (size_t)(a.offsets + a.elements + a.mask), want, room);
+        unsigned n = run_levels(&l, &sizes, got);
+        assert_memory_equal(got, want, room);
+        free(want);
+        free(got);
+        levels[n < 3 ? n : 3]++;
+        done++;
+    }
+    assert_true(done > ROUNDS / 2 && levels[1] > 100 && levels[2] > 100 && levels[3] > 10);
+}
+
+/* ---- the limits of a tile ---- */
+
+static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most)
+{
+    rc_sizes sizes = {most, most};
+    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags}, .item = 4, .lines = lines, .len = len};
+    rc_plan(&l, &sizes);
+    return l;
+}
+
+static void messages_are_full(void **state)
+{
+    (void)state;
+    rc_level l = plan(0, 10, 1024, 4096 * 3);
+    assert_int_equal(l.tile_lines, 3);
+    l = plan(0, 10, 1025, 4096);
+    assert_int_equal(l.blocks, 2); /* one element too long */
+    l = plan(0, 1u << 24, 0, RP_MAX_DATA);
+    assert_int_equal(l.tile_lines, RP_MAX_DATA / 8); /* empty rows: as many as the reply holds */
+    l = plan(RP_COLUMNS, 1u << 20, 2, RP_MAX_DATA);
+    assert_int_equal(l.tile_lines, RP_MAX_DATA / 8);
+    l = plan(RP_COLUMNS, 1000, 2000, RP_MAX_DATA);
+    assert_int_equal(l.blocks, 1); /* whole columns, hundreds at a time */
+    assert_int_equal(l.tile_lines, RP_MAX_DATA / 8000);
+    l = plan(RP_COLUMNS, 1000, 1000000, RP_MAX_DATA);
+    assert_int_equal(l.tile_lines, 256); /* 1 KiB wide */
+    assert_int_equal(l.tile_len, 4096);
+    l = plan(RP_COLUMNS, 3, UINT64_C(1) << 40, RP_MAX_DATA);
+    assert_int_equal(l.tile_lines, 3); /* narrow: whole rows */
+    assert_int_equal(l.tile_len, RP_MAX_DATA / 12);
+}
+
+static void long_segments(void **state)
+{
+    (void)state;
+    rc_sizes sizes = {4096, 4096};
+    uint8_t mask = 0;
+    rc_level l = {.item = 8};
+    assert_false(rc_is_long(&l, &sizes, 510));
+    assert_true(rc_is_long(&l, &sizes, 511));
+    l.mask = &mask;
+    assert_false(rc_is_long(&l, &sizes, 453));
+    assert_true(rc_is_long(&l, &sizes, 454));
+    assert_true(rc_is_long(&l, &sizes, UINT64_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
+                                       cmocka_unit_test(long_segments)};
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
