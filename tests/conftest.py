@@ -32,6 +32,7 @@ def is_sanitized():
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.sanitized = (BIN / "reduced").exists() and is_sanitized()
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")

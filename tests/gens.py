@@ -1,7 +1,7 @@
 """Arrays that reductions get wrong, as raw bits. Every array is a function of a seeded numpy Generator."""
 import numpy as np
 
-from oracle import FLOATS, SIZE, inf_bits, unsigned
+from oracle import FLOATS, SIGNED, SIZE, inf_bits, unsigned
 
 
 def _pack(dtype, sign, field, fraction):
@@ -149,6 +149,21 @@ def constant(rng, dtype, n):
     return np.repeat(full_range(rng, dtype, 1), n)
 
 
+def near_constant(rng, dtype, n):
+    """One number and its neighbours: a variance of nothing but last places."""
+    top = 2 ** (FLOATS[dtype].width - 1) - 1
+    base = full_range(rng, dtype, 1).astype(np.uint64)
+    return np.clip((base & np.uint64(top)) + rng.integers(0, 3, n, np.uint64), 0, inf_bits(FLOATS[dtype]) - 1).astype(unsigned(dtype)) | (
+        base & np.uint64(top + 1)).astype(unsigned(dtype))
+
+
+def ill_conditioned(rng, dtype, n):
+    """Exponents spread evenly, and the second half takes back what the first has summed to, term by term: a sum near zero."""
+    half = _random(rng, dtype, max(1, n // 2), 1, _fields(dtype))
+    below = _random(rng, dtype, 1 + n // 8, 0, max(1, _fields(dtype) // 3))
+    return np.concatenate([half, below, _negated(dtype, half[::-1])])
+
+
 def one_speck(rng, dtype, n):
     bits = uniform(rng, dtype, max(1, n))
     bits[int(rng.integers(0, len(bits)))] = 1
@@ -160,7 +175,7 @@ def small_numbers(rng, dtype, n):
 
 
 FLOAT_GENS = [uniform, gauss, full_range, band, subnormal, cancel, overflow_midway, overflow_edge, ties, narrowing_trap, lognormal, sparse,
-              negative_zeros, zeros, ladder, specials, all_nan, constant, one_speck, small_numbers]
+              negative_zeros, zeros, ladder, specials, all_nan, constant, near_constant, ill_conditioned, one_speck, small_numbers]
 
 
 def any_bits(rng, dtype, n):
@@ -183,6 +198,14 @@ def small_ints(rng, dtype, n):
     return rng.integers(-2, 3, n).astype(np.int64).view(np.uint64).astype(unsigned(dtype))
 
 
+def few_factors(rng, dtype, n):
+    """Ones, of either sign where there are two, and some others: products that end about where 64 bits do."""
+    bits = np.ones(n, np.int64) * (rng.choice([-1, 1], n) if dtype in SIGNED else 1)
+    at = rng.permutation(n)[: int(rng.integers(0, 1 + 66 // (8 * SIZE[dtype])))]
+    bits[at] = rng.integers(1, 2 ** min(62, 8 * SIZE[dtype] - 1), len(at))
+    return bits.view(np.uint64).astype(unsigned(dtype))
+
+
 def sum_edge(rng, dtype, n):
     """64-bit sums that end at, or one past, the ends of the reply types."""
     if SIZE[dtype] < 8:
@@ -193,7 +216,7 @@ def sum_edge(rng, dtype, n):
     return rng.permutation(np.concatenate([pairs, (~pairs) + np.uint64(1), edge, step])).astype("<u8")
 
 
-INT_GENS = [any_bits, extremes, all_top, small_ints, sum_edge]
+INT_GENS = [any_bits, extremes, all_top, small_ints, few_factors, sum_edge]
 
 
 def of(dtype):
