@@ -126,10 +126,9 @@ def test_every_op_on_raw_and_npy(run, scratch, dtype):
     for op in oracle.ops(dtype):
         wrap = ["--wrap"] if op == "prod" and dtype not in oracle.FLOATS else []
         cell = oracle.value(elements, op, wrap=bool(wrap))
-        for path, options in ((raw, ["--dtype", dtype]), (as_npy, [] if dtype in NUMPY else ["--dtype", dtype])):
-            check(op, run(op, *options, *wrap, path), [shown(op, dtype, cell)])
-            check(op, run(op, *options, *wrap, "--hex", path), [shown(op, dtype, cell)])
-            assert int.from_bytes(run(op, *options, *wrap, "--raw", path, binary=True), "little") == cell
+        check(op, run(op, *([] if dtype in NUMPY else ["--dtype", dtype]), *wrap, as_npy), [shown(op, dtype, cell)])
+        check(op, run(op, "--dtype", dtype, *wrap, "--hex", raw), [shown(op, dtype, cell)])
+        assert int.from_bytes(run(op, "--dtype", dtype, *wrap, "--raw", raw, binary=True), "little") == cell
 
 
 def test_shortest_decimals_read_back(run, scratch):
@@ -177,6 +176,240 @@ def test_rows(run, scratch):
     big = np.random.default_rng(53).standard_normal(100_000).astype("<f4")
     (scratch / "big").write_bytes(big.tobytes())
     assert run("max", "--rows", 100_000, "--out", "f32", "--raw", scratch / "big", binary=True) == big.tobytes()
+
+
+# ---- shapes ----
+MATRICES = ["C", "F"]
+
+
+@pytest.mark.parametrize("order", MATRICES)
+@pytest.mark.parametrize("dtype", ["i8", "f16"])
+def test_axis(run, scratch, dtype, order):
+    """A .npy of two dimensions in either order: numpy's axes, for every op."""
+    rng = np.random.default_rng(54)
+    bits = gens.gauss(rng, dtype, 60) if dtype in oracle.FLOATS else rng.integers(0, 5, 60).astype(oracle.unsigned(dtype))
+    m = bits.reshape(5, 12)
+    path = npy(scratch / "m.npy", np.asarray(m.view(NUMPY[dtype]), order=order))
+    for axis in (0, 1):
+        lines = [np.ascontiguousarray(x) for x in (m.T if axis == 0 else m)]
+        for op in oracle.ops(dtype):
+            wrap = ["--wrap"] if op == "prod" and dtype not in oracle.FLOATS else []
+            cells = [oracle.reduce(op, dtype, line, wrap=bool(wrap)) for line in lines]
+            check(op, run(op, "--axis", axis, *wrap, path), [shown(op, dtype, c) for c in cells])
+
+
+def test_axis_of_other_inputs(run, fails, scratch):
+    flat = npy(scratch / "flat.npy", np.arange(12.0))
+    assert run("sum", "--axis", 0, flat) == "66\n"
+    fails(FAILED, "SHAPE.*axis 0 only", "sum", "--axis", 1, flat)
+    fails(FAILED, "SHAPE.*this .npy has 3", "sum", "--axis", 0, npy(scratch / "cube.npy", np.zeros((2, 2, 2))))
+    fails(FAILED, "SHAPE.*this .npy has 0", "sum", "--axis", 0, npy(scratch / "one.npy", np.array(3.0)))
+    (scratch / "raw").write_bytes(np.arange(12, dtype="<f4").tobytes())
+    fails(FAILED, "SHAPE.*--rows", "sum", "--axis", 0, scratch / "raw")
+    assert run("sum", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
+    assert run("sum", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
+    fails(FAILED, "SHAPE.*known size", "sum", "--rows", 3, "--axis", 0, stdin=bytes(48))
+    assert run("sum", "--axis", 0, "-", stdin=npy_bytes(np.ones((3, 2)))).split() == ["3", "3"], "a .npy tells its size"
+    for shape, axis, lines in (((0, 3), 0, 3), ((0, 3), 1, 0), ((3, 0), 0, 0), ((3, 0), 1, 3)):
+        for order in MATRICES:
+            empty = npy(scratch / "empty.npy", np.zeros(shape, "<f4", order))
+            assert run("sum", "--axis", axis, empty) == "0\n" * lines
+    fails(FAILED, "EMPTY: column 0", "max", "--axis", 0, npy(scratch / "empty.npy", np.zeros((0, 3))))
+    json_lines = [json.loads(x) for x in run("max", "--axis", 0, "--json", npy(scratch / "m.npy", np.eye(3))).splitlines()]
+    assert [(x["column"], x["value"], x["count"]) for x in json_lines] == [(0, 1, 3), (1, 1, 3), (2, 1, 3)]
+
+
+@pytest.mark.parametrize("order", MATRICES)
+def test_large_matrix(run, scratch, order):
+    """More than the buffer of reducectl holds (columns: 256 MiB, rows: 16 MiB), so that blocks are merged."""
+    rng = np.random.default_rng(55)
+    m = rng.integers(-100, 100, (300_000, 257), np.int64).astype("<i4")
+    path = npy(scratch / "m.npy", np.asarray(m, order=order))
+    for axis in (0, 1):
+        got = np.frombuffer(run("sum", "--axis", axis, "--raw", path, binary=True), "<i8")
+        assert (got == m.sum(axis)).all()
+    got = np.frombuffer(run("argmax", "--axis", 0, "--raw", path, binary=True), "<u8")
+    assert (got == m.argmax(0)).all()
+
+
+def test_fortran_order_of_the_whole(run, scratch):
+    """Indexes are those of the array, whatever the order in the file."""
+    rng = np.random.default_rng(56)
+    for shape in ((40, 50), (7, 8, 9), (3, 1, 5, 2), (1, 10), (10, 1)):
+        m = rng.integers(-3, 4, shape).astype("<f4")
+        keep = rng.integers(0, 2, shape).astype(bool)
+        path, mask = npy(scratch / "m.npy", np.asfortranarray(m)), npy(scratch / "k.npy", np.asfortranarray(keep))
+        assert run("argmin", path) == f"{m.argmin()}\n" and run("argmax", path) == f"{m.argmax()}\n"
+        assert parsed("stats", run("stats", path))[0]["argmax"] == m.argmax()
+        assert run("argmin", "--mask", mask, path) == f"{np.where(keep, m, 9).argmin()}\n"
+        assert float(run("sum", "--mask", mask, path)) == m[keep].sum()
+
+
+def test_offsets(run, fails, scratch):
+    values = np.array([5, -2, 9, 4, 4, -7, 1], "<i2")
+    raw = scratch / "v.bin"
+    raw.write_bytes(values.tobytes())
+    for name, offsets in (("u", np.array([1, 3, 3, 6], "<u8")), ("i", np.array([1, 3, 3, 6], "<i8"))):
+        path = npy(scratch / f"{name}.npy", offsets)
+        assert run("sum", "--dtype", "i16", "--offsets", path, raw).split() == ["7", "0", "1"]
+        assert parsed("stats", run("stats", "--dtype", "i16", "--offsets", path, raw))[1]["argmin"] == "none"
+    (scratch / "o.bin").write_bytes(np.array([0, 2, 7], "<u8").tobytes())
+    assert run("argmax", "--dtype", "i16", "--offsets", scratch / "o.bin", raw).split() == ["0", "0"]
+    lines = [json.loads(x) for x in run("min", "--dtype", "i16", "--json", "--offsets", scratch / "o.bin", raw).splitlines()]
+    assert [(x["segment"], x["value"], x["count"]) for x in lines] == [(0, -2, 2), (1, -7, 5)]
+    fails(FAILED, "EMPTY: segment 1: ", "max", "--dtype", "i16", "--offsets", scratch / "u.npy", raw)
+    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, behind"),
+                      (np.array([-1, 2], "<i8"), "offset 0 is -1"), (np.array([0], "<u8"), "single offset"), (np.zeros(0, "<u8"), "no offsets"),
+                      (np.array([0, 2], "<i4"), "TYPE.*i32"), (np.array([0.0, 2.0]), "TYPE.*f64")):
+        fails(FAILED, told, "sum", "--dtype", "i16", "--offsets", npy(scratch / "bad.npy", bad), raw)
+    fails(FAILED, "IO", "sum", "--dtype", "i16", "--offsets", scratch / "nothing", raw)
+    fails(FAILED, "Fortran", "sum", "--offsets", scratch / "o.bin", npy(scratch / "f.npy", np.zeros((2, 4), order="F")))
+
+
+def test_many_and_long_segments(run, scratch):
+    """Segments by the hundred thousand, and segments larger than the buffer of reducectl (16 MiB)."""
+    rng = np.random.default_rng(57)
+    values = rng.integers(-100, 100, 11_000_000).astype("<i4")
+    edges = np.concatenate([np.arange(0, 200_000, 2), [200_000, 5_000_000, 5_000_000, 10_999_000]])
+    path, offsets = npy(scratch / "v.npy", values), npy(scratch / "o.npy", edges)
+    got = np.frombuffer(run("sum", "--offsets", offsets, "--raw", path, binary=True), "<i8")
+    sums = np.concatenate([[0], np.cumsum(values.astype("<i8"))])
+    assert (got == sums[edges[1:]] - sums[edges[:-1]]).all()
+
+
+def test_mask(run, fails, scratch):
+    values = np.array([[1.5, 2, np.nan], [4, 5, 6]], "<f4")
+    keep = np.array([[1, 0, 0], [1, 1, 0]], bool)
+    path, mask = npy(scratch / "v.npy", values), npy(scratch / "k.npy", keep)
+    (scratch / "k.raw").write_bytes(bytes([255, 0, 0, 1, 7, 0]))
+    for m in (mask, scratch / "k.raw", npy(scratch / "k8.npy", keep.astype("i1"))):
+        assert run("sum", "--mask", m, path) == "10.5\n"
+    assert run("sum", "--mask", mask, "--axis", 0, path).split() == ["5.5", "5", "0"]
+    assert run("max", "--mask", mask, "--axis", 1, path).split() == ["1.5", "5"]
+    assert run("sum", "--mask", mask, "--rows", 3, path).split() == ["1.5", "4", "5"]
+    assert run("sum", "--mask", mask, "--offsets", npy(scratch / "o.npy", np.array([0, 4, 6])), path).split() == ["5.5", "5"]
+    assert run("argmax", "--mask", mask, path) == "4\n"
+    assert run("sum", "--mask", scratch / "k.raw", "--dtype", "f32", "-", stdin=values.tobytes()) == "10.5\n"
+    assert run("sum", "--mask", scratch / "k.raw", "--text", stdin=b"1 2 3 4 5 6") == "10\n"
+    assert run("count", "--mask", scratch / "k.raw", "--total", npy(scratch / "a.npy", values[0]), npy(scratch / "b.npy", values[1])) == "3\n"
+    fails(FAILED, "SHAPE.*6 bytes for 4 elements", "sum", "--mask", mask, npy(scratch / "c.npy", np.zeros(4)))
+    fails(FAILED, "SHAPE.*mask ends", "sum", "--mask", scratch / "k.raw", "--text", stdin=b"1 2 3 4 5 6 7")
+    fails(FAILED, "SHAPE.*mask goes on", "sum", "--mask", scratch / "k.raw", "--text", stdin=b"1 2 3 4 5")
+    fails(FAILED, "SHAPE.*cut", "sum", "--mask", scratch / "k.raw", "--dtype", "f32", "-", stdin=values.tobytes()[:-1])
+    fails(FAILED, "TYPE.*f64", "sum", "--mask", npy(scratch / "d.npy", np.ones((2, 3))), path)
+    fails(FAILED, "SHAPE.*order", "sum", "--mask", mask, npy(scratch / "f.npy", np.asfortranarray(values)))
+    fails(FAILED, "IO", "sum", "--mask", scratch / "nothing", path)
+    fails(FAILED, "EMPTY", "max", "--mask", npy(scratch / "none.npy", np.zeros((2, 3), bool)), path)
+
+
+def test_long_mask(run, scratch):
+    rng = np.random.default_rng(58)
+    values, keep = rng.integers(-100, 100, 5_000_000).astype("<i2"), rng.integers(0, 2, 5_000_000).astype(bool)
+    path, mask = npy(scratch / "v.npy", values), npy(scratch / "k.npy", keep)
+    assert run("sum", "--mask", mask, path) == f"{int(values[keep].sum(dtype=np.int64))}\n"
+    got = np.frombuffer(run("sum", "--mask", mask, "--rows", 1000, "--raw", path, binary=True), "<i8")
+    assert (got == np.where(keep, values, 0).reshape(1000, -1).sum(1)).all()
+
+
+# ---- parameters ----
+def test_initial(run, fails, scratch):
+    empty = npy(scratch / "e.npy", np.zeros(0, "<i1"))
+    assert run("max", "--initial", "-128", empty) == "-128\n" and run("argmax", "--initial", "3", empty) == "none\n"
+    assert json.loads(run("argmax", "--initial", "3", "--json", empty))["value"] is None
+    assert run("argmax", "--initial", "3", "--raw", empty, binary=True) == b"\xff" * 8
+    bytes_ = npy(scratch / "b.npy", np.array([1, 2, 3], "<u1"))
+    assert run("sum", "--initial", "0xff", bytes_) == "261\n" and run("prod", "--initial", "2", bytes_) == "12\n"
+    assert run("sum", "--initial=-1e3", "--text", stdin=b"1 2") == "-997\n"
+    assert run("max", "--initial", "inf", "--rows", 3, npy(scratch / "h.npy", np.zeros(6, "<f2"))).split() == ["inf"] * 3
+    assert run("sum", "--initial", "nan", "--nan", "omit", scratch / "h.npy") == "0\n"
+    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is no u8"), ("x", "is no u8"), ("", "is no u8")):
+        fails(USAGE, told, "sum", "--initial", text, bytes_)
+    fails(USAGE, "out of the range of f16", "sum", "--initial", "70000", scratch / "h.npy")
+
+
+def test_ddof_and_wrap(run, fails, scratch):
+    path = npy(scratch / "v.npy", np.array([1.0, 2, 4, 8]))
+    for ddof in (0, 1, 3):
+        expected = oracle.float_value(oracle.reduce("var", "f64", np.array([1.0, 2, 4, 8]).view("<u8"), ddof=ddof), "f64")
+        assert float(run("var", "--ddof", ddof, path)) == expected
+        assert parsed("stats", run("stats", "--ddof", ddof, path))[0]["var"] == expected
+    assert run("std", "--ddof", 4, path) == "nan\n"
+    big = npy(scratch / "b.npy", np.full(3, 2**40, "<i8"))
+    fails(FAILED, f"OVERFLOW.*at least {2**127 - 1}", "prod", big)
+    assert json.loads(fails(FAILED, "OVERFLOW", "prod", "--json", big).stdout)["at_least"] == 2**127 - 1
+    assert run("prod", "--wrap", big) == "0\n" and run("prod", "--wrap", npy(scratch / "n.npy", np.array([2**62, -2]))) == f"{-(2**63)}\n"
+    fails(FAILED, "BAD_MESSAGE.*integers", "prod", "--wrap", path)
+
+
+def test_partial_and_merge(run, fails, scratch):
+    """Shards reduced apart and merged give the bits of the whole, for every op."""
+    rng = np.random.default_rng(59)
+    values = gens.full_range(rng, "f32", 900)
+    whole, parts, states = scratch / "w", [scratch / f"p{i}" for i in range(3)], [scratch / f"s{i}" for i in range(3)]
+    whole.write_bytes(values.tobytes())
+    for i, part in enumerate(parts):
+        part.write_bytes(values[300 * i : 300 * i + 300].tobytes())
+    for op in oracle.ops("f32"):
+        for rows in ([], ["--rows", 1]):
+            for i in (2, 0, 1):
+                states[i].write_bytes(run(op, "--partial", "--index-base", 300 * i, *rows, parts[i], binary=True))
+            assert len(states[0].read_bytes()) == oracle.state_size(op, "f32")
+            assert run(op, "--merge", *states) == run(op, whole)
+    for i in range(3):
+        states[i].write_bytes(run("sum", "--partial", "--rows", 100, parts[i], binary=True))
+    got = run("sum", "--merge", *states).split()
+    assert [float(x) for x in got] == [float(x) for x in sums_of_columns(values.reshape(3, 100, 3))]
+    both = scratch / "both"
+    both.write_bytes(run("sum", "--merge", "--partial", *states[:2], binary=True))
+    assert run("sum", "--merge", both, states[2]).split() == got
+    columns = run("sum", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
+    assert len(columns) == 3 * 64
+    assert run("max", "--merge", "--initial", "inf", self_state(run, scratch, parts[0])) == "inf\n"
+    fails(FAILED, "SHAPE.*no partial states of sum", "sum", "--merge", whole)
+    fails(FAILED, "BAD_MESSAGE", "max", "--merge", "--dtype", "f64", self_state(run, scratch, parts[0]))
+    short = scratch / "short"
+    short.write_bytes(states[0].read_bytes()[:-64])
+    fails(FAILED, "SHAPE.*first file", "sum", "--merge", states[0], short)
+    fails(FAILED, "IO", "sum", "--merge", scratch / "nothing")
+
+
+def sums_of_columns(a):
+    """The exact sums over the first and last axis of bits of f32."""
+    for i in range(a.shape[1]):
+        yield oracle.float_value(oracle.reduce("sum", "f32", np.ascontiguousarray(a[:, i]).ravel()), "f64")
+
+
+def self_state(run, scratch, part):
+    path = scratch / "one"
+    path.write_bytes(run("max", "--partial", part, binary=True))
+    return path
+
+
+def test_stats_lines(run, scratch):
+    path = npy(scratch / "a.npy", np.array([[1.5, -2], [0, 4]]))
+    assert run("stats", path) == """count   4
+nans    0
+zeros   1
+min     -2
+max     4
+argmin  1
+argmax  3
+sum     3.5
+mean    0.875
+var     4.796875
+std     2.190176933491904
+"""
+    blocks = run("stats", "--axis", 0, path, path).split("file ")[1:]
+    assert len(blocks) == 4 and blocks[1].splitlines()[:3] == [f"   {path}", "column  1", "count   2"]
+    told = json.loads(run("stats", "--json", path))
+    assert told["op"] == "stats" and told["value"]["sum"] == 3.5 and told["value"]["argmin"] == 1 and len(told["value"]) == 11
+    values = [json.loads(x)["value"] for x in run("minmax", "--json", "--axis", 1, path).splitlines()]
+    assert values == [[-2, 1.5], [0, 4]] and run("minmax", path) == "-2 4\n"
+    assert json.loads(run("any", "--json", path))["value"] is True and run("all", path) == "false\n"
+    assert len(run("stats", "--raw", path, binary=True)) == 96
+    big = npy(scratch / "b.npy", np.full(4, 2**62, "<i8"))
+    assert parsed("stats", run("stats", big))[0]["sum"] == 2**64, "128 bits"
+    assert "min     0x1.8p+0" in run("stats", "--hex", npy(scratch / "c.npy", np.array([1.5])))
 
 
 def test_failing_row_is_numbered_in_the_file(fails, scratch):
@@ -307,7 +540,11 @@ def test_errors_of_the_reduction(fails, scratch):
     ((), "no operation"), (("summ",), "summ"), (("sum", "--dtype", "float"), "float"), (("sum", "--out", "x"), "x"), (("sum", "--nan", "drop"), "drop"),
     (("sum", "--rows", "0"), "rows"), (("sum", "--rows", "-1"), "rows"), (("sum", "--rows", "1e3"), "rows"), (("sum", "--rows", "99999999999999999999"), "rows"),
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
-    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "only one"), (("sum", "--total", "--rows", "2", "-"), "exclude"),
+    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "only one"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
+    (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
+    (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
+    (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
+    (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
 ])
 def test_wrong_usage(fails, args, told):

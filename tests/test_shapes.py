@@ -59,7 +59,7 @@ class Case:
         self.out = str(rng.choice(oracle.outs(self.op, self.dtype))) if rng.random() < 0.3 else oracle.default_out(self.op, self.dtype)
         self.base = int(rng.integers(0, 1000))
 
-    def __str__(self):
+    def __repr__(self):
         shape = f"{len(self.offsets) - 1} segments" if self.offsets is not None else f"{self.rows} {'rows by columns' if self.columns else 'rows'}"
         return (f"{self.op} {self.dtype} -> {self.out}, {self.nan}, {len(self.bits)} elements, {shape}, mask {self.mask is not None}, "
                 f"initial {self.initial}, ddof {self.ddof}, wrap {self.wrap}")

@@ -146,7 +146,8 @@ static void random_data(t_rng *r, const rp_spec *s, array *a)
         uint64_t v = t_below(r, 100);
         float f = (float)v - 50;
         double d = f;
-        memcpy(a->bytes + a->offsets + i * size, s->dtype == RP_F32 ? (void *)&f : s->dtype == RP_F64 ? (void *)&d : (void *)&v, size);
+        void *element = s->dtype == RP_F32 ? (void *)&f : s->dtype == RP_F64 ? (void *)&d : (void *)&v;
+        memcpy(a->bytes + a->offsets + i * size, element, size);
     }
     for (uint64_t i = 0; i < a->mask; i++)
         a->bytes[a->offsets + a->elements + i] = (uint8_t)t_below(r, 3);
@@ -212,7 +213,10 @@ static void any_cut_gives_the_same(void **state)
 static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most)
 {
     rc_sizes sizes = {most, most};
-    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags}, .item = 4, .lines = lines, .len = len};
+    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags},
+                  .item = 4,
+                  .lines = lines,
+                  .len = len};
     rc_plan(&l, &sizes);
     return l;
 }
