@@ -221,9 +221,9 @@ def test_axis_of_other_inputs(run, fails, scratch):
 
 @pytest.mark.parametrize("order", MATRICES)
 def test_large_matrix(run, scratch, order):
-    """More than the buffer of reducectl holds (columns: 256 MiB, rows: 16 MiB), so that blocks are merged."""
+    """More than the buffer of reducectl holds (columns: 64 MiB, rows: 16 MiB), so that blocks are merged."""
     rng = np.random.default_rng(55)
-    m = rng.integers(-100, 100, (300_000, 257), np.int64).astype("<i4")
+    m = rng.integers(-100, 100, (300_000, 57), np.int64).astype("<i4")
     path = npy(scratch / "m.npy", np.asarray(m, order=order))
     for axis in (0, 1):
         got = np.frombuffer(run("sum", "--axis", axis, "--raw", path, binary=True), "<i8")

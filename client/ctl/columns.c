@@ -1,13 +1,16 @@
 /* A result for each column of a matrix that lies row after row in an input. One that is larger than the buffer goes in blocks
- * of rows: the states of a block are merged into those of the blocks before it, so that memory stays bounded by the buffer and
- * a few states for each column. */
+ * of rows: the states of a block are merged into those of the blocks before it, so that memory depends on the number of columns
+ * alone. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/ctl/ctl.h"
 
-enum { BUFFER = 256 << 20 /* bytes of rows read at a time; at least one row */ };
+enum {
+    BUFFER = 64 << 20, /* bytes of rows read at a time, or, if that is more, */
+    STATES = 16        /* as much of each column as so many of its states: merging is little work then */
+};
 
 typedef struct columns {
     ctl_work *w;
@@ -104,6 +107,13 @@ static int run(columns *x, char why[CTL_WHY])
     return run_block(x, &x->w->spec, x->rows, x->cells, x->room, why);
 }
 
+static uint64_t rows_of_block(const columns *x)
+{
+    uint64_t by_buffer = x->columns ? BUFFER / (x->columns * x->size) : x->rows, by_states = STATES * x->state / x->size;
+    uint64_t k = by_buffer > by_states ? by_buffer : by_states;
+    return k < x->rows ? k : x->rows;
+}
+
 int ctl_columns(ctl_work *w, const ctl_shape *s)
 {
     char why[CTL_WHY] = "";
@@ -115,11 +125,7 @@ int ctl_columns(ctl_work *w, const ctl_shape *s)
     x.size = reduce_dtype_size(w->spec.dtype);
     x.state = reduce_state_size(w->spec.op, w->spec.dtype);
     x.room = (size_t)s->lines * cell;
-    x.block = s->lines ? BUFFER / (s->lines * x.size) : s->len;
-    if (x.block == 0)
-        x.block = 1;
-    if (x.block > s->len)
-        x.block = s->len;
+    x.block = rows_of_block(&x);
     ctl_progress_start(&w->progress, w->name, w->in[0].bytes, true);
     int err = run(&x, why);
     ctl_progress_end(&w->progress);
