@@ -1,46 +1,50 @@
-/* min, max, argmin, argmax: the largest key, where a key is the element's rank (state.h) as a signed integer. One loop
- * for all types, which the compiler turns into vector maxima. Arg ops remember the block of the best key and look for
- * the element once, at the end. */
+/* min, max, argmin, argmax, norminf: the largest key, where a key is the element's rank (rank.h) or magnitude as a signed
+ * integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key is remembered and
+ * the element looked for once, at the end. */
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
 #include "kernels/cpu/vec.h"
 #include "kernels/state.h"
 
-enum { CHOOSE_BLOCK = 4096 }; /* elements: NaNs are counted in 16-bit lanes */
+enum { CHOOSE_BLOCK = 4096 }; /* elements */
 
-/* For one width of elements: key, best key of a block (with the number of NaNs), place of a key. `inf` is the
- * infinity's bits, 0 for integers; `turn` is xored to make integers signed; NaNs get the key `nan_key`. */
-#define CHOOSE_WIDTH(W)                                                                                           \
-    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, bool least, int##W##_t nan_key)   \
-    {                                                                                                             \
-        int##W##_t k = (int##W##_t)(b ^ turn);                                                                    \
-        if (inf)                                                                                                  \
-            k = (int##W##_t)(k ^ ((k >> (W - 1)) & INT##W##_MAX));                                                \
-        k = least ? (int##W##_t)~k : k;                                                                           \
-        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                     \
-    }                                                                                                             \
-    INLINE int##W##_t best_##W(const u##W##_loose *x, size_t n, uint##W##_t inf, uint##W##_t turn, bool least,    \
-                               int##W##_t nan_key, uint##W##_t *nans)                                             \
-    {                                                                                                             \
-        int##W##_t best = INT##W##_MIN;                                                                           \
-        uint##W##_t found = 0;                                                                                    \
-        for (size_t i = 0; i < n; i++) {                                                                          \
-            int##W##_t k = key_##W(x[i], inf, turn, least, nan_key);                                              \
-            best = k > best ? k : best;                                                                           \
-            if (inf)                                                                                              \
-                found = (uint##W##_t)(found + ((x[i] & INT##W##_MAX) > inf));                                     \
-        }                                                                                                         \
-        *nans = found;                                                                                            \
-        return best;                                                                                              \
-    }                                                                                                             \
-    INLINE size_t place_##W(const u##W##_loose *x, size_t n, uint##W##_t inf, uint##W##_t turn, bool least,       \
-                            int##W##_t nan_key, int##W##_t key)                                                   \
-    {                                                                                                             \
-        size_t i = 0;                                                                                             \
-        while (i < n - 1 && key_##W(x[i], inf, turn, least, nan_key) != key)                                      \
-            i++;                                                                                                  \
-        return i;                                                                                                 \
+typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
+
+/* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
+ * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`. */
+#define CHOOSE_WIDTH(W)                                                                                             \
+    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)    \
+    {                                                                                                               \
+        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                               \
+        if (d == MAGNITUDE && inf)                                                                                  \
+            k = (int##W##_t)(k & INT##W##_MAX);                                                                     \
+        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                        \
+            k = (int##W##_t)((uint##W##_t)((k ^ negative) - negative) ^ (uint##W##_t)INT##W##_MIN);                 \
+        else if (inf)                                                                                               \
+            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                        \
+        k = d == LEAST ? (int##W##_t)~k : k;                                                                        \
+        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                       \
+    }                                                                                                               \
+    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d,             \
+                            int##W##_t nan_key)                                                                     \
+    {                                                                                                               \
+        const u##W##_loose *x = data;                                                                               \
+        int##W##_t best = INT##W##_MIN;                                                                             \
+        for (size_t i = 0; i < n; i++) {                                                                            \
+            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                    \
+            best = k > best ? k : best;                                                                             \
+        }                                                                                                           \
+        return best;                                                                                                \
+    }                                                                                                               \
+    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d,             \
+                            int##W##_t nan_key, int64_t key)                                                        \
+    {                                                                                                               \
+        const u##W##_loose *x = data;                                                                               \
+        size_t i = 0;                                                                                               \
+        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != key)                                            \
+            i++;                                                                                                    \
+        return i;                                                                                                   \
     }
 CHOOSE_WIDTH(8)
 CHOOSE_WIDTH(16)
@@ -48,64 +52,91 @@ CHOOSE_WIDTH(32)
 CHOOSE_WIDTH(64)
 #undef CHOOSE_WIDTH
 
-/* The state of the best of n elements, NaNs left out. */
-static void take_choice(rk_state *s, bool least, uint64_t rank, uint64_t index, uint64_t n, uint64_t nans)
+/* One type in one direction. Keys of NaNs: the largest one if they win, else the least one, which no other float has. */
+typedef struct chooser {
+    direction d;
+    int width;
+    int64_t (*best)(const void *x, size_t n, bool nan_wins);
+    size_t (*place)(const void *x, size_t n, bool nan_wins, int64_t key);
+} chooser;
+
+#define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                                      \
+    static __attribute__((noinline)) int64_t best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins)        \
+    {                                                                                                            \
+        return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                             \
+    }                                                                                                            \
+    static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)                     \
+    {                                                                                                            \
+        return place_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN, key);                       \
+    }                                                                                                            \
+    static const chooser HOW##_##NAME = {D, W, best_##HOW##_##NAME, place_##HOW##_##NAME};
+
+#define CHOOSERS(NAME, W, INF, TURN)             \
+    CHOOSER(NAME, W, INF, TURN, LEAST, least)    \
+    CHOOSER(NAME, W, INF, TURN, LARGEST, largest) \
+    CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)
+CHOOSERS(i8, 8, 0, 0)
+CHOOSERS(u8, 8, 0, 0x80)
+CHOOSERS(i16, 16, 0, 0)
+CHOOSERS(u16, 16, 0, 0x8000)
+CHOOSERS(i32, 32, 0, 0)
+CHOOSERS(u32, 32, 0, 0x80000000)
+CHOOSERS(i64, 64, 0, 0)
+CHOOSERS(u64, 64, 0, 0x8000000000000000)
+CHOOSERS(f16, 16, 0x7c00, 0)
+CHOOSERS(bf16, 16, 0x7f80, 0)
+CHOOSERS(f32, 32, 0x7f800000, 0)
+CHOOSERS(f64, 64, 0x7ff0000000000000, 0)
+#undef CHOOSERS
+#undef CHOOSER
+
+/* The best so far. Until a key passes the least one, the first element is the best: right for integers, and floats have no
+ * least key. */
+typedef struct choice {
+    const chooser *c;
+    bool nan_wins;
+    int64_t key, most; /* a key that nothing can pass */
+    uint64_t block;    /* first element of the block with the best */
+} choice;
+
+static choice choice_start(const chooser *c, int nan_policy)
 {
-    s->skipped = nans != 0;
-    s->count = n - nans;
-    if (s->count) {
-        s->limb[0] = rk_unrank(s->dtype, least, rank);
-        s->limb[1] = index;
+    int64_t most = (int64_t)(UINT64_MAX >> (65 - c->width));
+    return (choice){c, nan_policy == RP_NAN_PROPAGATE, -most - 1, most, 0};
+}
+
+static inline bool choice_decided(const choice *s) { return s->key == s->most; }
+
+/* n elements, the first of which is element `at` of the array */
+static inline void choose_in(choice *s, const void *x, size_t n, uint64_t at)
+{
+    if (choice_decided(s))
+        return;
+    int64_t key = s->c->best(x, n, s->nan_wins);
+    if (key > s->key) {
+        s->key = key;
+        s->block = at;
     }
 }
 
-/* One type in one direction; min and max have index 0 in their states. A key that nothing can pass ends the search:
- * under `propagate` that is a NaN, and under the other policies floats have no such key, so all NaNs are counted. Until a
- * key passes the least one, the first element is the best: right for integers, and floats have no least key. */
-#define CHOOSE(NAME, W, INF, TURN, LEAST, DIRECTION)                                                          \
-    static void choose_##DIRECTION##_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy) \
-    {                                                                                                         \
-        const u##W##_loose *x = data;                                                                         \
-        const int##W##_t nan_key = nan_policy == RP_NAN_PROPAGATE ? INT##W##_MAX : INT##W##_MIN;              \
-        int##W##_t best = INT##W##_MIN;                                                                       \
-        uint64_t at = 0, nans = 0;                                                                            \
-        for (uint64_t i = 0; i < n && best != INT##W##_MAX; i += CHOOSE_BLOCK) {                              \
-            size_t take = n - i < CHOOSE_BLOCK ? (size_t)(n - i) : CHOOSE_BLOCK;                              \
-            uint##W##_t found;                                                                                \
-            int##W##_t k = best_##W(x + i, take, INF, TURN, LEAST, nan_key, &found);                          \
-            if (nan_policy == RP_NAN_PROPAGATE)                                                               \
-                found = 0;                                                                                    \
-            nans += found;                                                                                    \
-            if (k > best) {                                                                                   \
-                best = k;                                                                                     \
-                at = i;                                                                                       \
-            }                                                                                                 \
-        }                                                                                                     \
-        bool arg = s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX;                              \
-        if (n && arg) {                                                                                       \
-            size_t take = n - at < CHOOSE_BLOCK ? (size_t)(n - at) : CHOOSE_BLOCK;                            \
-            at += index + place_##W(x + at, take, INF, TURN, LEAST, nan_key, best);                           \
-        }                                                                                                     \
-        uint##W##_t rank = (uint##W##_t)((uint##W##_t)best ^ (uint##W##_t)INT##W##_MIN);                      \
-        take_choice(s, LEAST, rank, arg ? at : 0, n, nans);                                                   \
-    }
+/* The best element's bits; for MAGNITUDE the magnitude's. */
+static uint64_t choice_bits(const choice *s, int dtype)
+{
+    uint64_t mask = UINT64_MAX >> (64 - s->c->width), sign = (uint64_t)1 << (s->c->width - 1);
+    uint64_t rank = ((uint64_t)s->key ^ sign) & mask;
+    if (s->c->d != MAGNITUDE)
+        return rk_unrank(dtype, s->c->d == LEAST, rank);
+    if (!rk_is_float(dtype))
+        return rank;
+    return choice_decided(s) ? rk_nan_bits(rk_format_of(dtype)) : rank ^ sign;
+}
 
-#define CHOOSE_BOTH(NAME, W, INF, TURN)          \
-    CHOOSE(NAME, W, INF, TURN, true, least)      \
-    CHOOSE(NAME, W, INF, TURN, false, largest)
-CHOOSE_BOTH(i8, 8, 0, 0)
-CHOOSE_BOTH(u8, 8, 0, 0x80)
-CHOOSE_BOTH(i16, 16, 0, 0)
-CHOOSE_BOTH(u16, 16, 0, 0x8000)
-CHOOSE_BOTH(i32, 32, 0, 0)
-CHOOSE_BOTH(u32, 32, 0, 0x80000000)
-CHOOSE_BOTH(i64, 64, 0, 0)
-CHOOSE_BOTH(u64, 64, 0, 0x8000000000000000)
-CHOOSE_BOTH(f16, 16, 0x7c00, 0)
-CHOOSE_BOTH(bf16, 16, 0x7f80, 0)
-CHOOSE_BOTH(f32, 32, 0x7f800000, 0)
-CHOOSE_BOTH(f64, 64, 0x7ff0000000000000, 0)
-#undef CHOOSE_BOTH
-#undef CHOOSE
+/* Its place in the array of n > 0 elements, cut into blocks of `block` elements. */
+static uint64_t choice_place(const choice *s, const void *data, uint64_t n, size_t block)
+{
+    uint64_t left = n - s->block;
+    const char *x = (const char *)data + s->block * (uint64_t)(s->c->width / 8);
+    return s->block + s->c->place(x, left < block ? (size_t)left : block, s->nan_wins, s->key);
+}
 
 #endif

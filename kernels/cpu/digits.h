@@ -1,6 +1,6 @@
-/* The working form of a float sum: radix-2^32 digits in int64, carries delayed (state.h), and in front of it one bucket
- * for each sign and exponent, for data too wide for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). */
+/* The working form of an exact sum of floats: radix-2^32 digits in int64, carries delayed (state.h), and in front of it one
+ * bucket for each sign and exponent, for data too wide for the block paths (the "large superaccumulator" of Neal 2015,
+ * arXiv:1505.05571). Elements, their magnitudes or their squares are summed; what differs is the unit and the sign. */
 #ifndef RK_CPU_DIGITS_H
 #define RK_CPU_DIGITS_H
 
@@ -22,33 +22,51 @@ enum {
 };
 
 typedef struct acc {
-    int64_t digit[2 * RK_LIMBS64];
+    int64_t digit[2 * RK_SQUARE_LIMBS64];
     int digits;
+    int e0;              /* the unit is 2^e0 */
+    bool magnitudes;     /* signs do not count */
     uint8_t special, nz; /* as in rk_state */
     bool omit;           /* skip NaNs */
     uint64_t n;          /* elements to come */
     uint64_t nans;       /* skipped */
     uint32_t adds;       /* to the digits since the last carry */
-    int guess;           /* f64: exponent field that the next block is expected to stay below; 0: none yet */
-    int fails, skip;     /* block attempts that failed in a row, blocks to send to the buckets untried */
-    bool bucketed;       /* the buckets hold something: they are cleared on first use only */
+    int bucketed;        /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
     uint32_t bucket_adds; /* f32: since the buckets were emptied */
     uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of count << 42 | sum of fractions */
     uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
 } acc;
 
-static void acc_start(acc *a, const rk_state *s, uint64_t n, int nan_policy)
+/* A sum of `limbs` limbs in units of 2^e0 over n elements. */
+static void acc_start(acc *a, int limbs, int e0, bool magnitudes, uint64_t n, int nan_policy)
 {
-    a->n = n;
-    a->digits = 2 * rk_sum_limbs(s->layout);
+    a->digits = 2 * limbs;
     memset(a->digit, 0, (size_t)a->digits * sizeof a->digit[0]);
+    a->e0 = e0;
+    a->magnitudes = magnitudes;
     a->special = a->nz = 0;
     a->omit = nan_policy != RP_NAN_PROPAGATE;
+    a->n = n;
     a->nans = 0;
     a->adds = 0;
-    a->guess = a->fails = a->skip = 0;
-    a->bucketed = false;
+    a->bucketed = 0;
 }
+
+/* What the blocks of one kind of data have shown: what to try with the next one. */
+typedef struct pace {
+    int guess;       /* f64: exponent field that the next block is expected to stay below; 0: none yet */
+    int fails, skip; /* block attempts that failed in a row, blocks to send to the buckets untried */
+} pace;
+
+/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */
+static inline void block_failed(pace *p)
+{
+    if (p->fails < 7)
+        p->fails++;
+    p->skip = (1 << p->fails) - 2;
+}
+
+static inline void block_fitted(pace *p) { p->fails -= p->fails > 0; }
 
 /* ---- digits ---- */
 
@@ -71,11 +89,16 @@ static inline void count_adds(acc *a, uint32_t n)
         carry(a);
 }
 
-/* += v * 2^(e0 + shift) */
-static void acc_add(acc *a, i128 v, int shift)
+/* += v * 2^exponent, which is a multiple of the unit */
+static void acc_add(acc *a, i128 v, int exponent)
 {
+    int shift = exponent - a->e0;
     bool negative = v < 0;
     u128 rest = negative ? -(u128)v : (u128)v;
+    if (shift < 0) {
+        rest >>= -shift < 127 ? -shift : 127;
+        shift = 0;
+    }
     for (int i = shift / 32; rest; i++, rest >>= 32) {
         uint64_t part = (uint64_t)(uint32_t)rest << shift % 32;
         int64_t low = (uint32_t)part, high = (int64_t)(part >> 32);
@@ -90,7 +113,7 @@ static void acc_add(acc *a, i128 v, int shift)
 
 static inline void add_infinity(acc *a, bool negative)
 {
-    a->special |= negative ? RK_NINF : RK_PINF;
+    a->special |= negative && !a->magnitudes ? RK_NINF : RK_PINF;
     a->nz = 1;
 }
 
@@ -117,26 +140,32 @@ static inline bool decided(const acc *a) { return a->special == RK_NAN && !a->om
 
 static inline void add_f64(acc *a, uint64_t b)
 {
-    int e = (int)(b >> 52) & 0x7ff;
+    int e = (int)(b >> 52) & 0x7ff, at = e + RK_E0_64 - a->e0;
     uint64_t m = b & 0xfffffffffffff;
-    int64_t sign = (int64_t)b >> 63;
+    int64_t sign = a->magnitudes ? 0 : (int64_t)b >> 63;
     if (e == 0x7ff) {
         add_special(a, m != 0, sign != 0);
         return;
     }
     a->nz |= b != (uint64_t)1 << 63;
-    u128 t = (u128)(e ? m | (uint64_t)1 << 52 : m << 1) << (e & 31);
-    int64_t *d = a->digit + (e >> 5);
+    m = e ? m | (uint64_t)1 << 52 : m << 1;
+    if (at < 0) { /* the unit is larger, and b a multiple of it */
+        m = at > -64 ? m >> -at : 0;
+        at = 0;
+    }
+    u128 t = (u128)m << (at & 31);
+    int64_t *d = a->digit + (at >> 5);
     d[0] += ((int64_t)(uint32_t)t ^ sign) - sign;
     d[1] += ((int64_t)(uint32_t)(t >> 32) ^ sign) - sign;
     d[2] += ((int64_t)(t >> 64) ^ sign) - sign;
 }
 
+/* In units of 2^RK_E0_32 */
 static inline void add_f32(acc *a, uint32_t b)
 {
     int e = (int)(b >> 23) & 0xff;
     uint32_t m = b & 0x7fffff;
-    int64_t sign = -(int64_t)(b >> 31);
+    int64_t sign = a->magnitudes ? 0 : -(int64_t)(b >> 31);
     if (e == 0xff) {
         add_special(a, m != 0, sign != 0);
         return;
@@ -152,7 +181,7 @@ static inline void add_f32(acc *a, uint32_t b)
 
 static inline void special_bucket(acc *a, bool nan, bool negative)
 {
-    a->special |= nan ? RK_NAN : negative ? RK_NINF : RK_PINF;
+    a->special |= nan ? RK_NAN : negative && !a->magnitudes ? RK_NINF : RK_PINF;
 }
 
 static void empty_bucket64(acc *a, unsigned i)
@@ -168,7 +197,7 @@ static void empty_bucket64(acc *a, unsigned i)
         return;
     }
     i128 v = e ? (i128)fractions + ((i128)n << 52) : (i128)fractions << 1;
-    acc_add(a, i >> 11 ? -v : v, e);
+    acc_add(a, i >> 11 && !a->magnitudes ? -v : v, e + RK_E0_64);
 }
 
 static void empty_buckets32(acc *a)
@@ -190,7 +219,7 @@ static void empty_buckets32(acc *a)
             continue;
         }
         i128 v = e ? (i128)fractions + ((i128)n << 23) : (i128)fractions << 1;
-        acc_add(a, i >> 8 ? -v : v, e);
+        acc_add(a, i >> 8 && !a->magnitudes ? -v : v, e + RK_E0_32);
     }
     a->bucket_adds = 0;
 }
@@ -217,7 +246,7 @@ ONE_COPY void fill_buckets64(acc *a, const void *x, size_t n)
     if (!a->bucketed) {
         memset(a->bucket, 0, sizeof a->bucket);
         memset(a->fill, 0, sizeof a->fill);
-        a->bucketed = true;
+        a->bucketed = 64;
     }
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -241,7 +270,7 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
     }
     if (!a->bucketed) {
         memset(t, 0, sizeof(uint64_t) * TABLES32 * BUCKETS32);
-        a->bucketed = true;
+        a->bucketed = 32;
         a->bucket_adds = 0;
     }
     size_t i = 0;
@@ -259,30 +288,16 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
 
 /* ---- end ---- */
 
-/* The elements' state. */
-static void acc_end(acc *a, rk_state *s)
+/* The sum's limbs; zeros if it is an infinity or NaN. */
+static void acc_end(acc *a, uint64_t *limb)
 {
-    if (a->bucketed && s->layout == RP_STATE_SUM64)
+    if (a->bucketed == 64)
         for (unsigned i = 0; i < BUCKETS64; i++)
             empty_bucket64(a, i);
-    else if (a->bucketed)
+    else if (a->bucketed == 32)
         empty_buckets32(a);
-    s->special = a->special;
-    s->nz = a->nz;
-    s->skipped = a->nans != 0;
-    s->count = a->n - a->nans;
     if (!a->special)
-        rk_limbs_of_digits(a->digit, s->limb, rk_sum_limbs(s->layout));
+        rk_limbs_of_digits(a->digit, limb, a->digits / 2);
 }
-
-/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */
-static inline void block_failed(acc *a)
-{
-    if (a->fails < 7)
-        a->fails++;
-    a->skip = (1 << a->fails) - 2;
-}
-
-static inline void block_fitted(acc *a) { a->fails -= a->fails > 0; }
 
 #endif

@@ -1,46 +1,53 @@
 /* The loops over elements. Compiled three times, with -DRK_SIMD=baseline|avx2|avx512 and the flags of that instruction
  * set; run.c picks a table at run time. */
-#include "kernels/cpu/choose.h"
-#include "kernels/cpu/count.h"
+#include "kernels/cpu/arrays.h"
+#include "kernels/cpu/bits.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/sum_f32.h"
-#include "kernels/cpu/sum_f64.h"
-#include "kernels/cpu/sum_int.h"
+#include "kernels/cpu/product_loops.h"
 
 #define JOIN(a, b) a##b
 #define TABLE(simd) JOIN(rk_simd_, simd)
 #define TEXT(simd) #simd
 #define NAME(simd) TEXT(simd)
 
-#define EACH(F)                                                                                                          \
-    {                                                                                                                    \
-        [RP_I8] = F(i8), [RP_U8] = F(u8), [RP_I16] = F(i16), [RP_U16] = F(u16), [RP_I32] = F(i32), [RP_U32] = F(u32),    \
-        [RP_I64] = F(i64), [RP_U64] = F(u64), [RP_F16] = F(f16), [RP_BF16] = F(bf16), [RP_F32] = F(f32),                 \
-        [RP_F64] = F(f64)                                                                                                \
+#define INTS(F)                                                                                                \
+    [RP_I8] = F(i8), [RP_U8] = F(u8), [RP_I16] = F(i16), [RP_U16] = F(u16), [RP_I32] = F(i32), [RP_U32] = F(u32), \
+    [RP_I64] = F(i64), [RP_U64] = F(u64)
+#define NARROW(F) [RP_F16] = F(f16), [RP_BF16] = F(bf16), [RP_F32] = F(f32)
+#define WIDE(F) [RP_F64] = F(f64)
+#define EACH(F) {INTS(F), NARROW(F), WIDE(F)}
+#define BITS(op)                                                                                               \
+    {                                                                                                          \
+        [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32,        \
+        [RP_U32] = op##_32, [RP_I64] = op##_64, [RP_U64] = op##_64                                             \
     }
-#define SUM(type) sum_##type
-#define LEAST(type) choose_least_##type
-#define LARGEST(type) choose_largest_##type
+
+#define SUMS_OF(type) sums_##type
+#define LEAST_OF(type) choose_least_##type
+#define LARGEST_OF(type) choose_largest_##type
+#define MAGNITUDE_OF(type) choose_magnitude_##type
+#define BOTH_OF(type) choose_both_##type
+#define NONZERO_OF(type) nonzero_##type
+#define NANS_OF(type) nans_##type
+#define PRODUCT_OF(type) product_##type
 
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
-    .reduce = {[RP_STATE_SUM32] = EACH(SUM),
-               [RP_STATE_SUM64] = EACH(SUM),
-               [RP_STATE_INT] = EACH(SUM),
-               [RP_STATE_MIN] = EACH(LEAST),
-               [RP_STATE_MAX] = EACH(LARGEST),
-               [RP_STATE_ARGMIN] = EACH(LEAST),
-               [RP_STATE_ARGMAX] = EACH(LARGEST),
-               [RP_STATE_COUNT] = {[RP_I8] = count_8,
-                                        [RP_U8] = count_8,
-                                        [RP_I16] = count_16,
-                                        [RP_U16] = count_16,
-                                        [RP_I32] = count_32,
-                                        [RP_U32] = count_32,
-                                        [RP_I64] = count_64,
-                                        [RP_U64] = count_64,
-                                        [RP_F16] = count_f16,
-                                        [RP_BF16] = count_bf16,
-                                        [RP_F32] = count_f32,
-                                        [RP_F64] = count_f64}},
+    .reduce =
+        {
+            [RP_STATE_SUM32] = {NARROW(SUMS_OF)},   [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
+            [RP_STATE_INT] = {INTS(SUMS_OF)},       [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
+            [RP_STATE_ABS64] = {WIDE(SUMS_OF)},     [RP_STATE_ABSINT] = {INTS(SUMS_OF)},
+            [RP_STATE_SQ32] = {NARROW(SUMS_OF)},    [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
+            [RP_STATE_SQINT] = {INTS(SUMS_OF)},     [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
+            [RP_STATE_MOM64] = {WIDE(SUMS_OF)},     [RP_STATE_MOMINT] = {INTS(SUMS_OF)},
+            [RP_STATE_STATS32] = {NARROW(SUMS_OF)}, [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
+            [RP_STATE_STATSINT] = {INTS(SUMS_OF)},  [RP_STATE_MIN] = EACH(LEAST_OF),
+            [RP_STATE_MAX] = EACH(LARGEST_OF),      [RP_STATE_ARGMIN] = EACH(LEAST_OF),
+            [RP_STATE_ARGMAX] = EACH(LARGEST_OF),   [RP_STATE_NORMINF] = EACH(MAGNITUDE_OF),
+            [RP_STATE_MINMAX] = EACH(BOTH_OF),      [RP_STATE_COUNT] = EACH(NONZERO_OF),
+            [RP_STATE_NANS] = EACH(NANS_OF),        [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
+            [RP_STATE_PRODINT] = {INTS(PRODUCT_OF)}, [RP_STATE_AND] = BITS(and),
+            [RP_STATE_OR] = BITS(or),               [RP_STATE_XOR] = BITS(xor),
+        },
 };

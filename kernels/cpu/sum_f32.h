@@ -72,14 +72,14 @@ static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bit
 
 /* Take the lanes in if the additions were exact: elements are multiples of 2^(lowest - 150) below 2^(highest - 126), and
  * that holds for subnormals, of field 0, as well. */
-static bool take_lanes(acc *a, const vf64 *sums, span r, size_t n)
+static bool take_lanes(acc *a, pace *p, const vf64 *sums, span r, size_t n)
 {
     if (!r.zero && r.highest - r.lowest > 27 - log2_up(n / STEP32))
         return false;
     a->nz |= lanes_nonzero(sums);
     if (!r.zero)
-        acc_add(a, sum_of_lanes(sums, r.lowest + RK_E0_32), r.lowest);
-    block_fitted(a);
+        acc_add(a, sum_of_lanes(sums, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
+    block_fitted(p);
     return true;
 }
 
@@ -95,8 +95,10 @@ static span span_f32(vi32 largest, vi32 smallest)
     return span_of((uint32_t)hi, (uint32_t)lo, 23);
 }
 
-/* n: a multiple of STEP32 */
-static __attribute__((noinline)) span lanes_f32(const void *x, size_t n, vf64 *out)
+INLINE vf64 magnitudes_if(bool yes, vf64 v) { return yes ? (vf64)((vi64)v & INT64_MAX) : v; }
+
+/* Exact sums by lane, if the span says so, of n elements (a multiple of STEP32) or of their magnitudes. */
+INLINE span lanes_of_f32(const void *x, size_t n, bool magnitudes, vf64 *out)
 {
     vf64 s[SUMS];
     vi32 largest = {0}, smallest = (vi32){0} + INT32_MAX;
@@ -109,13 +111,29 @@ static __attribute__((noinline)) span lanes_f32(const void *x, size_t n, vf64 *o
                 prefetch(p, AHEAD);
             largest = max_i32(largest, m);
             smallest = min_i32(smallest, (m - 1) & INT32_MAX);
-            s[u] += load_f32(p);
-            s[u + 1] += load_f32(p + VB / 2);
+            s[u] += magnitudes_if(magnitudes, load_f32(p));
+            s[u + 1] += magnitudes_if(magnitudes, load_f32(p + VB / 2));
         }
     }
     memcpy(out, s, sizeof s);
     return span_f32(largest, smallest);
 }
+
+/* Two copies of a loop, one for magnitudes, chosen by the accumulator. */
+#define LANES(RESULT, TYPE)                                                                       \
+    static __attribute__((noinline)) RESULT lanes_plain_##TYPE(const void *x, size_t n, vf64 *out) \
+    {                                                                                             \
+        return lanes_of_##TYPE(x, n, false, out);                                                 \
+    }                                                                                             \
+    static __attribute__((noinline)) RESULT lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)  \
+    {                                                                                             \
+        return lanes_of_##TYPE(x, n, true, out);                                                  \
+    }                                                                                             \
+    static RESULT lanes_##TYPE(const acc *a, const void *x, size_t n, vf64 *out)                  \
+    {                                                                                             \
+        return a->magnitudes ? lanes_abs_##TYPE(x, n, out) : lanes_plain_##TYPE(x, n, out);       \
+    }
+LANES(span, f32)
 
 static bool has_special_f32(const void *x, size_t n)
 {
@@ -128,21 +146,21 @@ static bool has_special_f32(const void *x, size_t n)
     return most >= 0x7f800000;
 }
 
-static void add_block32(acc *a, const void *x, size_t n);
+static void add_block32(acc *a, pace *p, const void *x, size_t n);
 
 /* As add_odd_block64. */
-static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, size_t n)
+static __attribute__((noinline)) void add_odd_block32(acc *a, pace *p, const void *data, size_t n)
 {
-    const u32_loose *p = x;
+    const u32_loose *x = data;
     float finite[BLOCK32];
     const uint32_t inf = 0x7f800000, sign = (uint32_t)1 << 31;
     uint32_t nans = 0, above = 0, below = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t m = p[i] & INT32_MAX;
+        uint32_t m = x[i] & INT32_MAX;
         nans += m > inf;
-        above |= p[i] == inf;
-        below |= p[i] == (inf | sign);
-        finite[i] = f32_of(m >= inf ? sign : p[i]);
+        above |= x[i] == inf;
+        below |= x[i] == (inf | sign);
+        finite[i] = f32_of(m >= inf ? sign : x[i]);
     }
     add_nans(a, nans);
     if (above)
@@ -150,37 +168,39 @@ static __attribute__((noinline)) void add_odd_block32(acc *a, const void *x, siz
     if (below)
         add_infinity(a, true);
     if (!a->special)
-        add_block32(a, finite, n);
+        add_block32(a, p, finite, n);
 }
 
 /* A block that goes to the buckets untried, as in sum_f64.h. */
-static void add_wide_block32(acc *a, const void *x, size_t n)
+static void add_wide_block32(acc *a, pace *p, const void *x, size_t n)
 {
-    a->skip--;
+    p->skip--;
     if (a->omit && has_special_f32(x, n)) {
-        add_odd_block32(a, x, n);
+        add_odd_block32(a, p, x, n);
         return;
     }
     fill_buckets32(a, x, n);
 }
 
 /* n: a multiple of STEP32, at most BLOCK32 */
-static void add_block32(acc *a, const void *x, size_t n)
+static void add_block32(acc *a, pace *p, const void *x, size_t n)
 {
     vf64 sums[SUMS];
-    if (a->skip > 0) {
-        add_wide_block32(a, x, n);
+    if (p->skip > 0) {
+        add_wide_block32(a, p, x, n);
         return;
     }
-    span r = lanes_f32(x, n, sums);
+    span r = lanes_f32(a, x, n, sums);
     if (r.highest == 0xff) {
-        add_odd_block32(a, x, n);
-    } else if (!take_lanes(a, sums, r, n)) {
-        block_failed(a);
+        add_odd_block32(a, p, x, n);
+    } else if (!take_lanes(a, p, sums, r, n)) {
+        block_failed(p);
         a->nz = 1;
         fill_buckets32(a, x, n);
     }
 }
+
+static void widen_f32(float *out, const void *x, size_t n) { memcpy(out, x, 4 * n); }
 
 /* ---- bf16 ---- */
 
@@ -191,7 +211,7 @@ static void widen_bf16(float *out, const void *x, size_t n)
         out[i] = f32_of((uint32_t)p[i] << 16);
 }
 
-static __attribute__((noinline)) span lanes_bf16(const void *x, size_t n, vf64 *out)
+INLINE span lanes_of_bf16(const void *x, size_t n, bool magnitudes, vf64 *out)
 {
     vf64 s[SUMS];
     vi16 largest = {0}, smallest = (vi16){0} + INT16_MAX;
@@ -205,7 +225,7 @@ static __attribute__((noinline)) span lanes_bf16(const void *x, size_t n, vf64 *
             largest = max_i16(largest, m);
             smallest = min_i16(smallest, (m - 1) & INT16_MAX);
             for (int v = 0; v < 4; v++)
-                s[u + v] += load_bf16(p + v * (VB / 4));
+                s[u + v] += magnitudes_if(magnitudes, load_bf16(p + v * (VB / 4)));
         }
     }
     memcpy(out, s, sizeof s);
@@ -216,17 +236,18 @@ static __attribute__((noinline)) span lanes_bf16(const void *x, size_t n, vf64 *
     }
     return span_of((uint32_t)hi, (uint32_t)lo, 7);
 }
+LANES(span, bf16)
 
-static void add_block_bf16(acc *a, const void *x, size_t n)
+static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
     vf64 sums[SUMS];
     span r = {0, 0xff, false};
-    if (a->skip == 0)
-        r = lanes_bf16(x, n, sums);
-    if (r.highest == 0xff || !take_lanes(a, sums, r, n)) {
+    if (p->skip == 0)
+        r = lanes_bf16(a, x, n, sums);
+    if (r.highest == 0xff || !take_lanes(a, p, sums, r, n)) {
         float wide[BLOCK32];
         widen_bf16(wide, x, n);
-        add_block32(a, wide, n);
+        add_block32(a, p, wide, n);
     }
 }
 
@@ -239,18 +260,23 @@ static void widen_f16(float *out, const void *x, size_t n)
         out[i] = f32_of((uint32_t)rk_convert_float(RP_F16, p[i], RP_F32));
 }
 
-#ifdef __F16C__
+/* As load_f32. */
 INLINE vf64 load_f16(const void *p)
 {
-#if VB == 64
+#if defined(__F16C__) && VB == 64
     return (vf64)_mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128(p)));
-#else
+#elif defined(__F16C__) && VB == 32
     return (vf64)_mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(p)));
+#else
+    vf64 v;
+    for (int j = 0; j < LANES64; j++)
+        v[j] = f64_of(rk_convert_float(RP_F16, ((const u16_loose *)p)[j], RP_F64));
+    return v;
 #endif
 }
 
 /* Exact sums by lane; false if infinities or NaNs got in. */
-static __attribute__((noinline)) bool lanes_f16(const void *x, size_t n, vf64 *out)
+INLINE bool lanes_of_f16(const void *x, size_t n, bool magnitudes, vf64 *out)
 {
     vf64 s[SUMS];
     start_lanes(s);
@@ -259,7 +285,7 @@ static __attribute__((noinline)) bool lanes_f16(const void *x, size_t n, vf64 *o
             const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
             if (u * VB / 4 % 64 == 0)
                 prefetch(p, AHEAD);
-            s[u] += load_f16(p);
+            s[u] += magnitudes_if(magnitudes, load_f16(p));
         }
     }
     memcpy(out, s, sizeof s);
@@ -271,70 +297,36 @@ static __attribute__((noinline)) bool lanes_f16(const void *x, size_t n, vf64 *o
         any |= odd[j];
     return any == 0;
 }
+LANES(bool, f16)
 
-static void add_block_f16(acc *a, const void *x, size_t n)
+static void add_block_f16(acc *a, pace *p, const void *x, size_t n)
 {
     vf64 sums[SUMS];
-    if (lanes_f16(x, n, sums)) {
+    if (lanes_f16(a, x, n, sums)) {
         a->nz |= lanes_nonzero(sums);
-        acc_add(a, sum_of_lanes(sums, -24), -24 - RK_E0_32);
+        acc_add(a, sum_of_lanes(sums, -24), -24);
         return;
     }
     float wide[BLOCK32];
     widen_f16(wide, x, n);
-    add_odd_block32(a, wide, n);
+    add_odd_block32(a, p, wide, n);
 }
-#else
-static void add_block_f16(acc *a, const void *x, size_t n)
-{
-    float wide[BLOCK32];
-    widen_f16(wide, x, n);
-    add_block32(a, wide, n);
-}
-#endif
+#undef LANES
 
-/* ---- arrays ---- */
+/* ---- less than a step ---- */
 
-typedef void add_block_fn(acc *a, const void *x, size_t n);
-typedef void widen_fn(float *out, const void *x, size_t n);
-
-INLINE void sum_blocks(rk_state *s, const void *data, uint64_t n, int nan_policy, size_t size, add_block_fn *add,
-                       widen_fn *widen)
-{
-    acc a;
-    acc_start(&a, s, n, nan_policy);
-    const char *x = data;
-    uint64_t left = n;
-    while (left >= STEP32) {
-        size_t take = left < BLOCK32 ? (size_t)left / STEP32 * STEP32 : BLOCK32;
-        add(&a, x, take);
-        x += size * take;
-        left = decided(&a) ? 0 : left - take;
+#define REST(TYPE)                                                 \
+    static void rest_##TYPE(acc *a, const void *x, size_t n)       \
+    {                                                              \
+        float rest[STEP32];                                        \
+        widen_##TYPE(rest, x, n);                                  \
+        count_adds(a, (uint32_t)n);                                \
+        for (size_t i = 0; i < n; i++)                             \
+            add_f32(a, bits_of_f32(rest[i]));                      \
     }
-    float rest[STEP32];
-    widen(rest, x, left);
-    for (size_t i = 0; i < left; i++)
-        add_f32(&a, bits_of_f32(rest[i]));
-    count_adds(&a, (uint32_t)left);
-    acc_end(&a, s);
-}
-
-static void copy_f32(float *out, const void *x, size_t n) { memcpy(out, x, 4 * n); }
-
-static void sum_f32(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
-{
-    (void)index;
-    sum_blocks(s, x, n, nan_policy, 4, add_block32, copy_f32);
-}
-static void sum_bf16(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
-{
-    (void)index;
-    sum_blocks(s, x, n, nan_policy, 2, add_block_bf16, widen_bf16);
-}
-static void sum_f16(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
-{
-    (void)index;
-    sum_blocks(s, x, n, nan_policy, 2, add_block_f16, widen_f16);
-}
+REST(f32)
+REST(bf16)
+REST(f16)
+#undef REST
 
 #endif

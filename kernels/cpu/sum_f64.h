@@ -38,9 +38,9 @@ static inline int log2_up(size_t n) { return n > 1 ? 64 - __builtin_clzll(n - 1)
 /* 1.5 * 2^k: stays in its binade while less than 2^(k-1) is added or taken away */
 static inline double anchor(int k) { return f64_of((uint64_t)(k + 1023) << 52 | (uint64_t)1 << 51); }
 
-/* One pass of `levels` anchors 1.5 * 2^k[l] over n elements (a multiple of STEP64). True if exact: sum[l] is then in
- * units of 2^(k[l] - 52). *top is the largest magnitude, unless NaNs are there; the result is false then. */
-INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_t *sum, double *top)
+/* One pass of `levels` anchors 1.5 * 2^k[l] over n elements (a multiple of STEP64), or their magnitudes. True if exact:
+ * sum[l] is then in units of 2^(k[l] - 52). *top is the largest magnitude, unless NaNs are there; the result is false then. */
+INLINE bool split_pass(const void *x, size_t n, int levels, bool magnitudes, const int *k, int64_t *sum, double *top)
 {
     vf64 s[MAX_LEVELS][UNROLL], start[MAX_LEVELS], largest[2] = {{0}, {0}};
     vi64 left[UNROLL] = {{0}};
@@ -56,7 +56,9 @@ INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_
             vf64 rest = *(const vf64_loose *)p;
             if (u * VB % 64 == 0)
                 prefetch(p, AHEAD);
-            largest[u % 2] = max_f64((vf64)((vi64)rest & magnitude), largest[u % 2]);
+            vf64 m = (vf64)((vi64)rest & magnitude);
+            largest[u % 2] = max_f64(m, largest[u % 2]);
+            rest = magnitudes ? m : rest;
             for (int l = 0; l < levels; l++) {
                 vf64 t = s[l][u] + rest;
                 rest -= t - s[l][u];
@@ -65,13 +67,13 @@ INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_
             left[u] |= (vi64)rest;
         }
     }
-    vf64 m = max_f64(largest[0], largest[1]);
+    vf64 most = max_f64(largest[0], largest[1]);
     vi64 any = (left[0] | left[1] | left[2] | left[3]) & magnitude;
     int64_t inexact = 0;
     *top = 0;
     for (int j = 0; j < LANES64; j++) {
         inexact |= any[j];
-        *top = m[j] > *top ? m[j] : *top;
+        *top = most[j] > *top ? most[j] : *top;
     }
     if (inexact)
         return false;
@@ -86,13 +88,22 @@ INLINE bool split_pass(const void *x, size_t n, int levels, const int *k, int64_
     return true;
 }
 
-static __attribute__((noinline)) bool split2(const void *x, size_t n, const int *k, int64_t *sum, double *top)
+#define SPLIT(NAME, LEVELS, MAGNITUDES)                                                                              \
+    static __attribute__((noinline)) bool NAME(const void *x, size_t n, const int *k, int64_t *sum, double *top)    \
+    {                                                                                                                \
+        return split_pass(x, n, LEVELS, MAGNITUDES, k, sum, top);                                                    \
+    }
+SPLIT(split2, 2, false)
+SPLIT(split3, 3, false)
+SPLIT(split2_magnitudes, 2, true)
+SPLIT(split3_magnitudes, 3, true)
+#undef SPLIT
+
+static bool split(const acc *a, const void *x, size_t n, int levels, const int *k, int64_t *sum, double *top)
 {
-    return split_pass(x, n, 2, k, sum, top);
-}
-static __attribute__((noinline)) bool split3(const void *x, size_t n, const int *k, int64_t *sum, double *top)
-{
-    return split_pass(x, n, 3, k, sum, top);
+    if (a->magnitudes)
+        return levels == 2 ? split2_magnitudes(x, n, k, sum, top) : split3_magnitudes(x, n, k, sum, top);
+    return levels == 2 ? split2(x, n, k, sum, top) : split3(x, n, k, sum, top);
 }
 
 /* Anchors for n elements with exponent fields up to `field`: per lane they sum to at most 2^(k[0]-1), and the rests of
@@ -112,7 +123,7 @@ static void anchors(int field, size_t n, int *k)
 static void add_levels(acc *a, const int *k, const int64_t *sum, int levels)
 {
     for (int l = 0; l < levels; l++)
-        acc_add(a, sum[l], k[l] - 52 - RK_E0_64);
+        acc_add(a, sum[l], k[l] - 52);
 }
 
 /* By integers, so that infinities and NaNs count. */
@@ -136,21 +147,21 @@ static bool all_negative_zero(const void *x, size_t n)
     return differ == 0;
 }
 
-static void add_block64(acc *a, const void *x, size_t n);
+static void add_block64(acc *a, pace *p, const void *x, size_t n);
 
 /* A block with infinities or NaNs: sort those out and add the rest, with -0.0, the identity, in their places. */
-static __attribute__((noinline)) void add_odd_block64(acc *a, const void *x, size_t n)
+static __attribute__((noinline)) void add_odd_block64(acc *a, pace *p, const void *data, size_t n)
 {
-    const u64_loose *p = x;
+    const u64_loose *x = data;
     double finite[BLOCK64];
     const uint64_t inf = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
     uint64_t nans = 0, above = 0, below = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t m = p[i] & INT64_MAX;
+        uint64_t m = x[i] & INT64_MAX;
         nans += m > inf;
-        above |= p[i] == inf;
-        below |= p[i] == (inf | sign);
-        finite[i] = f64_of(m >= inf ? sign : p[i]);
+        above |= x[i] == inf;
+        below |= x[i] == (inf | sign);
+        finite[i] = f64_of(m >= inf ? sign : x[i]);
     }
     add_nans(a, nans);
     if (above)
@@ -158,86 +169,73 @@ static __attribute__((noinline)) void add_odd_block64(acc *a, const void *x, siz
     if (below)
         add_infinity(a, true);
     if (!a->special) /* else the limbs are zero whatever the rest is */
-        add_block64(a, finite, n);
+        add_block64(a, p, finite, n);
 }
 
 /* The block again, knowing its exponent. */
-static __attribute__((noinline)) void retry_block64(acc *a, const void *x, size_t n)
+static __attribute__((noinline)) void retry_block64(acc *a, pace *p, const void *x, size_t n)
 {
     int field = largest_field(x, n), k[MAX_LEVELS];
     int64_t sum[MAX_LEVELS];
     double top;
     if (field == 0x7ff) {
-        add_odd_block64(a, x, n);
+        add_odd_block64(a, p, x, n);
         return;
     }
     a->nz = a->nz || field != 0 || !all_negative_zero(x, n);
-    a->guess = field + 1;
+    p->guess = field + 1;
     anchors(field ? field : 1, n, k);
-    bool low_enough = k[0] <= HIGHEST_ANCHOR;
-    if (low_enough && split2(x, n, k, sum, &top)) {
-        add_levels(a, k, sum, 2);
-        block_fitted(a);
-    } else if (low_enough && split3(x, n, k, sum, &top)) {
-        add_levels(a, k, sum, 3);
-        block_fitted(a);
-    } else {
-        block_failed(a);
-        fill_buckets64(a, x, n);
-    }
-}
-
-/* n: a multiple of STEP64, at most BLOCK64 */
-static void add_block64(acc *a, const void *x, size_t n)
-{
-    int k[MAX_LEVELS];
-    int64_t sum[MAX_LEVELS];
-    double top;
-    if (a->guess == 0) {
-        retry_block64(a, x, n);
-        return;
-    }
-    anchors(a->guess, n, k);
-    if (k[0] > HIGHEST_ANCHOR || !split2(x, n, k, sum, &top) || (int)(bits_of(top) >> 52) > a->guess) {
-        retry_block64(a, x, n);
-        return;
-    }
-    add_levels(a, k, sum, 2);
-    block_fitted(a);
-    a->nz = a->nz || top != 0 || !all_negative_zero(x, n);
+    for (int levels = 2; levels <= MAX_LEVELS && k[0] <= HIGHEST_ANCHOR; levels++)
+        if (split(a, x, n, levels, k, sum, &top)) {
+            add_levels(a, k, sum, levels);
+            block_fitted(p);
+            return;
+        }
+    block_failed(p);
+    fill_buckets64(a, x, n);
 }
 
 /* A block that goes to the buckets untried. nz is set already: only a block of nonzero elements fails. */
-static void add_wide_block64(acc *a, const void *x, size_t n)
+static void add_wide_block64(acc *a, pace *p, const void *x, size_t n)
 {
-    a->skip--;
+    p->skip--;
     if (a->omit && largest_field(x, n) == 0x7ff) {
-        add_odd_block64(a, x, n);
+        add_odd_block64(a, p, x, n);
         return;
     }
     fill_buckets64(a, x, n);
 }
 
-static void sum_f64(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)
+/* n: a multiple of STEP64, at most BLOCK64 */
+static void add_block64(acc *a, pace *p, const void *x, size_t n)
 {
-    (void)index;
-    acc a;
-    acc_start(&a, s, n, nan_policy);
-    const char *x = data;
-    uint64_t left = n;
-    while (left >= STEP64) {
-        size_t take = left < BLOCK64 ? (size_t)left / STEP64 * STEP64 : BLOCK64;
-        if (a.skip > 0)
-            add_wide_block64(&a, x, take);
-        else
-            add_block64(&a, x, take);
-        x += 8 * take;
-        left = decided(&a) ? 0 : left - take;
+    int k[MAX_LEVELS];
+    int64_t sum[MAX_LEVELS];
+    double top;
+    if (p->skip > 0) {
+        add_wide_block64(a, p, x, n);
+        return;
     }
-    count_adds(&a, (uint32_t)left);
-    for (; left; left--, x += 8)
-        add_f64(&a, *(const u64_loose *)x);
-    acc_end(&a, s);
+    if (p->guess == 0) {
+        retry_block64(a, p, x, n);
+        return;
+    }
+    anchors(p->guess, n, k);
+    if (k[0] > HIGHEST_ANCHOR || !split(a, x, n, 2, k, sum, &top) || (int)(bits_of(top) >> 52) > p->guess) {
+        retry_block64(a, p, x, n);
+        return;
+    }
+    add_levels(a, k, sum, 2);
+    block_fitted(p);
+    a->nz = a->nz || top != 0 || !all_negative_zero(x, n);
+}
+
+static void add_rest64(acc *a, const void *data, size_t n)
+{
+    const u64_loose *x = data;
+    count_adds(a, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        add_f64(a, x[i]);
 }
 
 #endif

@@ -21,6 +21,7 @@ typedef VEC(int64_t, VB) vi64;
 typedef VEC(uint64_t, VB) vu64;
 typedef VEC(int32_t, VB) vi32;
 typedef VEC(int16_t, VB) vi16;
+typedef VEC(int8_t, VB) vi8;
 typedef VEC(uint8_t, VB) vu8;
 typedef LOOSE(double, VB) vf64_loose;
 typedef LOOSE(int32_t, VB) vi32_loose;
@@ -137,16 +138,28 @@ INLINE vu64 sum_bytes(vu8 v)
 #endif
 }
 
-/* Sums of two neighbours each. */
-INLINE vi32 sum_pairs(vi16 v)
+/* Products, summed over two neighbours each. */
+INLINE vi32 product_pairs(vi16 a, vi16 b)
 {
-    vi16 one = (vi16){0} + 1;
 #if VB == 64
-    return (vi32)_mm512_madd_epi16((__m512i)v, (__m512i)one);
+    return (vi32)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #elif VB == 32
-    return (vi32)_mm256_madd_epi16((__m256i)v, (__m256i)one);
+    return (vi32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #else
-    return (vi32)_mm_madd_epi16((__m128i)v, (__m128i)one);
+    return (vi32)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#endif
+}
+INLINE vi32 sum_pairs(vi16 v) { return product_pairs(v, (vi16){0} + 1); }
+
+/* Squares of the lower halves of 64-bit lanes. */
+INLINE vu64 square_low(vu64 v)
+{
+#if VB == 64
+    return (vu64)_mm512_mul_epu32((__m512i)v, (__m512i)v);
+#elif VB == 32
+    return (vu64)_mm256_mul_epu32((__m256i)v, (__m256i)v);
+#else
+    return (vu64)_mm_mul_epu32((__m128i)v, (__m128i)v);
 #endif
 }
 

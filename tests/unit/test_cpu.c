@@ -354,8 +354,10 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
                  .data = x,
                  .cells = cells};
     size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
-    t.bytes = rows * row_len * item;
+    item += flags & RP_MASK ? 1 : 0;
+    t.bytes = rp_elements(&t.spec) * item + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
     assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
+    assert_int_equal(rp_spec_match(&t.spec, t.bytes, &t.fault), RP_OK);
     return t;
 }
 
@@ -442,7 +444,7 @@ static void test_tasks(void **state)
 {
     (void)state;
     static const int threads[] = {1, 2, 5};
-    static const shape shapes[] = {{1, 0}, {1, 1}, {1, 77}, {3, 0}, {5, 1}, {400, 3}, {70, 33}, {2, 2500}};
+    static const shape shapes[] = {{1, 0}, {1, 1}, {1, 77}, {3, 0}, {5, 1}, {200, 3}, {70, 9}, {2, 700}};
     uint8_t *x = memory(8 * 6000), *cells = memory(RP_MAX_STATE * 400);
     for (int k = 0; k < 3; k++) {
         rk_engine *e = open_cpu(threads[k], k == 1 ? 4096 : 0);
@@ -467,9 +469,11 @@ static void test_tasks(void **state)
 
 static void check_reply_type(int op, int dtype, int out, uint8_t *x, uint64_t n)
 {
+    if (!defined(op, dtype))
+        return;
     for (int family = 0; family < T_FAMILIES; family++) {
-        uint64_t cell;
-        rk_task t = task_of(op, dtype, 0, 0, 1, n, x, &cell);
+        uint64_t cell[RP_MAX_CELL_WORDS];
+        rk_task t = task_of(op, dtype, 0, 0, 1, n, x, cell);
         t.spec.out = (uint8_t)out;
         if (rp_spec_check(&t.spec, NULL) != RP_OK)
             return;
@@ -483,9 +487,9 @@ static void check_reply_type(int op, int dtype, int out, uint8_t *x, uint64_t n)
 static void test_reply_types(void **state)
 {
     (void)state;
-    enum { N = 500 };
+    enum { N = 300 };
     uint8_t *x = memory(8 * N);
-    for (int op = RP_OP_SUM; op <= RP_OP_MAX; op++)
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
             for (int out = RP_I8; out <= RP_F64; out++)
                 check_reply_type(op, dtype, out, x, N);
@@ -496,12 +500,12 @@ static void test_reply_types(void **state)
 static void test_segments(void **state)
 {
     (void)state;
-    static const shape shapes[] = {{1, 300001}, {3, 120007}, {90, 5003}};
-    uint8_t *x = memory(8 * 460000), cells[RP_MAX_STATE * 90];
+    static const shape shapes[] = {{1, 80001}, {3, 40007}, {90, 1003}};
+    uint8_t *x = memory(8 * 130000), cells[RP_MAX_STATE * 90];
     rk_engine *e = open_cpu(5, 0);
-    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++)
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            int dtype = (int[]){RP_F64, RP_F32, RP_I64}[((size_t)op + i) % 3];
+            int dtype = op >= RP_OP_AND && op <= RP_OP_XOR ? RP_I16 : (int[]){RP_F64, RP_F32, RP_I64}[((size_t)op + i) % 3];
             t_rng r = {(uint64_t)op * 10 + i + 1};
             t_fill(&r, dtype, i == 1 ? T_SPECIAL : T_NARROW, x + 3, shapes[i].rows * shapes[i].row_len);
             uint32_t flags = op % 2 ? RP_STATES_OUT : 0;
@@ -512,6 +516,99 @@ static void test_segments(void **state)
         }
     rk_close(e);
     free(x);
+}
+
+/* ---- shapes ---- */
+
+typedef struct arena {
+    uint8_t *data, *cells;
+    size_t room; /* bytes of both */
+} arena;
+
+static void fill_offsets(t_rng *r, const rp_spec *s, uint8_t *offsets)
+{
+    uint64_t at = t_below(r, 4) ? 0 : t_below(r, s->row_len + 1);
+    for (uint64_t i = 0; i <= s->rows; i++) {
+        memcpy(offsets + 8 * i, &at, 8);
+        uint64_t step = t_below(r, 4) == 0 ? s->row_len - at : 2 * s->row_len / s->rows;
+        at += t_below(r, (step < s->row_len - at ? step : s->row_len - at) + 1);
+    }
+}
+
+static void fill_mask(t_rng *r, uint8_t *mask, uint64_t n)
+{
+    uint64_t kept = (uint64_t[]){0, 1, 30, 99, 100}[t_below(r, 5)];
+    for (uint64_t i = 0; i < n; i++)
+        mask[i] = t_below(r, 100) < kept ? (uint8_t)(1 + t_below(r, 255)) : 0;
+}
+
+/* Any op, type, policy, reply type, shape, mask, initial, ddof and data, at any alignment. */
+static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
+{
+    int op, dtype;
+    do {
+        op = 1 + (int)t_below(r, RP_OP_STATS);
+        dtype = 1 + (int)t_below(r, RP_F64);
+    } while (!defined(op, dtype));
+    uint32_t flags = (uint32_t[]){0, RP_OFFSETS, RP_COLUMNS, RP_COLUMNS}[t_below(r, 4)];
+    flags |= (t_below(r, 2) ? RP_MASK : 0) | (t_below(r, 3) ? 0 : RP_INITIAL);
+    flags |= op == RP_OP_PROD && !rk_is_float(dtype) && t_below(r, 2) ? RP_WRAP : 0;
+    flags |= !(flags & RP_INITIAL) && t_below(r, 3) == 0 ? RP_STATES_OUT : 0;
+    uint64_t rows = 1 + t_below(r, t_below(r, 2) ? 8 : 300), row_len = t_below(r, most / rows + 1);
+    if (flags & RP_OFFSETS)
+        row_len = t_below(r, most + 1);
+    uint8_t *data = m->data + t_below(r, 9);
+    rk_task t = task_of(op, dtype, (int)t_below(r, rk_is_float(dtype) ? 3 : 1), flags, rows, row_len, data,
+                        m->cells + t_below(r, 9));
+    rp_spec *s = &t.spec;
+    assert_true(t.bytes + 16 <= m->room && rp_results(s) * rp_cell_size(s) + 16 <= m->room);
+    rp_parts p = rp_spec_parts(s, data);
+    if (flags & RP_OFFSETS)
+        fill_offsets(r, s, data);
+    t_fill(r, dtype, (int)t_below(r, T_FAMILIES), data + (p.elements - data), rp_elements(s));
+    if (flags & RP_MASK)
+        fill_mask(r, data + (p.mask - data), rp_elements(s));
+    if (flags & RP_INITIAL)
+        t_fill(r, dtype, (int)t_below(r, T_FAMILIES), &s->initial, 1);
+    s->ddof = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_STATS ? (uint32_t)t_below(r, 3) : 0;
+    s->index_base = t_below(r, 1000);
+    do
+        s->out = (uint8_t)t_below(r, RP_F64 + 1);
+    while (rp_spec_check(s, NULL) != RP_OK);
+    return t;
+}
+
+static void run_random_tasks(uint64_t seed, int rounds, uint64_t most, int threads, size_t small)
+{
+    arena m = {.room = 12 * most + RP_MAX_STATE * 3000};
+    m.data = memory(m.room);
+    m.cells = memory(m.room);
+    rk_engine *e = open_cpu(threads, small);
+    t_rng r = {seed};
+    for (int i = 0; i < rounds; i++) {
+        rk_task t = random_task(&r, &m, most);
+        char what[40];
+        snprintf(what, sizeof what, "seed %d, task %d", (int)seed, i);
+        run(e, &t);
+        check_task(&t, what);
+    }
+    rk_close(e);
+    free(m.data);
+    free(m.cells);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    run_random_tasks(1, 4000, 300, 1, 1 << 20);
+    run_random_tasks(2, 2000, 3000, 3, 0);
+}
+
+/* Pieces: what several threads share. */
+static void test_large_shapes(void **state)
+{
+    (void)state;
+    run_random_tasks(3, 25, 200000, 3, 0);
 }
 
 /* The states of `parts` equal parts of each row, made by the engine. */
@@ -763,6 +860,8 @@ int main(void)
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_states_in),
         cmocka_unit_test(test_states_in_faults),
         cmocka_unit_test(test_overflow_faults),
