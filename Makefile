@@ -16,13 +16,14 @@ DESTDIR    ?=#                  install below this folder (packagers)
 FUZZ_SECONDS ?= 60#             how long `make fuzz` runs each fuzzer
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
+CCCL       ?=#                  folder of the headers of another CCCL than the toolkit's, for CUB as a peer in the benchmarks
 
 VERSION := 0.1.0
 comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy clang libclang-rt-dev systemd procps man-db shellcheck
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -131,7 +132,8 @@ build/bin:
 NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
 $(B)/flags: FLAGS = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/nvcc-flags: FLAGS = $(NVCC_ALL)
-$(B)/flags $(B)/nvcc-flags: force
+$(B)/cccl-flags: FLAGS = $(CCCL)
+$(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
 
@@ -242,6 +244,9 @@ $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cu
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
+
+$(B)/tests/gpu/cub_peer.cu.o: private NVCC_ALL += $(if $(CCCL),-I$(CCCL))
+$(B)/tests/gpu/cub_peer.cu.o: $(B)/cccl-flags
 
 test-gpu: all gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh

@@ -4,6 +4,12 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#define NEWER_CUB (CUB_VERSION >= 300200) // determinism to ask for, segments of one length: CUDA 13.2
+#if NEWER_CUB
+#include <cuda/memory_resource>
+#include <cuda/stream>
+#endif
+
 #include <cstdint>
 #include <cstdio>
 
@@ -63,18 +69,65 @@ cudaError_t wide_sum(int dtype, const void *in, size_t n, void *out, Temp temp, 
                               : cudaErrorNotSupported;
 }
 
+#if NEWER_CUB
+namespace {
+
+// Hands out `temp`, so that the calls that allocate for themselves cost no allocation.
+struct Preallocated {
+    Temp temp;
+
+    void *allocate_sync(size_t bytes, size_t) { return take(bytes); }
+    void deallocate_sync(void *, size_t, size_t) noexcept {}
+    void *allocate(cuda::stream_ref, size_t bytes, size_t) { return take(bytes); }
+    void deallocate(cuda::stream_ref, void *, size_t, size_t) noexcept {}
+    bool operator==(const Preallocated &o) const { return temp.data == o.temp.data; }
+    bool operator!=(const Preallocated &o) const { return !(*this == o); }
+
+private:
+    void *take(size_t bytes)
+    {
+        if (bytes > temp.bytes)
+            throw std::bad_alloc();
+        return temp.data;
+    }
+};
+
+template <class T> cudaError_t reproducible_sum_of(const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
+{
+    namespace ex = cuda::execution;
+    auto memory = cuda::std::execution::prop{cuda::mr::get_memory_resource_t{}, Preallocated{temp}};
+    auto env = cuda::std::execution::env{cuda::stream_ref{stream}, memory, ex::require(ex::determinism::gpu_to_gpu)};
+    return cub::DeviceReduce::Sum((const T *)in, (T *)out, n, env);
+}
+
+} // namespace
+
+cudaError_t reproducible_sum(int dtype, const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
+{
+    return dtype == RP_F32   ? reproducible_sum_of<float>(in, n, out, temp, stream)
+           : dtype == RP_F64 ? reproducible_sum_of<double>(in, n, out, temp, stream)
+                             : cudaErrorNotSupported;
+}
+
+cudaError_t fixed_segmented_sum(const float *in, size_t segments, size_t length, float *out, Temp temp,
+                                cudaStream_t stream)
+{
+    return cub::DeviceSegmentedReduce::Sum(temp.data, temp.bytes, in, out, (int64_t)segments, (int)length, stream);
+}
+#else
 cudaError_t reproducible_sum(int, const void *, size_t, void *, Temp, cudaStream_t) { return cudaErrorNotSupported; }
+
+cudaError_t fixed_segmented_sum(const float *, size_t, size_t, float *, Temp, cudaStream_t)
+{
+    return cudaErrorNotSupported;
+}
+#endif
 
 cudaError_t segmented_sum(const float *in, size_t segments, const long long *offsets, float *out, Temp temp,
                           cudaStream_t stream)
 {
     return cub::DeviceSegmentedReduce::Sum(temp.data, temp.bytes, in, out, (int64_t)segments, offsets, offsets + 1,
                                            stream);
-}
-
-cudaError_t fixed_segmented_sum(const float *, size_t, size_t, float *, Temp, cudaStream_t)
-{
-    return cudaErrorNotSupported;
 }
 
 } // namespace cub_peer

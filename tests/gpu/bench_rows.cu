@@ -1,0 +1,126 @@
+// Many results at once: equal rows and rows of mixed lengths, beside CUB's segmented sums.
+#include <cmath>
+
+#include "tests/gpu/bench_setup.cuh"
+
+namespace bench {
+namespace {
+
+// Both results of `rows` rows of ours (f64) and CUB's (f32) from the last runs on the same input.
+const char *check_rows(Bench &b, Rival &our, Rival &peer, size_t rows)
+{
+    CK(our.launch());
+    if (peer.launch() != cudaSuccess)
+        return "-";
+    CK(cudaStreamSynchronize(b.meter.stream));
+    std::vector<double> x(rows);
+    std::vector<float> y(rows);
+    CK(cudaMemcpy(x.data(), b.cells, rows * sizeof(double), cudaMemcpyDeviceToHost));
+    CK(cudaMemcpy(y.data(), b.peer_cells, rows * sizeof(float), cudaMemcpyDeviceToHost));
+    bool close = false;
+    for (size_t i = 0; i < rows; i++)
+        if (!(x[i] == (double)y[i])) {
+            if (!(fabs(x[i] - (double)y[i]) <= 1e-5 * fabs(x[i])))
+                return "DIFFERENT";
+            close = true;
+        }
+    return close ? "close" : "exact";
+}
+
+// Offsets of rows of `least` to `most` elements.
+std::vector<long long> row_offsets(size_t rows, size_t least, size_t most)
+{
+    std::vector<long long> offsets(rows + 1);
+    u64 random = 1;
+    for (size_t i = 0; i < rows; i++) {
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        offsets[i + 1] = offsets[i] + (long long)(least + (random >> 33) % (most - least + 1));
+    }
+    return offsets;
+}
+
+void to_device(void *to, const std::vector<long long> &v)
+{
+    CK(cudaMemcpy(to, v.data(), v.size() * sizeof v[0], cudaMemcpyHostToDevice));
+}
+
+Rival cub_segmented(Bench &b, size_t rows, const long long *offsets, Inputs in)
+{
+    auto launch = [&b, rows, offsets, in] {
+        return cub_peer::segmented_sum((const float *)in->next(), rows, offsets, (float *)b.peer_cells, b.temp,
+                                       b.meter.stream);
+    };
+    return {"cub-segmented", launch, {}};
+}
+
+Rival cub_fixed_segments(Bench &b, size_t rows, size_t length, Inputs in)
+{
+    auto launch = [&b, rows, length, in] {
+        return cub_peer::fixed_segmented_sum((const float *)in->next(), rows, length, (float *)b.peer_cells, b.temp,
+                                             b.meter.stream);
+    };
+    return {"cub-fixed-segments", launch, {}};
+}
+
+void equal_row_sums(Bench &b, size_t rows, size_t length)
+{
+    size_t bytes = rows * length * sizeof(float);
+    if (bytes > b.pool_bytes)
+        return;
+    long long *offsets = (long long *)b.spare;
+    to_device(offsets, row_offsets(rows, length, length));
+    rp_spec spec = spec_of(RP_OP_SUM, RP_F32, rows, length, 0);
+    Inputs in = inputs(b, bytes);
+    Case c = {"rows", "sum f32 " + std::to_string(rows) + " x " + std::to_string(length), bytes, {}};
+    c.rivals = {ours(b, "reduced", spec, in), cub_segmented(b, rows, offsets, in),
+                cub_fixed_segments(b, rows, length, in)};
+    b.meter.measure(c);
+    Inputs first = std::make_shared<Rotation>(b.pool, 0, bytes); // always the same array
+    Rival our = ours(b, "", spec, first), peer = cub_segmented(b, rows, offsets, first);
+    b.meter.report(c, check_rows(b, our, peer, rows));
+}
+
+Rival cub_segments(Bench &b, size_t rows, Inputs in)
+{
+    auto launch = [&b, rows, in] {
+        const long long *offsets = (const long long *)in->next();
+        return cub_peer::segmented_sum((const float *)(offsets + rows + 1), rows, offsets, (float *)b.peer_cells,
+                                       b.temp, b.meter.stream);
+    };
+    return {"cub-segmented", launch, {}};
+}
+
+// Rows of mixed lengths: each array of the pool begins with its offsets.
+void mixed_row_sums(Bench &b, size_t rows, size_t least, size_t most)
+{
+    const std::vector<long long> offsets = row_offsets(rows, least, most);
+    const uint8_t *on_host = (const uint8_t *)offsets.data();
+    size_t elements = (size_t)offsets[rows], bytes = (rows + 1) * sizeof(long long) + elements * sizeof(float);
+    if (bytes > b.pool_bytes)
+        return;
+    rp_spec spec = spec_of(RP_OP_SUM, RP_F32, rows, elements, RP_OFFSETS);
+    Inputs in = inputs(b, bytes), first = std::make_shared<Rotation>(b.pool, 0, bytes);
+    for (size_t i = 0; i < in->count(); i++)
+        to_device((void *)in->place(i), offsets);
+    Case c = {"rows",
+              "sum f32 " + std::to_string(rows) + " x " + std::to_string(least) + ".." + std::to_string(most), bytes,
+              {ours(b, "reduced", spec, in, on_host), cub_segments(b, rows, in)}};
+    b.meter.measure(c);
+    Rival our = ours(b, "", spec, first, on_host), peer = cub_segments(b, rows, first);
+    b.meter.report(c, check_rows(b, our, peer, rows));
+}
+
+} // namespace
+
+void rows(Bench &b)
+{
+    if (!listed(b.options.dtypes, "f32"))
+        return;
+    fill_pool(b, RP_F32);
+    for (size_t length : {2, 32, 1024})
+        equal_row_sums(b, 1000000, length);
+    equal_row_sums(b, 4, (size_t)1 << 26);
+    mixed_row_sums(b, 100000, 100, 10000); // last: its offsets are no floats to add
+}
+
+} // namespace bench
