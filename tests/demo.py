@@ -3,7 +3,8 @@
 
     tests/demo.py [BIN_DIR]
 
-1. The geoid of the Earth (EGM96, float32 grid of Debian's proj-data): sum, extremes and where they are, sums by latitude.
+1. The geoid of the Earth (EGM96, float32 grid of Debian's proj-data): sum, extremes and where they are, sums by latitude,
+   highest points by longitude, statistics in one pass, halves reduced apart and merged.
 2. The same numbers in another order: the same bits, where an ordinary float32 sum changes.
 3. A 256 MiB array reduced by 8 processes at once, compared bit for bit with a sum in exact integer arithmetic.
 
@@ -88,7 +89,7 @@ class Daemon:
         return p
 
     def reduce(self, op, path, *args):
-        """reducectl's values for one file: a list with --rows, else one."""
+        """reducectl's values for one file: a list with further arguments, else one."""
         values = [json.loads(x)["value"] for x in self.ctl(op, path, "--json", *args).stdout.splitlines()]
         return values if args else values[0]
 
@@ -122,10 +123,36 @@ def geoid(daemon, folder):
         index = daemon.reduce(where, path)
         right = value == float(ours(flat)) and index == int(np.flatnonzero(flat == ours(flat))[0])
         line(op, f"{value:.3f} m", f"at {place(index)} (element {index})", right)
-    rows = daemon.reduce("sum", path, "--rows", grid.shape[0])
+    rows = daemon.reduce("sum", path, "--axis", 1)
     line("sum of each circle of latitude", f"{len(rows)} sums", "= math.fsum, each",
          [bits(float(r)) for r in rows] == [bits(math.fsum(r)) for r in grid.tolist()])
+    columns = daemon.reduce("max", path, "--axis", 0)
+    line("highest point of each meridian", f"{len(columns)} values", "= numpy's, each", columns == grid.max(axis=0).tolist())
+    statistics(daemon, path, flat)
+    halves(daemon, folder, flat, total)
     return flat
+
+
+def statistics(daemon, path, flat):
+    """Mean and standard deviation are those of the exact numbers, rounded once."""
+    stats = daemon.reduce("stats", path)
+    mean = exact_sum(flat) / flat.size
+    var = sum(Fraction(x) ** 2 for x in flat.tolist()) / flat.size - mean**2
+    std = Fraction(stats["std"])
+    half = Fraction(math.ulp(stats["std"])) / 2
+    right = stats["mean"] == float(mean) and (std - half) ** 2 <= var <= (std + half) ** 2 and stats["count"] == flat.size
+    line("mean and standard deviation", f"{stats['mean']:.3f} m, {stats['std']:.3f} m", "in one pass with 9 more; rounded once", right)
+
+
+def halves(daemon, folder, flat, total):
+    states = []
+    for name, half in (("north", flat[: flat.size // 2]), ("south", flat[flat.size // 2 :])):
+        path, state = Path(folder, f"{name}.npy"), Path(folder, f"{name}.state")
+        np.save(path, half)
+        state.write_bytes(subprocess.run(daemon.command("sum", "--partial", path), capture_output=True, check=True).stdout)
+        states.append(state)
+    merged = daemon.reduce("sum", *states, "--merge")[0]
+    line("both halves apart, states merged", repr(merged), f"{states[0].stat().st_size} bytes each; the same bits", bits(merged) == bits(total))
 
 
 def order(daemon, folder, flat):

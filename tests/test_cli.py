@@ -14,7 +14,7 @@ import pytest
 
 import gens
 import oracle
-from conftest import BIN
+from conftest import BIN, ROOT
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
 
@@ -607,8 +607,14 @@ def test_ping_info_status(run):
 def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     text = run("--help")
     assert run("help") == text
-    for option in ("--dtype", "--out", "--nan", "--rows", "--connect", "--deadline", "--json", "--hex", "--raw", "--text", "--total", "--no-autostart", "-v"):
-        assert option in text
+    source = (ROOT / "client" / "ctl" / "options.c").read_text()
+    options = re.findall(r'{"([a-z-]+)", (?:no|required)_argument', source)
+    manual, completion = ((ROOT / "client" / p).read_text() for p in ("man/reducectl.1", "ctl/reducectl.bash"))
+    assert len(options) > 20
+    for option in options:
+        assert f"--{option}" in text and f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
+    for op in oracle.OPS:
+        assert re.search(rf"^  {op} ", text, re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))

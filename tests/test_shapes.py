@@ -284,3 +284,29 @@ def test_cancel_and_deadline_of_cut_jobs(lib, shared, scratch):
             slow = pool.submit(client.run, "sum", "f64", values, rows=2)
             quick = pool.submit(client.run, "count", "f64", values[:800])
             assert quick.result() == struct.pack("<Q", 100) and slow.result() == bytes(16)
+
+
+# ---- reducectl, which carries libreduce in itself: under sanitizers, too ----
+def test_reducectl_with_small_messages(ctl, shared, scratch):
+    """All its ways: streams, rows, segments, columns, with and without a mask."""
+    rng = np.random.default_rng(83)
+    m = rng.integers(-100, 100, (300, 70)).astype("<i4")
+    keep = rng.integers(0, 2, m.shape).astype(bool)
+    offsets = np.array([0, 3, 3, 9000, 9010, 21_000])
+    for name, array in (("m", m), ("f", np.asfortranarray(m)), ("k", keep), ("o", offsets)):
+        np.save(scratch / f"{name}.npy", array)
+    kept = np.where(keep, m, 0)
+    segments = lambda a: [int(a.ravel()[x:y].sum()) for x, y in zip(offsets, offsets[1:])]
+    with Relay(scratch / "relay", shared.url, LEAST, LEAST) as relay:
+        for args, file, expected in (
+            (["sum"], "m", [m.sum()]), (["argmax"], "f", [m.argmax()]), (["sum", "--rows", 4], "m", m.reshape(4, -1).sum(1)),
+            (["sum", "--axis", 0], "m", m.sum(0)), (["sum", "--axis", 1], "m", m.sum(1)), (["argmin", "--axis", 0], "f", m.argmin(0)),
+            (["argmin", "--axis", 1], "f", m.argmin(1)), (["sum", "--offsets", scratch / "o.npy"], "m", segments(m)),
+            (["sum", "--mask", scratch / "k.npy"], "m", [kept.sum()]), (["sum", "--mask", scratch / "k.npy", "--axis", 0], "m", kept.sum(0)),
+            (["sum", "--mask", scratch / "k.npy", "--axis", 1], "m", kept.sum(1)),
+            (["sum", "--mask", scratch / "k.npy", "--offsets", scratch / "o.npy"], "m", segments(kept)),
+        ):
+            done = ctl(*args, scratch / f"{file}.npy", url=relay.url)
+            assert done.returncode == 0, done.stderr
+            assert list(map(int, done.stdout.split())) == list(map(int, expected)), args
+        assert 0 < relay.longest <= LEAST

@@ -2,10 +2,12 @@
 
 _reducectl()
 {
-    local ops="sum min max argmin argmax count_nonzero"
+    local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
+        any all count count_nan and or xor stats"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
-    local options="--dtype --out --nan --rows --text --total --hex --json --raw --verbose --connect --no-autostart
-        --deadline --help --version"
+    local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
+        --index-base --hex --json --raw --verbose --connect --no-autostart --deadline --help --version"
+    local words=${ops//[[:space:]]/ }
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
 
     COMPREPLY=()
@@ -18,7 +20,16 @@ _reducectl()
         mapfile -t COMPREPLY < <(compgen -W "propagate omit error" -- "$cur")
         return
         ;;
-    --rows | --deadline | --connect)
+    --axis)
+        mapfile -t COMPREPLY < <(compgen -W "0 1" -- "$cur")
+        return
+        ;;
+    --mask | --offsets)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --rows | --ddof | --initial | --index-base | --deadline | --connect)
         return
         ;;
     esac
@@ -28,7 +39,7 @@ _reducectl()
     fi
     # The first word that is no option is the operation; files follow.
     for ((i = 1; i < COMP_CWORD; i++)); do
-        if [[ " $ops " == *" ${COMP_WORDS[i]} "* ]]; then
+        if [[ " $words " == *" ${COMP_WORDS[i]} "* ]]; then
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
