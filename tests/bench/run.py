@@ -37,7 +37,7 @@ def arguments():
 
 def run_part(name, flags, skipped):
     def skip(who, why):
-        skipped.append(f"{name}: {who}: {why}")
+        skipped.append(f"{who}: {why}" if who == name else f"{name}: {who}: {why}")
         print(f"skipped: {who}: {why}", flush=True)
 
     found = []

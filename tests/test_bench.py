@@ -1,0 +1,85 @@
+"""tests/bench: what a run says about goals, and what a comparison of two runs calls worse."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parent / "bench"
+sys.path.insert(0, str(BENCH))
+import figures  # noqa: E402
+import goals  # noqa: E402
+from figures import Measurement, summary  # noqa: E402
+
+
+def timed(case, who, us, size=1 << 30, group="sum"):
+    return Measurement(group, case, who, "us", us, us * 0.99, us * 1.01, 21, size)
+
+
+def met(*measurements):
+    return {(goal.what.split(":")[0], case): ok for goal, case, _, _, ok in goals.verdicts(list(measurements))}
+
+
+def test_summary_is_median_and_nine_tenths():
+    m = summary("g", "c", "w", "us", [5, 1, 2, 3, 4, 100, 6, 7, 8, 9, 10])
+    assert (m.median, m.low, m.high, m.runs) == (6, 2, 10, 11)
+
+
+def test_rate_counts_bytes():
+    assert timed("c", "w", 500.0).rate == pytest.approx((1 << 30) / 500e-6)
+    assert Measurement("g", "c", "w", "GB/s", 12.5, 12, 13, 7).rate == 12.5e9
+    assert Measurement("g", "c", "w", "1/s", 12.5, 12, 13, 7).rate is None
+
+
+@pytest.mark.parametrize("us, ok", ((356 / 0.975, True), (356 / 0.965, False)))
+def test_goal_is_a_ratio_of_one_run(us, ok):
+    assert met(timed("sum f32 2^28", "reduced", us), timed("sum f32 2^28", "cub", 356))["sums of 2^24 to 2^30", "sum f32 2^28"] is ok
+
+
+def test_goal_takes_the_best_peer():
+    case = "sum f32 1000000 x 32"
+    assert met(timed(case, "reduced", 125), timed(case, "cub-segmented", 200), timed(case, "torch", 100)) == {("rows", case): True}
+    assert met(timed(case, "reduced", 135), timed(case, "cub-segmented", 200), timed(case, "torch", 100)) == {("rows", case): False}
+
+
+def test_goal_against_the_copy_of_the_run():
+    copy = timed("ceiling 4096 MiB", "copy", 1000, 3 << 30, "ceiling")
+    case, size = "wide sum i8 2^28", 256 << 20
+    us = 1000 * size / (3 << 30)  # as fast as the copy
+    for factor, ok in ((1.1, True), (1.13, False)):
+        assert met(copy, timed(case, "reduced", us * factor, size))["narrow elements", case] is ok
+
+
+def test_no_verdict_without_a_peer():
+    assert met(timed("sum f32 2^28", "reduced", 356)) == {}
+
+
+def compare(folder, before, after):
+    run = {"machine": "m", "gpu": "g", "date": "d", "commit": "c"}
+    for name, measurements in (("a", before), ("b", after)):
+        figures.save(folder / name, run, measurements, [])
+    return subprocess.run([sys.executable, BENCH / "compare", folder / "a", folder / "b"], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("unit, before, after, worse", (
+    ("us", (100, 98, 102), (110, 107, 113), True),    # apart
+    ("us", (100, 98, 109), (110, 107, 113), False),   # the spreads overlap
+    ("us", (100, 99.9, 100.1), (101, 100.9, 101.1), False),  # apart, but by no more than noise
+    ("us", (110, 107, 113), (100, 98, 102), False),   # better
+    ("1/s", (110, 107, 113), (100, 98, 102), True),   # rates go the other way
+    ("1/s", (100, 98, 102), (110, 107, 113), False)))
+def test_compare_flags_what_is_beyond_the_spread(tmp_path, unit, before, after, worse):
+    out = compare(tmp_path, *([Measurement("g", "c", "reduced", unit, *m, 21)] for m in (before, after)))
+    assert out.returncode == worse and ("WORSE" in out.stdout) is worse, out.stdout
+
+
+def test_compare_does_not_blame_us_for_a_peer(tmp_path):
+    out = compare(tmp_path, [timed("c", "cub", 100)], [timed("c", "cub", 200)])
+    assert out.returncode == 0 and "2.000" in out.stdout
+
+
+def test_lines_of_the_c_programs_are_measurements(tmp_path):
+    fields = {"group": "cpu", "case": "c", "who": "plain", "unit": "GB/s", "median": 1.5, "low": 1.0, "high": 2.0, "runs": 7}
+    (tmp_path / "x").write_text(json.dumps(fields) + "\n")
+    assert figures.read_lines(tmp_path / "x") == [Measurement(**fields)]
