@@ -1,5 +1,6 @@
 // CUB of the toolkit as a peer, in an object of its own (it compiles slowly). All on device memory; `temp` is CUB's
-// temporary storage, allocated by the caller beforehand. cudaErrorNotSupported: this CUB does not have it.
+// temporary storage, allocated by the caller beforehand. cudaErrorNotSupported: this CUB does not have it; `make CCCL=`
+// takes newer headers (Python's package nvidia-cuda-cccl has them).
 #pragma once
 
 #include <cuda_runtime.h>
