@@ -375,7 +375,7 @@ static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
-    j->sizes.chunk = w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
+    j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
     if (j->sizes.chunk < RC_LEAST_DATA)
         j->sizes.chunk = RC_LEAST_DATA;
 }

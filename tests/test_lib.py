@@ -37,6 +37,43 @@ int main(int argc, char **argv)
     CHECK(reduce_sum_f64(NULL, d, 3, &sum) == REDUCE_E_ARGUMENT);
     CHECK(reduce_sum_f64(c, NULL, 3, &sum) == REDUCE_E_ARGUMENT);
 
+    double both[2] = {0, 0}, mean = 0;
+    int64_t bits = 0;
+    reduce_stats stats;
+    CHECK(reduce_minmax_f64(c, d, 3, both) == 0 && both[0] == -0.5 && both[1] == 2.25);
+    CHECK(reduce_mean_i32(c, i, 4, &mean) == 0 && mean == -0.5);
+    CHECK(reduce_var_f64(c, d, 3, 1, &mean) == 0 && mean > 2.0208 && mean < 2.0209);
+    CHECK(reduce_std_f64(c, d, 3, 3, &mean) == 0 && mean != mean);
+    CHECK(reduce_prod_i32(c, i, 4, &least) == 0 && least == 1323);
+    CHECK(reduce_xor_i32(c, i, 4, &bits) == 0 && bits == (3 ^ 9));
+    CHECK(reduce_any_i32(c, i, 4, &at) == 0 && at == 1);
+    CHECK(reduce_stats_i32(c, i, 4, 0, &stats) == 0 && stats.count == 4 && stats.min.i64 == -7 && stats.argmin == 1 && stats.argmax == 2);
+    CHECK(stats.sum.i64 == -2 && stats.sum_high == UINT64_MAX && stats.mean == -0.5 && stats.zeros == 0);
+    CHECK(reduce_stats_f64(c, d, 0, 0, &stats) == 0 && stats.count == 0 && stats.argmin == REDUCE_NO_INDEX && stats.sum.f64 == 0);
+
+    reduce_spec shape = REDUCE_SPEC_INIT;
+    const uint8_t mask[4] = {1, 0, 1, 1};
+    const uint64_t offsets[4] = {0, 1, 1, 4};
+    const int32_t initial = -8;
+    int64_t cells[3] = {0, 0, 0};
+    size_t room = 0;
+    shape.dtype = REDUCE_I32;
+    shape.rows = 2;
+    shape.flags = REDUCE_COLUMNS;
+    CHECK(reduce_result_size(&shape, sizeof i, &room) == 0 && room == 16);
+    CHECK(reduce_run(c, &shape, i, sizeof i, cells, room, NULL) == 0 && cells[0] == 12 && cells[1] == -14);
+    CHECK(reduce_result_size(&shape, 12, &room) == REDUCE_E_SHAPE && reduce_result_size(&shape, 16, NULL) == REDUCE_E_ARGUMENT);
+    shape.flags = 0;
+    shape.op = REDUCE_MAX;
+    shape.rows = 3;
+    shape.offsets = offsets;
+    shape.mask = mask;
+    CHECK(reduce_run(c, &shape, i, sizeof i, cells, sizeof cells, NULL) == REDUCE_E_EMPTY);
+    reduce_fault fault = REDUCE_FAULT_INIT;
+    CHECK(reduce_last_fault(&fault) == 0 && fault.index == 1);
+    shape.initial = &initial;
+    CHECK(reduce_run(c, &shape, i, sizeof i, cells, sizeof cells, NULL) == 0 && cells[0] == 3 && cells[1] == -8 && cells[2] == 9);
+
     reduce_spec s = REDUCE_SPEC_INIT;
     s.dtype = REDUCE_F64;
     s.rows = 3;
