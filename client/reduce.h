@@ -347,10 +347,10 @@ enum {
  *                    rows = how many segments. What lies before offsets[0] and behind offsets[rows] is not looked at.
  * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
  *
- * Partial states are exact: states of shards, computed anywhere in any order and merged by a run with REDUCE_STATES_IN,
- * finish to the same bits as one run over all elements. Data of a run with REDUCE_STATES_IN are rows of equally many states,
- * row i those of result i; no mask, offsets or columns go with them. States are plain bytes to keep or send; PROTOCOL.md
- * ("Partial states") describes them. */
+ * Partial states are exact: states of shards (same op, dtype and nan), computed anywhere in any order and merged by a run with
+ * REDUCE_STATES_IN, finish to the same bits as one run over all elements. Data of a run with REDUCE_STATES_IN are rows of
+ * equally many states, row i those of result i; no mask, offsets or columns go with them. With REDUCE_STATES_OUT as well they
+ * merge into states again. States are plain bytes to keep or send; PROTOCOL.md ("Partial states") describes them. */
 typedef struct reduce_spec {
     uint32_t size;
     int32_t op;              /* reduce_op */
@@ -408,12 +408,13 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
 
 /* One reduction fed bit by bit, for pipes and data larger than memory. rows must be 1 and the elements in order;
  * REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and give masks with
- * the pieces (REDUCE_MASKED). The library buffers a few chunks. A stream cannot
- * survive a restart of the daemon, since the library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error
- * every further call on the stream but reduce_stream_abort returns the same error. deadline_ms counts from the begin. */
+ * the pieces (REDUCE_MASKED). The library buffers a few chunks. A stream cannot survive a restart of the daemon, since the
+ * library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error every further call on the stream but
+ * reduce_stream_abort returns the same error. deadline_ms counts from the begin. */
 typedef struct reduce_stream reduce_stream;
 
-/* Errors: the common ones; those of reduce_result_size. On success *s must go to _finish or _abort. */
+/* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_ARGUMENT (what is not possible
+ * in a stream). On success *s must go to _finish or _abort. */
 int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **s);
 
 /* Copy `bytes` more. A piece may end inside an element; the whole may not. Blocks while all chunks are under way.

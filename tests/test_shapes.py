@@ -1,6 +1,7 @@
 """Every shape through libreduce and reducectl, cut into messages of every size, against the oracle: rows, segments, columns,
 masks, initial elements, partial states. A relay lowers the size of messages, so that small arrays are cut like huge ones."""
 import concurrent.futures
+import ctypes as C
 import os
 import struct
 import threading
@@ -220,6 +221,29 @@ def test_masked_streams(lib, shared, scratch):
                         except lib.Fault as f:
                             got = f.code, f.value
                         assert got == expected, (dtype, n, op)
+
+
+def test_shapes_without_elements(lib, shared):
+    with lib.Client(shared.url) as client:
+        assert client.run("sum", "f64", b"", rows=3) == bytes(24)
+        assert client.run("sum", "f64", b"", rows=3, flags=lib.COLUMNS) == b"", "a matrix without columns"
+        assert client.run("count", "i8", b"", rows=2, offsets=bytes(24)) == bytes(16)
+        assert client.run("sum", "f64", b"", rows=1, mask=b"") == bytes(8)
+        assert client.run("sum", "f32", b"", rows=2, flags=lib.STATES_IN) == bytes(16), "rows of no states"
+
+
+def test_progress_reaches_the_end(lib, shared):
+    """Also of a job that leaves elements between segments alone."""
+    values = bytes(4 * 2_000_000)
+    with lib.Client(shared.url) as client:
+        spec = client.spec("sum", "f32", rows=2, offsets=np.array([5, 1_500_000, 1_600_000], "<u8").tobytes())
+        out, job = C.create_string_buffer(16), C.c_void_p()
+        assert client.lib.reduce_submit(client.handle, C.byref(spec), values, C.c_size_t(len(values)), out, C.c_size_t(16), None, None, C.byref(job)) == 0
+        assert client.lib.reduce_wait(job, C.c_uint32(2**32 - 1), None) == 0
+        done, total = C.c_uint64(), C.c_uint64()
+        assert client.lib.reduce_job_progress(job, C.byref(done), C.byref(total)) == 0
+        assert (done.value, total.value) == (len(values), len(values))
+        client.lib.reduce_job_free(job)
 
 
 # ---- errors ----

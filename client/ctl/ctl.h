@@ -255,4 +255,8 @@ int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, siz
 /* ---- show.c ---- */
 int ctl_show(reduce_client *c, const ctl_options *o);
 
+/* ---- ladder.c ---- */
+/* `reducectl ladder ...`: becomes the program reducectl-ladder. Returns only if that fails, with the exit code. */
+int ctl_ladder(int argc, char **argv);
+
 #endif

@@ -41,6 +41,8 @@ int main(int argc, char **argv)
 {
     ctl_options o;
     char why[CTL_WHY];
+    if (argc > 1 && !strcmp(argv[1], "ladder"))
+        return ctl_ladder(argc, argv);
     if (!ctl_parse(&o, argc, argv, why))
         return usage(why);
     int code = CTL_OK;

@@ -7,10 +7,21 @@ _reducectl()
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
         --index-base --hex --json --raw --verbose --connect --no-autostart --deadline --help --version"
+    local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --from --list --help --version"
     local words=${ops//[[:space:]]/ }
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
 
     COMPREPLY=()
+    if [[ ${COMP_WORDS[1]} == ladder && COMP_CWORD -gt 1 ]]; then
+        case $prev in
+        --rungs) mapfile -t COMPREPLY < <(compgen -W "$(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1)" -- "$cur") ;;
+        --finish) mapfile -t COMPREPLY < <(compgen -W "relaunch atomic host" -- "$cur") ;;
+        -t | --dtype) mapfile -t COMPREPLY < <(compgen -W "i32 f32" -- "$cur") ;;
+        --plot | --from) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        *) mapfile -t COMPREPLY < <(compgen -W "$ladder" -- "$cur") ;;
+        esac
+        return
+    fi
     case $prev in
     -t | --dtype | -o | --out)
         mapfile -t COMPREPLY < <(compgen -W "$types" -- "$cur")
@@ -45,6 +56,6 @@ _reducectl()
             return
         fi
     done
-    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status ladder" -- "$cur")
 }
 complete -F _reducectl reducectl
