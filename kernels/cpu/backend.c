@@ -1,8 +1,14 @@
 /* The CPU backend: worker threads that cut tasks into pieces.
  *
- * A piece is a range of whole rows, which a worker finishes by itself, or a segment of one long row, whose state joins
- * the row's. States are exact, so neither the cut nor the order in which pieces end shows in the result. A task is
- * "open" while it has pieces; the worker that ends the last one finishes the task.
+ * Rows and segments lie one behind the other on a scale: each takes LINE_BYTES for its cell and then its elements. A piece is
+ * an equal share of the scale, so neither one long segment nor many empty ones keep one worker busy while others wait. Lines
+ * that end in the piece where they begin are finished by its worker. Each boundary between pieces cuts one line at most:
+ * that line's state gathers in the slot of the piece where it begins, and is finished with the task.
+ *
+ * Of columns a piece has some, whole; of few long columns it has some rows of all, and each column a slot.
+ *
+ * States are exact, so neither the cut nor the order in which pieces end shows in the result. A task is "open" while it has
+ * pieces; the worker that ends the last one finishes the task.
  *
  * A worker opens a queued task only when no open task has a piece left to hand out, and it holds one piece at a time.
  * So at most one open task per worker exists, and the table of jobs is allocated once.
@@ -23,20 +29,26 @@ enum {
     PIECE_MIN = 128 << 10, /* bytes: some 10 us of work, against 1 us for handing a piece out */
     PIECE_MAX = 4 << 20,   /* bytes: more saves nothing, and closing waits for whole pieces */
     PIECES_PER_THREAD = 4, /* evens out workers that were held up */
-    SEGMENTED_ROWS = 64,   /* tasks of more rows are cut between rows only */
+    MAX_PIECES = 256,      /* of lines: each may need a slot */
+    FEW_COLUMNS = 64,      /* each needs a slot */
+    LINE_BYTES = 512,      /* a cell costs about as much as so many bytes of elements */
     MAX_THREADS = 1024
 };
 
+typedef enum { LINES, COLUMNS, ROWS_OF_COLUMNS } cutting;
+
 typedef struct job {
     rk_task *t; /* NULL: this entry is free */
+    cutting how;
     uint64_t pieces, next, left;
-    uint64_t rows_each;    /* rows of a piece; 0 if rows are cut into segments */
-    uint64_t segment;      /* elements of a segment, and segments of a row */
-    uint64_t row_segments;
-    uint64_t bad_row;      /* first row without a result so far, RP_NO_INDEX if none */
+    uint64_t each;    /* units of a piece: elements on the scale of lines, columns, or rows */
+    uint64_t units;   /* in all */
+    uint64_t weight;  /* LINES: units before the elements of a line */
+    uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
     int bad_code;
     rk_state bad_state;
-    rk_state rows[SEGMENTED_ROWS];
+    uint64_t line[MAX_PIECES]; /* whose state is in the slot, RP_NO_INDEX: none */
+    rk_state slot[MAX_PIECES];
 } job;
 
 typedef struct pool {
@@ -55,6 +67,8 @@ typedef struct pool {
 /* ---- cutting ---- */
 
 static uint64_t at_least_1(uint64_t v) { return v ? v : 1; }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t round_up(uint64_t v, uint64_t by) { return (v + by - 1) / by * by; }
 
 static uint64_t piece_bytes(const pool *p, uint64_t bytes)
 {
@@ -62,31 +76,57 @@ static uint64_t piece_bytes(const pool *p, uint64_t bytes)
     return size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
 }
 
+/* Where a line begins on the scale; that of the line behind the last is its end. */
+static uint64_t line_start(const job *j, const rp_parts *p, uint64_t line)
+{
+    const rp_spec *s = &j->t->spec;
+    uint64_t elements = s->flags & RP_OFFSETS ? rk_offset(p->offsets, line) - rk_offset(p->offsets, 0) : line * s->row_len;
+    return elements + line * j->weight;
+}
+
+static void cut_lines(job *j, uint64_t bytes, size_t size)
+{
+    rp_parts p = rp_spec_parts(&j->t->spec, j->t->data);
+    j->how = LINES;
+    j->weight = LINE_BYTES / size;
+    j->units = line_start(j, &p, j->t->spec.rows);
+    j->each = bytes / size;
+    if (j->units / MAX_PIECES >= j->each)
+        j->each = j->units / MAX_PIECES + 1;
+}
+
+static void cut_columns(job *j, uint64_t bytes, size_t size)
+{
+    const rp_spec *s = &j->t->spec;
+    uint64_t tile = rk_cpu_tile(s), row_bytes = s->row_len * size, column_bytes = s->rows * size + LINE_BYTES;
+    if (s->row_len <= FEW_COLUMNS && s->rows * row_bytes >= 2 * bytes) {
+        j->how = ROWS_OF_COLUMNS;
+        j->units = s->rows;
+        j->each = at_least_1(bytes / at_least_1(row_bytes));
+    } else {
+        j->how = COLUMNS;
+        j->units = s->row_len;
+        j->each = round_up(at_least_1(bytes / column_bytes), tile);
+    }
+}
+
 static void cut(const pool *p, job *j, rk_task *t)
 {
-    const rp_spec *s = &t->spec;
-    uint64_t size = piece_bytes(p, t->bytes), results = rp_results(s), row_bytes = t->bytes / at_least_1(results);
+    size_t size = rp_dtype_size(t->spec.dtype);
+    uint64_t bytes = piece_bytes(p, t->bytes + rp_results(&t->spec) * LINE_BYTES);
     j->t = t;
     j->next = 0;
     j->bad_row = RP_NO_INDEX;
-    j->rows_each = 0;
-    if (row_bytes < 2 * size || results > SEGMENTED_ROWS || (s->flags & (RP_OFFSETS | RP_COLUMNS))) {
-        /* empty rows still cost a cell each */
-        j->rows_each = at_least_1(size / (row_bytes + rp_cell_size(s)));
-        j->pieces = at_least_1((results + j->rows_each - 1) / j->rows_each);
-    } else {
-        j->segment = size / rp_dtype_size(s->dtype);
-        j->row_segments = (s->row_len + j->segment - 1) / j->segment;
-        j->pieces = s->rows * j->row_segments;
-        for (uint64_t row = 0; row < s->rows; row++)
-            rk_state_init(&j->rows[row], rp_state_layout(s->op, s->dtype), s->dtype);
-    }
-    j->left = j->pieces;
+    if (t->spec.flags & RP_COLUMNS)
+        cut_columns(j, bytes, size);
+    else
+        cut_lines(j, bytes, size);
+    j->pieces = j->left = at_least_1((j->units + j->each - 1) / j->each);
+    for (int i = 0; i < MAX_PIECES; i++)
+        j->line[i] = RP_NO_INDEX;
 }
 
-/* ---- pieces ---- */
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+/* ---- pieces: they enter without the lock and return with it ---- */
 
 static void note_bad(job *j, uint64_t row, int code, const rk_state *s)
 {
@@ -97,31 +137,84 @@ static void note_bad(job *j, uint64_t row, int code, const rk_state *s)
     j->bad_state = *s;
 }
 
-static void run_rows(pool *p, job *j, uint64_t piece)
+/* With the lock. */
+static void join_slot(job *j, uint64_t i, uint64_t line, const rk_state *s)
 {
-    uint64_t first = piece * j->rows_each, bad_row = 0;
+    if (j->line[i] == RP_NO_INDEX)
+        j->slot[i] = *s;
+    else
+        rk_state_merge(&j->slot[i], s);
+    j->line[i] = line;
+}
+
+/* The part of a line that lies in [from, to) of the scale. */
+static void run_part(pool *p, job *j, uint64_t line, uint64_t start, uint64_t from, uint64_t to)
+{
+    uint64_t elements = start + j->weight, first = from > elements ? from - elements : 0;
+    rk_state s;
+    rk_cpu_segment(p->simd, j->t, line, first, to > elements + first ? to - elements - first : 0, &s);
+    pthread_mutex_lock(&p->lock);
+    join_slot(j, start / j->each, line, &s);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run_whole(pool *p, job *j, uint64_t first, uint64_t lines)
+{
+    uint64_t bad_row = 0;
     rk_state bad_state;
-    int code = rk_cpu_rows(p->simd, j->t, first, least(j->rows_each, rp_results(&j->t->spec) - first), &bad_row, &bad_state);
+    int code = rk_cpu_lines(p->simd, j->t, first, lines, &bad_row, &bad_state);
     pthread_mutex_lock(&p->lock);
     if (code != RP_OK)
         note_bad(j, bad_row, code, &bad_state);
 }
 
-static void run_segment(pool *p, job *j, uint64_t piece)
+/* The first line in [low, rows] that begins at `unit` or behind. */
+static uint64_t line_from(const job *j, const rp_parts *p, uint64_t unit)
 {
-    uint64_t row = piece / j->row_segments, from = piece % j->row_segments * j->segment;
-    rk_state s;
-    rk_cpu_segment(p->simd, j->t, row, from, least(j->segment, j->t->spec.row_len - from), &s);
-    pthread_mutex_lock(&p->lock);
-    rk_state_merge(&j->rows[row], &s);
+    uint64_t low = 0, high = j->t->spec.rows;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (line_start(j, p, middle) < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-static void finish_rows(job *j)
+static void run_lines(pool *p, job *j, uint64_t from, uint64_t to)
 {
-    for (uint64_t row = 0; row < j->t->spec.rows; row++) {
-        int code = rk_cpu_cell(j->t, row, &j->rows[row]);
+    rp_parts parts = rp_spec_parts(&j->t->spec, j->t->data);
+    uint64_t first = line_from(j, &parts, from), end = line_from(j, &parts, to);
+    uint64_t begin = line_start(j, &parts, first), last = end > first ? line_start(j, &parts, end - 1) : 0;
+    if (begin > from) /* a line from a piece before reaches in here */
+        run_part(p, j, first - 1, line_start(j, &parts, first - 1), from, least(begin, to));
+    if (end > first && line_start(j, &parts, end) > to) { /* one that begins here reaches out */
+        run_part(p, j, end - 1, last, last, to);
+        end--;
+    }
+    run_whole(p, j, first, end > first ? end - first : 0);
+}
+
+static void run_columns(pool *p, job *j, uint64_t from, uint64_t rows)
+{
+    uint64_t columns = j->t->spec.row_len;
+    rk_state states[FEW_COLUMNS];
+    rk_cpu_columns(p->simd, j->t, 0, columns, from, rows, states);
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t c = 0; c < columns; c++)
+        join_slot(j, c, c, &states[c]);
+}
+
+/* Lines in slots are whole now. */
+static void finish_slots(job *j)
+{
+    for (int i = 0; i < MAX_PIECES; i++) {
+        if (j->line[i] == RP_NO_INDEX)
+            continue;
+        int code = rk_cpu_cell(j->t, j->line[i], &j->slot[i]);
         if (code != RP_OK)
-            note_bad(j, row, code, &j->rows[row]);
+            note_bad(j, j->line[i], code, &j->slot[i]);
     }
 }
 
@@ -129,8 +222,7 @@ static void finish_rows(job *j)
 static void finish(pool *p, job *j)
 {
     rk_task *t = j->t;
-    if (!j->rows_each)
-        finish_rows(j);
+    finish_slots(j);
     if (j->bad_row != RP_NO_INDEX)
         rk_row_fault(t, j->bad_row, j->bad_code, &j->bad_state);
     t->compute_ns = rk_now_ns() - t->start_ns;
@@ -142,12 +234,14 @@ static void finish(pool *p, job *j)
 /* Enters and returns with the lock. */
 static void run_piece(pool *p, job *j)
 {
-    uint64_t piece = j->next++, start = rk_now_ns();
+    uint64_t from = j->next++ * j->each, to = least(from + j->each, j->units), start = rk_now_ns();
     pthread_mutex_unlock(&p->lock);
-    if (j->rows_each)
-        run_rows(p, j, piece);
+    if (j->how == LINES)
+        run_lines(p, j, from, to);
+    else if (j->how == COLUMNS)
+        run_whole(p, j, from, to - from);
     else
-        run_segment(p, j, piece);
+        run_columns(p, j, from, to - from);
     p->busy_ns += rk_now_ns() - start;
     if (--j->left)
         return;

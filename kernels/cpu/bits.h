@@ -2,6 +2,8 @@
 #ifndef RK_CPU_BITS_H
 #define RK_CPU_BITS_H
 
+#include <string.h>
+
 #include "kernels/cpu/vec.h"
 #include "kernels/state.h"
 

@@ -9,9 +9,15 @@
 /* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
 typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
 
+/* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum
+ * that is the exact one, rounded to f64; the others were too hard. */
+typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
+enum { RK_CHAINS = 8 };
+
 typedef struct rk_simd {
     const char *name;
-    rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype; NULL: one element at a time */
+    rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
+    rk_chains_fn *chains[RP_F64 + 1]; /* f32 and f64 */
 } rk_simd;
 
 /* simd.c, compiled once for each */
@@ -24,14 +30,19 @@ const rk_simd *rk_simd_best(void);
 unsigned rk_fp_enter(void);
 void rk_fp_leave(unsigned saved);
 
-/* Reduce lines (rows, segments or columns) [first, first + rows) of a task to finished cells. Returns RP_OK or the code
- * of the first row that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its cells are
- * written. */
-int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row,
-                rk_state *bad_state);
+/* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
+ * or the code of the first line that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its
+ * cells are written. */
+int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row,
+                 rk_state *bad_state);
 
-/* Reduce items [from, from + n) of one line to a state. */
+/* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
+
+/* Reduce rows [from, from + n) of columns to a state each. */
+void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
+                    rk_state *states);
+uint64_t rk_cpu_tile(const rp_spec *s); /* as many columns as are best taken together */
 
 /* Write the cell of a line whose state is complete; an initial element joins the state. Returns as rk_state_finish does. */
 int rk_cpu_cell(const rk_task *t, uint64_t row, rk_state *s);

@@ -7,7 +7,7 @@
 
 /* ---- integers ---- */
 
-enum { PRODUCT_BLOCK = 4096, CHAINS = 8 }; /* CHAINS: independent multiplications hide one another's latency */
+enum { PRODUCT_BLOCK = 4096, PARTS = 8 }; /* PARTS: independent multiplications hide one another's latency */
 
 typedef struct int_product {
     uint64_t wrapped, magnitude, negatives, zeros; /* magnitude: of the nonzero elements; 0: 2^64 or more */
@@ -36,17 +36,17 @@ typedef struct int_product {
     }                                                                                                       \
     static void wrap_##NAME(int_product *p, const NAME##_loose *x, size_t n)                               \
     {                                                                                                       \
-        uint64_t chain[CHAINS];                                                                             \
-        for (int j = 0; j < CHAINS; j++)                                                                    \
-            chain[j] = 1;                                                                                   \
+        uint64_t part[PARTS];                                                                              \
+        for (int j = 0; j < PARTS; j++)                                                                    \
+            part[j] = 1;                                                                                    \
         size_t i = 0;                                                                                       \
-        for (; i + CHAINS <= n; i += CHAINS)                                                                \
-            for (int j = 0; j < CHAINS; j++)                                                                \
-                chain[j] *= (uint64_t)x[i + (size_t)j];                                                     \
+        for (; i + PARTS <= n; i += PARTS)                                                                \
+            for (int j = 0; j < PARTS; j++)                                                                \
+                part[j] *= (uint64_t)x[i + (size_t)j];                                                      \
         for (; i < n; i++)                                                                                  \
-            chain[0] *= (uint64_t)x[i];                                                                     \
-        for (int j = 0; j < CHAINS; j++)                                                                    \
-            p->wrapped *= chain[j];                                                                         \
+            part[0] *= (uint64_t)x[i];                                                                      \
+        for (int j = 0; j < PARTS; j++)                                                                    \
+            p->wrapped *= part[j];                                                                          \
     }                                                                                                       \
     static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)  \
     {                                                                                                       \

@@ -1,4 +1,4 @@
-/* Whole tasks and parts of them on the calling thread. */
+/* Whole tasks on the calling thread, with the right instruction set and floating-point environment; the self-test. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,82 +44,7 @@ void rk_fp_leave(unsigned saved)
         __builtin_ia32_ldmxcsr(saved);
 }
 
-/* ---- parts of a task ---- */
-
-static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
-{
-    size_t size = rp_state_size(s->layout);
-    rk_state other;
-    for (uint64_t i = 0; i < n; i++, p += size) {
-        memcpy(&other, p, size);
-        rk_state_merge(s, &other);
-    }
-}
-
-/* Elements [from, from + n) of a line, one at a time. */
-static void add_elements(rk_state *s, const rk_task *t, const rp_parts *p, rk_line l, uint64_t from, uint64_t n)
-{
-    int bytes = rk_bytes(t->spec.dtype);
-    uint64_t base = t->spec.index_base + t->base;
-    for (uint64_t i = from; i < from + n; i++) {
-        uint64_t at = l.first + i * l.stride;
-        if (!p->mask || p->mask[at])
-            rk_state_add(s, rk_load(p->elements + at * (uint64_t)bytes, bytes), base + i, t->spec.nan);
-    }
-}
-
-void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t result, uint64_t from, uint64_t n, rk_state *s)
-{
-    const rp_spec *spec = &t->spec;
-    rp_parts p = rp_spec_parts(spec, t->data);
-    rk_line l = rk_line_of(spec, p.offsets, result);
-    rk_state_init(s, rp_state_layout(spec->op, spec->dtype), spec->dtype);
-    if (n == 0)
-        return;
-    rk_reduce_fn *reduce = simd->reduce[s->layout][spec->dtype];
-    if (spec->flags & RP_STATES_IN)
-        merge_states(s, p.elements + (l.first + from) * rp_state_size(s->layout), n);
-    else if (reduce && !p.mask && l.stride == 1)
-        reduce(s, p.elements + (l.first + from) * rp_dtype_size(spec->dtype), n, spec->index_base + t->base + from, spec->nan);
-    else
-        add_elements(s, t, &p, l, from, n);
-}
-
-int rk_cpu_cell(const rk_task *t, uint64_t result, rk_state *s)
-{
-    size_t size = rp_cell_size(&t->spec), value = rp_dtype_size(t->spec.out);
-    uint8_t *cell = (uint8_t *)t->cells + result * size;
-    if (t->spec.flags & RP_STATES_OUT) {
-        memcpy(cell, s, size);
-        return RP_OK;
-    }
-    if (t->spec.flags & RP_INITIAL)
-        rk_state_add(s, t->spec.initial, RP_NO_INDEX, t->spec.nan);
-    uint64_t words[RP_MAX_CELL_WORDS], scratch[RK_FINISH_SCRATCH];
-    int code = rk_state_finish(s, &t->spec, scratch, words);
-    if (t->spec.op == RP_OP_STATS)
-        value = 8;
-    for (size_t i = 0; i * value < size; i++)
-        memcpy(cell + i * value, &words[i], value); /* little-endian: the low bytes come first */
-    return code;
-}
-
-int rk_cpu_rows(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t rows, uint64_t *bad_row,
-                rk_state *bad_state)
-{
-    int first_code = RP_OK;
-    for (uint64_t row = first; row < first + rows; row++) {
-        rk_state s;
-        rk_cpu_segment(simd, t, row, 0, rk_line_of(&t->spec, rp_spec_parts(&t->spec, t->data).offsets, row).n, &s);
-        int code = rk_cpu_cell(t, row, &s);
-        if (code == RP_OK || first_code != RP_OK)
-            continue;
-        first_code = code;
-        *bad_row = row;
-        *bad_state = s;
-    }
-    return first_code;
-}
+/* ---- whole tasks ---- */
 
 void rk_cpu_run(rk_task *t)
 {
@@ -131,7 +56,7 @@ void rk_cpu_run(rk_task *t)
     if (!(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK) {
         uint64_t bad_row;
         rk_state bad_state;
-        int code = rk_cpu_rows(rk_simd_best(), t, 0, rp_results(&t->spec), &bad_row, &bad_state);
+        int code = rk_cpu_lines(rk_simd_best(), t, 0, rp_results(&t->spec), &bad_row, &bad_state);
         if (code != RP_OK)
             rk_row_fault(t, bad_row, code, &bad_state);
     }

@@ -2,6 +2,7 @@
  * set; run.c picks a table at run time. */
 #include "kernels/cpu/arrays.h"
 #include "kernels/cpu/bits.h"
+#include "kernels/cpu/chains.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/product_loops.h"
 
@@ -33,6 +34,7 @@
 
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
+    .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .reduce =
         {
             [RP_STATE_SUM32] = {NARROW(SUMS_OF)},   [RP_STATE_SUM64] = {WIDE(SUMS_OF)},

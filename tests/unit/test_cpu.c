@@ -60,14 +60,13 @@ static void expect_state(const rk_state *got, const rk_state *want, const char *
     fail();
 }
 
-/* The state of n elements: by the table's loop or, for an op that has none, one element at a time. */
+/* The state of n elements: by the table's loop or, without a table, one element at a time. */
 static rk_state reduce(const rk_simd *simd, int op, int dtype, int nan, const void *x, uint64_t n, uint64_t index)
 {
     rk_state s;
     rk_state_init(&s, rp_state_layout(op, dtype), dtype);
-    rk_reduce_fn *loop = simd ? simd->reduce[s.layout][dtype] : NULL;
-    if (loop) {
-        loop(&s, x, n, index, nan);
+    if (simd) {
+        simd->reduce[s.layout][dtype](&s, x, n, index, nan);
         return s;
     }
     size_t size = rp_dtype_size(dtype);

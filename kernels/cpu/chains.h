@@ -1,0 +1,71 @@
+/* Sums of several short lines at once, one in each lane: the sum as two doubles, s + t, by error-free additions (Knuth's
+ * TwoSum). A lane whose error does not fit t, or that meets an infinity or NaN, is given up; else s + t is the exact sum, and
+ * the hardware's addition rounds it right. */
+#ifndef RK_CPU_CHAINS_H
+#define RK_CPU_CHAINS_H
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec.h"
+
+enum { CHAIN_VECTORS = RK_CHAINS / LANES64 };
+
+typedef struct chain {
+    vf64 s, t;
+    vi64 lost;
+} chain;
+
+INLINE void chain_add(chain *c, vf64 x)
+{
+    vf64 s = c->s + x, b = s - c->s, e = (c->s - (s - b)) + (x - b);
+    vf64 t = c->t + e, d = t - c->t, f = (c->t - (t - d)) + (e - d);
+    c->s = s;
+    c->t = t;
+    c->lost |= f != 0; /* NaN, too */
+}
+
+typedef float __attribute__((aligned(1), may_alias)) float_any;
+typedef double __attribute__((aligned(1), may_alias)) double_any;
+
+/* Element i of line j is at x[j] + i * stride; behind a line's end stands -0.0, which changes no sum. */
+#define CHAINS(NAME, T)                                                                                       \
+    static unsigned chains_##NAME(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum)   \
+    {                                                                                                         \
+        chain c[CHAIN_VECTORS];                                                                               \
+        uint64_t most = 0, fewest = UINT64_MAX;                                                               \
+        for (int j = 0; j < RK_CHAINS; j++) {                                                                 \
+            most = n[j] > most ? n[j] : most;                                                                 \
+            fewest = n[j] < fewest ? n[j] : fewest;                                                           \
+        }                                                                                                     \
+        for (int v = 0; v < CHAIN_VECTORS; v++)                                                               \
+            c[v] = (chain){-(vf64){0}, {0}, {0}};                                                             \
+        for (uint64_t i = 0; i < most; i++)                                                                   \
+            for (int v = 0; v < CHAIN_VECTORS; v++) {                                                         \
+                vf64 e;                                                                                       \
+                for (int k = 0; k < LANES64; k++) {                                                           \
+                    int j = v * LANES64 + k;                                                                  \
+                    e[k] = i < fewest || i < n[j] ? *(const T *)(const void *)(x[j] + i * stride) : -0.0;     \
+                }                                                                                             \
+                chain_add(&c[v], e);                                                                          \
+            }                                                                                                 \
+        return chain_sums(c, n, sum);                                                                         \
+    }
+
+/* The sums, and a bit for each that is right. */
+static unsigned chain_sums(const chain *c, const uint64_t *n, double *sum)
+{
+    unsigned right = 0;
+    for (int j = 0; j < RK_CHAINS; j++) {
+        const chain *v = &c[j / LANES64];
+        double s = v->s[j % LANES64], t = v->t[j % LANES64];
+        bool finite = s - s == 0;
+        sum[j] = n[j] == 0 ? 0.0 : t == 0 ? s : s + t; /* s alone keeps the sign of a zero */
+        right |= (unsigned)(finite && !v->lost[j % LANES64]) << j;
+    }
+    return right;
+}
+
+CHAINS(f32, float_any)
+CHAINS(f64, double_any)
+#undef CHAINS
+
+#endif

@@ -1,0 +1,345 @@
+/* Lines of a task - rows, segments, columns - reduced on the calling thread. The loops of simd.c take contiguous elements;
+ * lines with a mask or a stride are gathered into a buffer, piece by piece, and the pieces' states merged. */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+enum {
+    GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
+    GATHER_ROWS = 2048,      /* of a tile of columns */
+    TILE_BYTES = 64,         /* of a row: a cache line is read once for all its columns */
+    TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
+    TILE = TILE_BYTES,       /* columns of a tile at most */
+    SHORT = 512              /* elements of a line that goes by chains */
+};
+
+/* What every line of a task has in common. */
+typedef struct view {
+    const rp_spec *spec;
+    rp_parts p;
+    int layout;
+    size_t size;   /* bytes of an element or state */
+    uint64_t base; /* index of a line's first element */
+    rk_reduce_fn *reduce;
+    const rk_simd *simd;
+} view;
+
+static view view_of(const rk_simd *simd, const rk_task *t)
+{
+    const rp_spec *s = &t->spec;
+    int layout = rp_state_layout(s->op, s->dtype);
+    return (view){.spec = s,
+                  .p = rp_spec_parts(s, t->data),
+                  .layout = layout,
+                  .size = s->flags & RP_STATES_IN ? rp_state_size(layout) : rp_dtype_size(s->dtype),
+                  .base = s->index_base + t->base,
+                  .reduce = simd->reduce[layout][s->dtype],
+                  .simd = simd};
+}
+
+static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
+{
+    size_t size = rp_state_size(s->layout);
+    rk_state other;
+    for (uint64_t i = 0; i < n; i++, p += size) {
+        memcpy(&other, p, size);
+        rk_state_merge(s, &other);
+    }
+}
+
+/* ---- gathered elements ---- */
+
+/* The index of the k-th element that the mask lets in. */
+static uint64_t kept_index(const uint8_t *mask, uint64_t stride, uint64_t k)
+{
+    uint64_t i = 0;
+    for (;; i++)
+        if (mask[i * stride] && k-- == 0)
+            return i;
+}
+
+/* Join s with n gathered elements: the first of them is element `index` of the line, and with a mask (which begins there)
+ * the others are those that it lets in. */
+static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, const uint8_t *mask,
+                         uint64_t stride)
+{
+    rk_state part;
+    rk_state_init(&part, v->layout, v->spec->dtype);
+    v->reduce(&part, x, n, mask ? 0 : index, v->spec->nan);
+    if (mask && part.count && (v->layout == RP_STATE_ARGMIN || v->layout == RP_STATE_ARGMAX))
+        part.limb[1] = index + kept_index(mask, stride, part.limb[1]);
+    if (mask && part.count && rk_is_stats(v->layout)) {
+        uint64_t *other = part.limb + rk_sum_limbs(v->layout) + rk_square_limbs(v->layout);
+        other[RK_STATS_MIN_INDEX] = index + kept_index(mask, stride, other[RK_STATS_MIN_INDEX]);
+        other[RK_STATS_MAX_INDEX] = index + kept_index(mask, stride, other[RK_STATS_MAX_INDEX]);
+    }
+    rk_state_merge(s, &part);
+}
+
+/* Elements of every width, any alignment: loops are written once */
+#define WIDTH(W) typedef uint##W##_t __attribute__((aligned(1), may_alias)) u##W##_any;
+WIDTH(8)
+WIDTH(16)
+WIDTH(32)
+WIDTH(64)
+#undef WIDTH
+
+/* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
+#define KEEP(W)                                                                                             \
+    static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n)            \
+    {                                                                                                       \
+        u##W##_any *to = out;                                                                               \
+        const u##W##_any *x = data;                                                                         \
+        for (size_t i = 0; i < n; i++) {                                                                    \
+            to[k] = x[i];                                                                                   \
+            k += mask[i] != 0;                                                                              \
+        }                                                                                                   \
+        return k;                                                                                           \
+    }
+KEEP(8)
+KEEP(16)
+KEEP(32)
+KEEP(64)
+#undef KEEP
+
+static size_t keep(size_t size, void *out, size_t k, const void *x, const uint8_t *mask, size_t n)
+{
+    switch (size) {
+    case 1:
+        return keep_8(out, k, x, mask, n);
+    case 2:
+        return keep_16(out, k, x, mask, n);
+    case 4:
+        return keep_32(out, k, x, mask, n);
+    default:
+        return keep_64(out, k, x, mask, n);
+    }
+}
+
+/* Elements [from, from + n) of a contiguous line with a mask. x and mask begin at `from`. */
+static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8_t *mask, uint64_t from, uint64_t n)
+{
+    uint8_t kept[GATHER_BYTES];
+    const size_t room = GATHER_BYTES / v->size, least = room / 8;
+    for (uint64_t i = 0, start; i < n;) {
+        size_t k = 0, take;
+        for (start = i; i < n && room - k >= least; i += take) {
+            take = n - i < room - k ? (size_t)(n - i) : room - k;
+            k = keep(v->size, kept, k, x + i * v->size, mask + i, take);
+        }
+        if (k)
+            add_gathered(v, s, kept, k, from + start, mask + start, 1);
+    }
+}
+
+/* ---- columns ---- */
+
+/* Transpose `rows` rows of `columns` elements, row_len elements apart, to columns that are TURNED_ROWS apart. With a mask
+ * only what it lets in; kept[c] counts. */
+#define TURN(W)                                                                                                     \
+    static void turn_##W(void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows,           \
+                         size_t columns, size_t *kept)                                                              \
+    {                                                                                                               \
+        u##W##_any *to = out;                                                                                       \
+        for (size_t c = 0; c < columns; c++)                                                                        \
+            kept[c] = mask ? 0 : rows;                                                                              \
+        for (size_t r = 0; r < rows; r++, x += row_len * (W / 8)) {                                                 \
+            const u##W##_any *from = (const void *)x;                                                               \
+            for (size_t c = 0; !mask && c < columns; c++)                                                           \
+                to[c * TURNED_ROWS + r] = from[c];                                                                  \
+            for (size_t c = 0; mask && c < columns; c++) {                                                          \
+                to[c * TURNED_ROWS + kept[c]] = from[c];                                                            \
+                kept[c] += mask[r * row_len + c] != 0;                                                              \
+            }                                                                                                       \
+        }                                                                                                           \
+    }
+TURN(8)
+TURN(16)
+TURN(32)
+TURN(64)
+#undef TURN
+
+static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows,
+                 size_t columns, size_t *kept)
+{
+    switch (size) {
+    case 1:
+        turn_8(out, x, mask, row_len, rows, columns, kept);
+        break;
+    case 2:
+        turn_16(out, x, mask, row_len, rows, columns, kept);
+        break;
+    case 4:
+        turn_32(out, x, mask, row_len, rows, columns, kept);
+        break;
+    default:
+        turn_64(out, x, mask, row_len, rows, columns, kept);
+    }
+}
+
+static size_t tile_columns(const view *v) { return TILE_BYTES / v->size; }
+
+/* Rows [from, from + n) of the columns [first, first + columns), a tile at most, into their states. */
+static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    uint8_t turned[TILE_BYTES * TURNED_ROWS];
+    const uint64_t row_len = v->spec->row_len;
+    for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
+        size_t kept[TILE];
+        rows = end - i < GATHER_ROWS ? end - i : GATHER_ROWS;
+        uint64_t at = i * row_len + first;
+        const uint8_t *mask = v->p.mask ? v->p.mask + at : NULL;
+        turn(v->size, turned, v->p.elements + at * v->size, mask, row_len, (size_t)rows, columns, kept);
+        for (size_t c = 0; c < columns; c++)
+            if (kept[c])
+                add_gathered(v, &states[c], turned + c * TURNED_ROWS * v->size, kept[c], v->base + i,
+                             mask ? mask + c : NULL, row_len);
+    }
+}
+
+uint64_t rk_cpu_tile(const rp_spec *s) { return TILE_BYTES / rp_dtype_size(s->dtype); }
+
+void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
+                    rk_state *states)
+{
+    view v = view_of(simd, t);
+    for (uint64_t c = 0; c < columns; c++)
+        rk_state_init(&states[c], v.layout, v.spec->dtype);
+    for (uint64_t c = 0, some; c < columns; c += some) {
+        some = columns - c < tile_columns(&v) ? columns - c : tile_columns(&v);
+        add_tile(&v, first + c, (size_t)some, from, n, states + c);
+    }
+}
+
+/* ---- rows and segments ---- */
+
+static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_t n, rk_state *s)
+{
+    const uint8_t *x = v->p.elements + (first + from) * v->size;
+    rk_state_init(s, v->layout, v->spec->dtype);
+    if (v->spec->flags & RP_STATES_IN)
+        merge_states(s, x, n);
+    else if (v->p.mask)
+        add_masked(v, s, x, v->p.mask + first + from, v->base + from, n);
+    else if (n)
+        v->reduce(s, x, n, v->base + from, v->spec->nan);
+}
+
+void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
+{
+    view v = view_of(simd, t);
+    reduce_segment(&v, rk_line_of(v.spec, v.p.offsets, row).first, from, n, s);
+}
+
+/* ---- cells ---- */
+
+int rk_cpu_cell(const rk_task *t, uint64_t result, rk_state *s)
+{
+    size_t size = rp_cell_size(&t->spec), value = t->spec.op == RP_OP_STATS ? 8 : rp_dtype_size(t->spec.out);
+    uint8_t *cell = (uint8_t *)t->cells + result * size;
+    if (t->spec.flags & RP_STATES_OUT) {
+        memcpy(cell, s, size);
+        return RP_OK;
+    }
+    if (t->spec.flags & RP_INITIAL)
+        rk_state_add(s, t->spec.initial, RP_NO_INDEX, t->spec.nan);
+    uint64_t words[RP_MAX_CELL_WORDS], scratch[RK_FINISH_SCRATCH];
+    int code = rk_state_finish(s, &t->spec, scratch, words);
+    for (size_t i = 0; i * value < size; i++)
+        memcpy(cell + i * value, &words[i], value); /* little-endian: the low bytes come first */
+    return code;
+}
+
+/* The first result of a range that has none, and why. */
+typedef struct verdict {
+    int code;
+    uint64_t *bad_row;
+    rk_state *bad_state;
+} verdict;
+
+static void put_cell(const rk_task *t, uint64_t result, rk_state *s, verdict *first)
+{
+    int code = rk_cpu_cell(t, result, s);
+    if (code == RP_OK || first->code != RP_OK)
+        return;
+    first->code = code;
+    *first->bad_row = result;
+    *first->bad_state = *s;
+}
+
+/* ---- whole lines ---- */
+
+static void whole_columns(const view *v, const rk_task *t, uint64_t first, uint64_t columns, verdict *bad)
+{
+    for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
+        rk_state states[TILE];
+        some = end - c < tile_columns(v) ? end - c : tile_columns(v);
+        for (uint64_t k = 0; k < some; k++)
+            rk_state_init(&states[k], v->layout, v->spec->dtype);
+        add_tile(v, c, (size_t)some, 0, v->spec->rows, states);
+        for (uint64_t k = 0; k < some; k++)
+            put_cell(t, c + k, &states[k], bad);
+    }
+}
+
+static void whole_rows(const view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
+{
+    for (uint64_t row = first; row < first + rows; row++) {
+        rk_state s;
+        rk_line l = rk_line_of(v->spec, v->p.offsets, row);
+        reduce_segment(v, l.first, 0, l.n, &s);
+        put_cell(t, row, &s, bad);
+    }
+}
+
+static void whole_lines(const view *v, const rk_task *t, uint64_t first, uint64_t lines, verdict *bad)
+{
+    if (v->spec->flags & RP_COLUMNS)
+        whole_columns(v, t, first, lines, bad);
+    else
+        whole_rows(v, t, first, lines, bad);
+}
+
+/* Sums to f64 of many short lines go RK_CHAINS at a time, without states. */
+static rk_chains_fn *chains_for(const view *v)
+{
+    const rp_spec *s = v->spec;
+    uint32_t plain = RP_OFFSETS | RP_COLUMNS;
+    return s->op == RP_OP_SUM && s->out == RP_F64 && !(s->flags & ~plain) ? v->simd->chains[s->dtype] : NULL;
+}
+
+/* RK_CHAINS lines; false, and nothing done, if they are not short. */
+static bool short_lines(const view *v, const rk_task *t, rk_chains_fn *chains, uint64_t first, verdict *bad)
+{
+    const uint8_t *x[RK_CHAINS];
+    uint64_t n[RK_CHAINS], stride = 1;
+    double sum[RK_CHAINS];
+    for (int j = 0; j < RK_CHAINS; j++) {
+        rk_line l = rk_line_of(v->spec, v->p.offsets, first + (uint64_t)j);
+        x[j] = v->p.elements + l.first * v->size;
+        n[j] = l.n;
+        stride = l.stride;
+        if (l.n > SHORT)
+            return false;
+    }
+    unsigned right = chains(x, n, stride * v->size, sum);
+    for (int j = 0; j < RK_CHAINS; j++)
+        if (right >> j & 1)
+            memcpy((uint8_t *)t->cells + 8 * (first + (uint64_t)j), &sum[j], sizeof sum[j]);
+        else
+            whole_lines(v, t, first + (uint64_t)j, 1, bad);
+    return true;
+}
+
+int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row,
+                 rk_state *bad_state)
+{
+    view v = view_of(simd, t);
+    verdict bad = {RP_OK, bad_row, bad_state};
+    rk_chains_fn *chains = chains_for(&v);
+    for (; chains && lines >= RK_CHAINS; first += RK_CHAINS, lines -= RK_CHAINS)
+        if (!short_lines(&v, t, chains, first, &bad))
+            whole_lines(&v, t, first, RK_CHAINS, &bad);
+    whole_lines(&v, t, first, lines, &bad);
+    return bad.code;
+}
