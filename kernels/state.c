@@ -95,6 +95,8 @@ static rp_err check_float_limbs(const rk_state *s, const uint64_t *limb, int n, 
     int e0 = rk_e0(s->dtype), least = format.emin - (format.precision - 1);
     if (n == 0 || all_zero(limb, n))
         return RP_OK;
+    if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)))
+        return bad(f, "limbs", "a negative sum of what is not negative");
     if (!magnitude_below(limb, n, s->count, times * (2 - format.emin - e0)))
         return bad(f, "limbs", "more than the elements can sum to");
     return low_bits_zero(limb, times * (least - e0)) ? RP_OK : bad(f, "limbs", "finer than the elements are");

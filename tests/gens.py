@@ -164,6 +164,23 @@ def ill_conditioned(rng, dtype, n):
     return np.concatenate([half, below, _negated(dtype, half[::-1])])
 
 
+def pythagoras(rng, dtype, n):
+    """3k and 4k, where 5k lies midway between two numbers; perhaps specks, whose squares are some 128 bits below theirs."""
+    fmt = FLOATS[dtype]
+    bits = fmt.fraction + 1
+    k = int(rng.integers(2**bits // 5 + 1, 2**bits // 3)) | 1
+    scale = int(rng.integers(2, _fields(dtype) - bits - 1))
+
+    def pack(integer):
+        place = integer.bit_length() - bits
+        significand = integer >> place if place > 0 else integer << -place
+        return _pack(dtype, rng.integers(0, 2, 1), [scale + bits + place], [significand - 2**fmt.fraction])
+
+    speck = scale + bits - int(rng.integers(62, 67))
+    parts = [pack(3 * k), pack(4 * k)] + [_pack(dtype, 0, [speck], [0])] * (int(rng.choice([0, 1, 2, 2])) if speck > 0 else 0)
+    return rng.permutation(np.concatenate(parts))
+
+
 def one_speck(rng, dtype, n):
     bits = uniform(rng, dtype, max(1, n))
     bits[int(rng.integers(0, len(bits)))] = 1
@@ -175,7 +192,7 @@ def small_numbers(rng, dtype, n):
 
 
 FLOAT_GENS = [uniform, gauss, full_range, band, subnormal, cancel, overflow_midway, overflow_edge, ties, narrowing_trap, lognormal, sparse,
-              negative_zeros, zeros, ladder, specials, all_nan, constant, near_constant, ill_conditioned, one_speck, small_numbers]
+              negative_zeros, zeros, ladder, specials, all_nan, constant, near_constant, ill_conditioned, pythagoras, one_speck, small_numbers]
 
 
 def any_bits(rng, dtype, n):

@@ -782,6 +782,8 @@ def state(layout, *, special=0, nz=0, skipped=0, dtype=11, zero=b"\0\0\0", count
     ("sumsq", "i8", state(10, dtype=1, count=2, limbs=[2**15 + 1]), "limbs"),
     ("var", "f32", state(11, nz=1, count=1, limbs=[4]), "limbs"), ("std", "f64", state(12, dtype=12, nz=0, count=1, limbs=[0] * 34 + [4]), "nz"),
     ("var", "i16", state(13, dtype=3, count=1, limbs=[3, 0, 8]), "limbs"), ("var", "i16", state(13, dtype=3, special=1, count=1), "special"),
+    ("norm1", "f32", state(14, count=1, limbs=[0, *[2**64 - 1] * 5]), "limbs"), ("norm2", "f32", state(1, count=1, limbs=[0, *[2**64 - 1] * 9]), "limbs"),
+    ("var", "f64", state(12, dtype=12, nz=1, count=1, limbs=[0] * 35 + [2**64 - 1] * 66), "limbs"),
     ("norminf", "f32", state(17, count=1, limbs=[0x80000000]), "limbs"), ("norminf", "i8", state(17, dtype=1, count=1, limbs=[129]), "limbs"),
     ("minmax", "f32", state(18, count=1, limbs=[0, 1]), "limbs"), ("range", "i8", state(18, dtype=1, count=2, limbs=[1, 255]), "limbs"),
     ("minmax", "f32", state(18, count=2, limbs=[0x7FC00000, 0]), "limbs"), ("minmax", "u8", state(18, dtype=2, limbs=[1]), "limbs"),

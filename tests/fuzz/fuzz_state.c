@@ -15,27 +15,67 @@ static void fail(const char *what)
     abort();
 }
 
+/* Float words are one value or the canonical NaN, and no variance is negative. */
+static void check_words(const rp_spec *spec, const uint64_t *words)
+{
+    size_t width = 8 * rp_dtype_size(spec->out), n = rp_cell_size(spec) * 8 / width;
+    bool squares = spec->op == RP_OP_VAR || spec->op == RP_OP_STD || spec->op == RP_OP_NORM2 || spec->op == RP_OP_SUMSQ;
+    if (spec->op == RP_OP_STATS) {
+        if (words[RP_STATS_VAR] >> 63 || words[RP_STATS_STD] >> 63)
+            fail("a negative variance");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (width < 64 && words[i] >> width)
+            fail("finish gives bits beyond the reply type");
+        if (rk_is_float(spec->out) && rk_is_nan(spec->out, words[i]) && words[i] != rk_nan_bits(rk_format_of(spec->out)))
+            fail("finish gives a NaN other than the canonical one");
+    }
+    if (squares && rk_is_float(spec->out) && words[0] >> (width - 1))
+        fail("a negative sum of squares");
+}
+
+static void finish_as(const rk_state *s, rp_spec spec)
+{
+    uint64_t scratch[RK_FINISH_SCRATCH], words[RP_MAX_CELL_WORDS];
+    if (rp_spec_check(&spec, NULL))
+        return;
+    int code = rk_state_finish(s, &spec, scratch, words);
+    if (code != RP_OK && code != RP_EMPTY && code != RP_NAN && code != RP_OVERFLOW)
+        fail("finish gives an error that it must not");
+    if (code == RP_OK)
+        check_words(&spec, words);
+}
+
 static void finish_all(int op, const rk_state *s)
 {
+    static const uint32_t ddofs[] = {0, 1, UINT32_MAX};
     for (int out = RP_I8; out <= RP_F64; out++)
         for (int nan = RP_NAN_PROPAGATE; nan <= RP_NAN_ERROR; nan++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = s->dtype, .out = (uint8_t)out, .nan = (uint8_t)nan, .rows = 1};
-            uint64_t scratch[RK_FINISH_SCRATCH], words[RP_MAX_CELL_WORDS];
-            if (rp_spec_check(&spec, NULL))
-                continue;
-            int code = rk_state_finish(s, &spec, scratch, words);
-            if (code != RP_OK && code != RP_EMPTY && code != RP_NAN && code != RP_OVERFLOW)
-                fail("finish gives an error that it must not");
-            if (code == RP_OK && rp_dtype_size(out) < 8 && words[0] >> (8 * rp_dtype_size(out)))
-                fail("finish gives bits beyond the reply type");
+            for (int i = 0; i < 3; i++) { /* specs that may not have a ddof or wrap are passed over */
+                spec.ddof = ddofs[i];
+                finish_as(s, spec);
+            }
+            spec.ddof = 0;
+            spec.flags = RP_WRAP;
+            finish_as(s, spec);
         }
+}
+
+/* Elements and skipped NaNs, each of which a row may have 2^60 of. */
+static bool too_many(const rk_state *a, const rk_state *b)
+{
+    const int at = rk_limbs(a->layout) - 1;
+    bool stats = rk_is_stats(a->layout);
+    return a->count + b->count > RP_MAX_COUNT || (stats && a->limb[at] + b->limb[at] > RP_MAX_COUNT);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    int op = data[0] % 8, dtype = data[1] % 16;
+    int op = data[0] % 32, dtype = data[1] % 16;
     size_t bytes = rp_state_size(rp_state_layout(op, dtype));
     rk_state sum, s, left, right;
     size_t n = 0;
@@ -56,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum = s;
             continue;
         }
-        if (sum.count + s.count > RP_MAX_COUNT)
+        if (too_many(&sum, &s))
             continue;
         left = sum;
         rk_state_merge(&left, &s);
