@@ -31,6 +31,31 @@ RK_FN uint64_t rk_round_top(rk_top t, int negative, rk_format f)
     return rk_round_window((uint64_t)(t.window >> 64), t.top, t.sticky || (uint64_t)t.window, negative, f);
 }
 
+/* The quotient of rest * 2^64 + next by d, where rest < d; rest becomes the remainder. Two digits of base 2^32 (Knuth,
+ * vol. 2, 4.3.1, algorithm D): processors without a division of 128 bits take a tenth of their library's time. */
+RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
+{
+    if (d == 1)
+        return next;
+    int shift = rk_clz64(d);
+    uint64_t r = shift ? *rest << shift | next >> (64 - shift) : *rest, low = next << shift;
+    d <<= shift;
+    uint64_t dh = d >> 32, dl = d & UINT32_MAX, q[2];
+    for (int i = 0; i < 2; i++) {
+        uint64_t digit = i ? low & UINT32_MAX : low >> 32, t = r / dh, m = r % dh;
+        while (t >> 32 || t * dl > (m << 32 | digit)) {
+            t--;
+            m += dh;
+            if (m >> 32)
+                break;
+        }
+        r = (r << 32 | digit) - t * d; /* modulo 2^64: it is below d */
+        q[i] = t;
+    }
+    *rest = r >> shift;
+    return q[0] << 32 | q[1];
+}
+
 /* |limb[0..n) * 2^e0| / a / b, where a and b are not zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
  * exercise 16), from the highest limb down and on into the fraction, until 128 bits stand. */
 RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b)
@@ -47,12 +72,7 @@ RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t
         uint64_t next = i >= 0 ? rk_magnitude_limb(limb, i, negative, low) : 0;
         if (!have && !next && !rest_a && !rest_b)
             continue; /* leading zeros: cheaper than dividing them */
-        unsigned __int128 r = (unsigned __int128)rest_a << 64 | next;
-        uint64_t by_a = (uint64_t)(r / a);
-        rest_a = (uint64_t)(r % a);
-        r = (unsigned __int128)rest_b << 64 | by_a;
-        uint64_t by_b = (uint64_t)(r / b);
-        rest_b = (uint64_t)(r % b);
+        uint64_t by_b = rk_divide_step(&rest_b, rk_divide_step(&rest_a, next, a), b);
         if (have || by_b) {
             if (!have)
                 highest = i;
@@ -68,30 +88,49 @@ RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t
     return t;
 }
 
-/* The root, cut to 64 bits, bit by bit. */
+/* floor(root of v) and the rest v - root^2, for v >= 2^62; bit by bit. */
+RK_FN uint32_t rk_root64(uint64_t v, uint64_t *rest)
+{
+    uint64_t root = 0;
+    for (uint64_t bit = (uint64_t)1 << 62; bit; bit >>= 2) {
+        uint64_t t = root + bit;
+        root >>= 1;
+        if (v >= t) {
+            v -= t;
+            root += bit;
+        }
+    }
+    *rest = v;
+    return (uint32_t)root;
+}
+
+/* The root, cut to 64 bits: its upper half from the upper half of the number, the lower one by a division (Zimmermann,
+ * Karatsuba Square Root, 1999). */
 RK_FN rk_top rk_root(rk_top t)
 {
     if (!t.window)
         return t;
-    /* value = window * 2^(top - 127): with an even exponent the window must have an even number of bits behind it */
-    unsigned __int128 v = t.window, root = 0, bit = (unsigned __int128)1 << 126;
+    /* value = window * 2^exponent; the exponent must be even */
+    unsigned __int128 v = t.window;
     int exponent = t.top - 127;
     if (exponent & 1) {
         t.sticky |= (int)(v & 1);
         v >>= 1;
         exponent++;
     }
-    for (; bit; bit >>= 2) {
-        if (v >= root + bit) {
-            v -= root + bit;
-            root = (root >> 1) + bit;
-        } else {
-            root >>= 1;
-        }
+    uint64_t rest, low = (uint64_t)v, high = rk_root64((uint64_t)(v >> 64), &rest);
+    unsigned __int128 r = (unsigned __int128)rest << 32 | low >> 32; /* rest is at most 2 high: below 2^65 */
+    uint64_t q = (uint64_t)(r >> 1) / high;
+    uint64_t root = (high << 32) + q;
+    unsigned __int128 square = (unsigned __int128)root * root;
+    while (q > UINT32_MAX || square > v) { /* at most twice */
+        root--;
+        q--;
+        square = (unsigned __int128)root * root;
     }
-    t.window = root << 64; /* v has 127 or 128 bits, its root 64 */
+    t.window = (unsigned __int128)root << 64; /* v has 127 or 128 bits, its root 64 */
     t.top = exponent / 2 + 63;
-    t.sticky |= v != 0;
+    t.sticky |= square != v;
     return t;
 }
 
@@ -277,11 +316,12 @@ RK_FN int rk_finish_integer(const rk_state *s, const rp_spec *spec, uint64_t *wo
 
 /* ---- all ops ---------------------------------------------------------------------------------------------------- */
 
-RK_FN int rk_element_out(const rk_state *s, uint64_t bits, int out, uint64_t *word)
+/* An element as the reply's type. */
+RK_FN int rk_element_out(int dtype, uint64_t bits, int out, uint64_t *word)
 {
-    int bytes = rk_bytes(s->dtype), is_signed = rk_is_signed(s->dtype);
-    if (rk_is_float(s->dtype)) {
-        *word = rk_convert_float(s->dtype, bits, out);
+    int bytes = rk_bytes(dtype), is_signed = rk_is_signed(dtype);
+    if (rk_is_float(dtype)) {
+        *word = rk_convert_float(dtype, bits, out);
         return RP_OK;
     }
     *word = is_signed ? rk_sign_extend(bits, bytes) : bits;
@@ -381,8 +421,8 @@ RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
         return RP_OK;
     case RP_OP_MINMAX:
         words[1] = 0;
-        code = rk_element_out(s, s->limb[0], spec->out, &words[0]);
-        return rk_element_out(s, s->limb[1], spec->out, &words[1]) ? RP_OVERFLOW : code;
+        code = rk_element_out(s->dtype, s->limb[0], spec->out, &words[0]);
+        return rk_element_out(s->dtype, s->limb[1], spec->out, &words[1]) ? RP_OVERFLOW : code;
     case RP_OP_ARGMIN:
     case RP_OP_ARGMAX:
         words[0] = s->limb[1];

@@ -54,7 +54,7 @@ static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2
     if (s->layout == RP_STATE_MINMAX && spec->op == RP_OP_MINMAX) { /* one of two values: the one that does not fit */
         rk_state max = *s;
         max.limb[0] = s->limb[1];
-        if (rk_element_out(s, s->limb[0], spec->out, v) == RP_OK)
+        if (rk_element_out(s->dtype, s->limb[0], spec->out, v) == RP_OK)
             s = &max;
         rk_exact_integer(s, spec->op, v);
     } else if (!rk_exact_integer(s, spec->op, v)) {

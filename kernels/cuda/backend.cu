@@ -173,6 +173,11 @@ void run_any(Backend *b, rk_task *t)
         run(b, t);
         return;
     }
+    if (t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)) { // not to be cut; messages never get so large
+        rk_cpu_run(t);
+        complete(b, t);
+        return;
+    }
     if ((t->spec.flags & RP_STATES_IN) && rk_check_states(t) != RP_OK) {
         complete(b, t);
         return;
@@ -353,6 +358,7 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     pthread_cond_init(&b->flying, NULL);
     cudaSetDevice(o->device);
     err = device_open(&b->device, o->device);
+    b->device.slow_doubles |= o->integer_sums;
     if (err == cudaSuccess)
         err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
     if (err != cudaSuccess) {

@@ -18,6 +18,7 @@ enum Kind { kInteger, kFloat, kFloatSkip };
 
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
@@ -101,7 +102,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         }
     }
 
-    __device__ void flush(void *, u64 elements, u64 *partial)
+    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         __shared__ Rank bests[kThreads / kWarp];
         __shared__ u64 indexes[kThreads / kWarp];

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/merge.cuh"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -25,52 +26,88 @@ Scratch scratch_of(void *memory, size_t bytes)
 
 bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
 
+// Values that finish_light knows how to make.
+bool is_light(const rp_spec &s)
+{
+    switch (s.op) {
+    case RP_OP_SUM:
+    case RP_OP_MIN:
+    case RP_OP_MAX:
+    case RP_OP_ARGMIN:
+    case RP_OP_ARGMAX:
+    case RP_OP_COUNT_NONZERO:
+    case RP_OP_ANY:
+    case RP_OP_ALL:
+        return true;
+    default:
+        return false;
+    }
+}
+
 FinishArgs finish_args(const ChainTask &t)
 {
-    const rp_spec &s = t.spec;
     FinishArgs a = {};
-    a.layout = (u8)rp_state_layout(s.op, s.dtype);
-    a.dtype = s.dtype;
-    a.nan = s.nan;
-    a.out = s.out;
-    a.states_out = s.flags & RP_STATES_OUT;
-    a.least = s.op == RP_OP_MIN || s.op == RP_OP_ARGMIN;
-    a.cell_bytes = (u32)rp_cell_size(&s);
+    a.spec = t.spec;
+    a.plan = word_plan(rp_state_layout(t.spec.op, t.spec.dtype), t.spec.dtype);
+    a.plain = t.spec.op == RP_OP_SUM && rk_is_float(t.spec.dtype) && !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    a.light = !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(t.spec);
+    a.cell_bytes = (u32)rp_cell_size(&t.spec);
     a.cells = t.cells;
     a.fault = t.fault;
-    switch (a.layout) {
-    case RP_STATE_SUM32:
-    case RP_STATE_SUM64:
-    case RP_STATE_INT:
-        a.words = 2 * rk_limbs(a.layout) + kTailWords;
-        break;
-    case RP_STATE_COUNT:
-        a.words = 1 + kTailWords;
-        break;
-    default:
-        a.words = 2 + kTailWords;
-    }
     return a;
 }
 
-SegmentKernel pick_kernel(const Device *d, const rp_spec &s)
+// The kernel that reduces whole rows of this task; fn is NULL if there is none but the general way.
+SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
 {
     bool skip = skips_nans(s);
-    switch (s.op) {
-    case RP_OP_MIN:
-    case RP_OP_MAX:
-        return best_kernel(s.dtype, skip, false);
-    case RP_OP_ARGMIN:
-    case RP_OP_ARGMAX:
-        return best_kernel(s.dtype, skip, true);
-    case RP_OP_COUNT_NONZERO:
-        return count_kernel(s.dtype, skip);
-    default:
-        if (!rk_is_float(s.dtype))
-            return sum_int_kernel(s.dtype);
-        if (s.dtype == RP_F64)
-            return sum_f64_kernel(skip, d->shared_per_block, s.row_len >= kTuning.long_f64_row);
+    const bool few = s.rows * s.row_len * rk_bytes(s.dtype) <= kTuning.few_bytes;
+    if (few && !d->slow_doubles && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
+        return sum_few_kernel(s.dtype, skip);
+    switch (layout) {
+    case RP_STATE_SUM32:
+    case RP_STATE_ABS32:
+        // where doubles are slow, and for f16 and bf16 as well: integers only
+        if (d->slow_doubles && layout == RP_STATE_SUM32)
+            return moments_f32_kernel(s.dtype, false, d->shared_per_block);
         return sum_float_kernel(s.dtype, skip);
+    case RP_STATE_SUM64:
+    case RP_STATE_ABS64:
+        return sum_f64_kernel(skip, d->shared_per_block, s.row_len >= kTuning.long_f64_row);
+    case RP_STATE_INT:
+        return sum_int_kernel(s.dtype);
+    case RP_STATE_SQ32:
+    case RP_STATE_MOM32:
+    case RP_STATE_STATS32:
+        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->shared_per_block);
+    case RP_STATE_SQ64:
+    case RP_STATE_MOM64:
+    case RP_STATE_STATS64:
+        return moments_f64_kernel(rk_is_stats(layout));
+    case RP_STATE_ABSINT:
+    case RP_STATE_SQINT:
+    case RP_STATE_MOMINT:
+    case RP_STATE_STATSINT:
+        return moments_int_kernel(layout, s.dtype);
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+        return best_kernel(s.dtype, skip, false);
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        return best_kernel(s.dtype, skip, true);
+    case RP_STATE_MINMAX:
+    case RP_STATE_NORMINF:
+        return minmax_kernel(s.dtype);
+    case RP_STATE_COUNT:
+        return count_kernel(s.dtype, skip);
+    case RP_STATE_NANS:
+        return count_kernel(s.dtype, true);
+    case RP_STATE_AND:
+    case RP_STATE_OR:
+    case RP_STATE_XOR:
+        return bits_kernel(layout);
+    default: // products
+        return {};
     }
 }
 
@@ -85,7 +122,13 @@ SegmentArgs segment_args(const ChainTask &t, const FinishArgs &a)
     g.first_index = s.index_base + t.base;
     g.element_log2 = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
     u64 mask = bytes == 8 ? ~0ull : (1ull << (8 * bytes)) - 1, sign = 1ull << (8 * bytes - 1);
-    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (a.least ? mask : 0);
+    bool least = a.plan.layout == RP_STATE_MIN || a.plan.layout == RP_STATE_ARGMIN;
+    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (least ? mask : 0);
+    g.layout = a.plan.layout;
+    g.dtype = s.dtype;
+    g.skip = skips_nans(s);
+    g.nan_error = s.nan == RP_NAN_ERROR;
+    g.keep = rk_is_abs(a.plan.layout) ? 0x7fffffffu : ~0u;
     g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
     return g;
 }
@@ -119,10 +162,10 @@ int merge_threads(u64 n, u32 words)
 cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
                        cudaStream_t stream)
 {
-    const u64 fan_in = kTuning.fan_in_words / a.words;
+    const u64 fan_in = kTuning.fan_in_words / a.plan.all;
     while (per_row > fan_in) {
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
-        int threads = merge_threads(share, a.words);
+        int threads = merge_threads(share, a.plan.all);
         TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, (u32)(rows < 65535 ? rows : 65535)), threads,
                               threads * sizeof(u64), stream, a, (const u64 *)s.a, rows, per_row, share, s.b));
         u64 *swap = s.a;
@@ -130,21 +173,56 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
         s.b = swap;
         per_row = blocks;
     }
-    int threads = merge_threads(per_row, a.words);
+    int threads = merge_threads(per_row, a.plan.all);
     u64 grid = rows < 65535 ? rows : 65535;
     return launch_after(d, merge_and_finish, dim3((u32)grid), threads, threads * sizeof(u64), stream, a,
                         (const u64 *)s.a, rows, per_row, first_row);
 }
 
-cudaError_t launch_short_rows(const Device *d, const ChainTask &t, const FinishArgs &a, cudaStream_t stream)
+// Words of scratch that finishing a line takes, beside its state.
+u32 scratch_words(const FinishArgs &a)
 {
-    RowArgs r = {(const unsigned char *)t.data, t.spec.rows, t.spec.row_len, t.spec.index_base + t.base,
-                 skips_nans(t.spec)};
-    bool digits = a.layout == RP_STATE_SUM32 || a.layout == RP_STATE_SUM64;
-    size_t shared = digits ? sizeof(i64) * 2 * rk_limbs(a.layout) * kRowThreads : 0;
-    u64 blocks = div_up(t.spec.rows, kRowThreads), most = (u64)d->sms * 32;
-    reduce_rows<<<(u32)(blocks < most ? blocks : most), kRowThreads, shared, stream>>>(a, r);
-    return cudaGetLastError();
+    if (a.spec.op == RP_OP_RANGE)
+        return RK_LIMBS64;
+    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? (u32)rk_square_limbs(a.plan.layout) + 1 : 0;
+}
+
+// Walkers for one line: fill the device with all lines, none with less than a few elements, partials within scratch.
+u64 walkers_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines)
+{
+    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / lines, share = rp_elements(&a.spec) / lines / kTuning.least_walk;
+    u64 walkers = fill < share ? fill : share, room = s.words / a.plan.all;
+    walkers = walkers < room ? walkers : room;
+    return walkers ? walkers : 1;
+}
+
+cudaError_t launch_walk(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec);
+    if (lines == 0)
+        return cudaSuccess;
+    const u64 walkers = walkers_per_line(d, a, s, lines), batch = walkers > 1 ? s.words / (walkers * a.plan.all) : lines;
+    WalkArgs w = {};
+    w.parts = rp_spec_parts(&t.spec, t.data);
+    w.first_index = t.spec.index_base + t.base;
+    w.longest = longest;
+    w.walkers = (u32)walkers;
+    w.scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
+    w.state_words = (w.scratch_at + (walkers == 1 ? scratch_words(a) : 0)) | 1; // odd: threads meet in few banks
+    int threads = kWalkThreads;
+    while (threads * w.state_words * sizeof(u64) > kWalkShared)
+        threads /= 2;
+    const size_t shared = threads * w.state_words * sizeof(u64);
+    for (u64 first = 0; first < lines; first += batch) {
+        w.first_line = first;
+        w.lines = lines - first < batch ? lines - first : batch;
+        u64 blocks = div_up(w.lines * walkers, threads), most = (u64)d->sms * 64;
+        walk_lines<<<(u32)(blocks < most ? blocks : most), threads, shared, stream>>>(a, w, s.a);
+        TRY_CUDA(cudaGetLastError());
+        if (walkers > 1)
+            TRY_CUDA(merge_rows(d, a, s, w.lines, walkers, first, stream));
+    }
+    return cudaSuccess;
 }
 
 // Blocks for one row: fill the device with all rows, no block without a tile, no thread beyond what it may add exactly.
@@ -159,14 +237,15 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     return blocks ? blocks : 1;
 }
 
-cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                            cudaStream_t stream)
 {
-    SegmentKernel k = pick_kernel(d, t.spec);
     SegmentArgs all = segment_args(t, a);
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
-    u64 batch = per_row > 1 ? s.words / (per_row * a.words) : all.rows; // one block a row leaves no partial
+    const bool merge = per_row > 1 || !a.light; // else a row's block finishes it, and leaves no partial
+    u64 batch = merge ? s.words / (per_row * a.plan.all) : all.rows;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
     for (u64 first = 0; first < all.rows; first += batch) {
@@ -177,24 +256,103 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.first_row = first;
         k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
         TRY_CUDA(cudaGetLastError());
-        if (per_row > 1)
+        if (merge)
             TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
 }
 
+// Lanes for a line of so many bytes: four vectors for each, as far as a warp goes.
+u32 lanes_for(u64 bytes)
+{
+    u32 lanes = 1;
+    while (lanes < kWarp && lanes * 64 < bytes)
+        lanes *= 2;
+    return lanes;
+}
+
+cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec);
+    rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    RowArgs r = {};
+    r.offsets = parts.offsets;
+    r.elements = parts.elements;
+    r.lines = lines;
+    r.longest = longest;
+    r.lanes = lanes_for(rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype));
+    r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
+    r.skip = skips_nans(t.spec);
+    u64 blocks = div_up(lines * r.lanes, kRowThreads), most = (u64)d->sms * 64;
+    sum_rows_kernel(t.spec.dtype)<<<(u32)(blocks < most ? blocks : most), kRowThreads,
+                                    kRowThreads * r.state_words * sizeof(u64), stream>>>(a, r);
+    return cudaGetLastError();
+}
+
+// Segments above `longest`, which the kernels for many lines pass over: like rows, each by itself.
+cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                                 u64 longest, cudaStream_t stream)
+{
+    const int bytes = rk_bytes(t.spec.dtype);
+    const uint8_t *elements = rp_spec_parts(&t.spec, t.data).elements;
+    for (u64 i = 0; i < t.spec.rows; i++) {
+        rk_line line = rk_line_of(&t.spec, t.offsets, i);
+        if (line.n <= longest)
+            continue;
+        ChainTask one = t;
+        FinishArgs finish = a;
+        one.spec.flags = finish.spec.flags &= ~(uint32_t)RP_OFFSETS;
+        one.spec.rows = 1;
+        one.spec.row_len = line.n;
+        one.data = elements + line.first * bytes;
+        finish.cells = (unsigned char *)a.cells + i * a.cell_bytes;
+        TRY_CUDA(launch_segments(d, one, finish, k, s, stream));
+    }
+    return cudaSuccess;
+}
+
+// How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
+u64 longest_shared_line(const Device *d, const rp_spec &s)
+{
+    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
+    return share > kTuning.long_line ? share : kTuning.long_line;
+}
+
+// Lines by the way that suits their number and length.
+cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+{
+    const rp_spec &spec = t.spec;
+    const u64 lines = rp_results(&spec);
+    if (lines == 0)
+        return cudaSuccess;
+    const SegmentKernel k = pick_kernel(d, spec, a.plan.layout);
+    const u64 mean = rp_elements(&spec) / lines;
+    const bool sums = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
+    const bool rows = !(spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)), masked = spec.flags & (RP_MASK | RP_COLUMNS);
+    const bool few = lines < kTuning.short_rows_min || (mean > kTuning.short_row && lines < (u64)d->sms * 8);
+    if (rows && k.fn && spec.row_len && (few || mean > longest_shared_line(d, spec) || (!sums && mean > kTuning.short_row)))
+        return launch_segments(d, t, a, k, s, stream);
+    const bool split = k.fn && (spec.flags & RP_OFFSETS) && !masked;
+    const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;
+    if (sums && !masked)
+        TRY_CUDA(launch_sum_rows(d, t, a, longest, stream));
+    else
+        TRY_CUDA(launch_walk(d, t, a, s, longest, stream));
+    return split ? launch_long_segments(d, t, a, k, s, longest, stream) : cudaSuccess;
+}
+
 cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
 {
-    const u32 state_words = (u32)rp_state_size(a.layout) / 8;
+    const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     const u64 per_row = t.spec.row_len;
-    u64 batch = per_row ? s.words / (per_row * a.words) : t.spec.rows;
+    u64 batch = per_row ? s.words / (per_row * a.plan.all) : t.spec.rows;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
     for (u64 first = 0; first < t.spec.rows; first += batch) {
         u64 rows = t.spec.rows - first < batch ? t.spec.rows - first : batch, n = rows * per_row;
         const u64 *states = (const u64 *)t.data + first * per_row * state_words;
         if (n)
-            unpack_states<<<(u32)div_up(n * a.words, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
+            unpack_states<<<(u32)div_up(n * a.plan.all, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
         TRY_CUDA(cudaGetLastError());
         TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, stream));
     }
@@ -207,12 +365,10 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
 size_t chain_scratch_bytes()
 {
     u64 most = 0;
-    for (int layout = RP_STATE_SUM32; layout <= RP_STATE_COUNT; layout++)
-        if (rp_state_size(layout)) {
-            u64 words = layout <= RP_STATE_INT ? 2 * rk_limbs(layout) + kTailWords : 4;
-            u64 bytes = RP_MAX_DATA / rp_state_size(layout) * words * sizeof(u64);
-            most = bytes > most ? bytes : most;
-        }
+    for (int layout = 0; layout < RP_LAYOUT_COUNT; layout++) {
+        u64 bytes = RP_MAX_DATA / rp_state_size(layout) * (own_words(layout) + kTailWords) * sizeof(u64);
+        most = bytes > most ? bytes : most;
+    }
     return most + most / (kScratchParts - 2);
 }
 
@@ -223,9 +379,7 @@ cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t sc
     Scratch s = scratch_of(scratch, scratch_bytes);
     if (spec.flags & RP_STATES_IN)
         return launch_states(d, t, a, s, stream);
-    if (spec.row_len == 0 || (spec.row_len <= kTuning.short_row && spec.rows >= kTuning.short_rows_min))
-        return launch_short_rows(d, t, a, stream);
-    return launch_segments(d, t, a, s, stream);
+    return launch_lines(d, t, a, s, stream);
 }
 
 } // namespace rk

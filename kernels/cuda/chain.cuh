@@ -8,9 +8,10 @@ namespace rk {
 // One request on device memory. Pointers are device-accessible; `cells` and `fault` may be mapped host memory.
 struct ChainTask {
     rp_spec spec;     // checked
-    const void *data; // rows x row_len elements (aligned to their size) or canonical states (aligned to 8)
+    const void *data; // as rp_spec_parts cuts it, aligned to 8
+    const uint8_t *offsets; // with RP_OFFSETS: the host's copy of them
     u64 base;         // index of a row's first element within the row: chunks of a stream
-    void *cells;      // rows x rp_cell_size, aligned to 8
+    void *cells;      // rp_results x rp_cell_size, aligned to 8
     u32 *fault;       // set to 1 if some row finished with EMPTY, NAN or OVERFLOW; cleared by the caller
 };
 

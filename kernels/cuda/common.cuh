@@ -1,4 +1,4 @@
-// What every kernel here shares: warp primitives, raw 16-byte loads, and the shape of a partial.
+// What every kernel here shares: warp primitives, raw 16-byte loads, and the tail of a partial.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,7 @@
 namespace rk {
 
 using u8 = uint8_t;
+using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = unsigned long long;
 using i64 = long long;
@@ -17,14 +18,11 @@ using i64 = long long;
 constexpr int kWarp = 32;
 constexpr u32 kFullMask = 0xffffffffu;
 
-// A partial is what a block leaves of its segment: `words` 64-bit words, the accumulator's own first, then these two.
-//   sums and counts   carry-save base-2^32 digits (int64), joined by addition
-//   min .. argmax     rank, index, joined by choosing the better
+// The last two words of every partial (words.cuh).
 enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 }; // after the accumulator's words
 enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
 
 constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
-constexpr int kMaxWords = kDigits64 + kTailWords;
 
 template <class T> __device__ __forceinline__ T warp_sum(T v)
 {

@@ -1,4 +1,4 @@
-// count_nonzero: a NaN is nonzero unless it is skipped, -0.0 is zero.
+// Counting elements that are not zero (a NaN is nonzero unless it is skipped, -0.0 is zero), or NaNs.
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
@@ -6,8 +6,9 @@ namespace {
 
 enum Kind { kInteger, kFloat, kFloatSkip };
 
-template <int kBytes, Kind kKind> struct CountNonzero {
+template <int kBytes, Kind kKind> struct Count {
     static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = 1;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
@@ -58,7 +59,7 @@ template <int kBytes, Kind kKind> struct CountNonzero {
                           : *(const u64 *)p);
     }
 
-    __device__ void flush(void *, u64 elements, u64 *partial)
+    __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         __shared__ u64 total, skipped_total;
         if (threadIdx.x == 0)
@@ -71,15 +72,17 @@ template <int kBytes, Kind kKind> struct CountNonzero {
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            partial[0] = total;
-            write_tail(partial + kWords, elements, skipped_total, 0);
+            const bool nans = args.layout == RP_STATE_NANS; // counts them, and skips none
+            partial[0] = nans ? skipped_total : total;
+            write_tail(partial + kWords, elements, nans ? 0 : skipped_total,
+                       nans && args.nan_error && skipped_total ? (u32)kFlagSkipped : 0u);
         }
     }
 };
 
 template <int kBytes> SegmentKernel pick_float(bool skip)
 {
-    return skip ? segment_kernel<CountNonzero<kBytes, kFloatSkip>>() : segment_kernel<CountNonzero<kBytes, kFloat>>();
+    return skip ? segment_kernel<Count<kBytes, kFloatSkip>>() : segment_kernel<Count<kBytes, kFloat>>();
 }
 
 } // namespace
@@ -91,13 +94,13 @@ SegmentKernel count_kernel(int dtype, bool skip)
         return bytes == 2 ? pick_float<2>(skip) : bytes == 4 ? pick_float<4>(skip) : pick_float<8>(skip);
     switch (bytes) {
     case 1:
-        return segment_kernel<CountNonzero<1, kInteger>>();
+        return segment_kernel<Count<1, kInteger>>();
     case 2:
-        return segment_kernel<CountNonzero<2, kInteger>>();
+        return segment_kernel<Count<2, kInteger>>();
     case 4:
-        return segment_kernel<CountNonzero<4, kInteger>>();
+        return segment_kernel<Count<4, kInteger>>();
     default:
-        return segment_kernel<CountNonzero<8, kInteger>>();
+        return segment_kernel<Count<8, kInteger>>();
     }
 }
 

@@ -22,28 +22,37 @@ struct Device {
     int major, minor;      // compute capability
     size_t shared_per_block; // the most a block may ask for
     bool overlapped_launch;  // programmatic dependent launch: compute capability 9.0 and later
+    bool slow_doubles;       // FP64 at a small fraction of FP32's speed: sum f32 by integers
     // Kernels met so far, with how many of their blocks an SM holds. Filled on first use by the launching thread.
     struct Known {
         SegmentFn fn;
         int blocks_per_sm;
-    } known[64];
+    } known[128];
     int known_count;
 };
 
 // Numbers that come from measuring, not from the hardware's description.
 struct Tuning {
-    u32 short_row;         // rows up to this many elements: one thread a row
+    u32 short_row;         // rows up to this many elements share blocks
     u32 short_rows_min;    // ... if there are at least so many
+    u64 long_line;         // lines up to this many elements may be left to one warp
     u32 fan_in_words;      // what one block joins of partials, in words
     u64 long_f64_row;      // f64 sums of rows from this length on keep twice as many loads in flight
+    u64 walkers_per_sm;    // the general way: threads that keep an SM busy
+    u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
+    u64 few_bytes;         // float sums of so many bytes at most are tried in two doubles a thread
     u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
 constexpr Tuning kTuning = {
     64,   // a serial walk of 64 elements takes about as long as a block's prologue and epilogue
     32,   // fewer rows than a warp leave it idle
+    1ull << 15,
     9400, // nine words a thread (132 partials of a f64 sum): more take longer than one more launch
     1ull << 26, // 512 MiB: equal there, 2.5 % faster at four times that, 15 % slower at 8 MiB (H100, 2026-11-21)
+    1024,
+    16,
+    32u << 20,
     1,    // persistent blocks: the tiles are handed out round-robin
 };
 

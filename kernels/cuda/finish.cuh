@@ -1,79 +1,54 @@
 // The last steps of the chain: join partials, and turn what is left of a row into its state and its cell.
 #pragma once
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/words.cuh"
 
 namespace rk {
 
 // What the finish needs of the request.
 struct FinishArgs {
-    u8 layout, dtype, nan, out;
-    bool states_out, least;
-    u32 words;      // of a partial
+    rp_spec spec;
+    WordPlan plan;  // of a partial
+    bool plain;     // a float sum to be rounded, without an initial element: the hot case
+    bool light;     // that, or as simple: finish_light will do
     u32 cell_bytes;
     void *cells;
     u32 *fault;
 };
 
-__device__ inline void write_bits(const FinishArgs &a, u64 row, u64 bits)
+__device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
 {
-    if (a.cell_bytes == 8)
-        ((u64 *)a.cells)[row] = bits;
-    else if (a.cell_bytes == 4)
-        ((u32 *)a.cells)[row] = (u32)bits;
+    if (bytes == 8)
+        ((u64 *)cells)[i] = bits;
+    else if (bytes == 4)
+        ((u32 *)cells)[i] = (u32)bits;
     else
-        ((uint16_t *)a.cells)[row] = (uint16_t)bits;
+        ((uint16_t *)cells)[i] = (uint16_t)bits;
 }
 
-// Write the finished row: its state, or its value.
-__device__ inline void write_cell(const FinishArgs &a, u64 row, const rk_state &s)
+// Write the finished row: its state, or its value. `scratch`: RK_FINISH_SCRATCH words. One thread.
+__device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
 {
-    if (a.states_out) {
+    if (a.spec.flags & RP_STATES_OUT) {
         u64 *cell = (u64 *)((unsigned char *)a.cells + row * a.cell_bytes);
         const u64 *words = (const u64 *)&s;
         for (u32 i = 0; i < a.cell_bytes / 8; i++)
             cell[i] = words[i];
         return;
     }
-    uint64_t bits;
-    if (rk_state_finish(&s, a.nan, a.out, &bits) != RP_OK)
+    if (a.spec.flags & RP_INITIAL)
+        rk_state_add(&s, a.spec.initial, RP_NO_INDEX, a.spec.nan);
+    uint64_t words[RP_MAX_CELL_WORDS];
+    if (rk_state_finish(&s, &a.spec, scratch, words) != RP_OK)
         *a.fault = 1;
-    write_bits(a, row, bits);
-}
-
-// The canonical state that the words of a partial stand for; limbs of float sums are left to carry_digits.
-__device__ inline void state_of_words(const FinishArgs &a, const u64 *words, rk_state *s)
-{
-    rk_state_init(s, a.layout, a.dtype);
-    u32 own = a.words - kTailWords;
-    u32 flags = (u32)words[own + kWordFlags];
-    s->count = words[own + kWordCount];
-    s->special = flags & kFlagSpecial;
-    s->nz = (flags & kFlagNz) != 0;
-    s->skipped = (flags & kFlagSkipped) != 0;
-    switch (a.layout) {
-    case RP_STATE_SUM32:
-    case RP_STATE_SUM64:
-        break;
-    case RP_STATE_INT:
-        rk_limbs_of_digits((const int64_t *)words, s->limb, rk_limbs(a.layout));
-        break;
-    case RP_STATE_COUNT:
-        s->limb[0] = words[0];
-        break;
-    default:
-        if (s->count == 0)
-            break;
-        s->limb[0] = rk_unrank(a.dtype, a.least, words[0]);
-        if (a.layout == RP_STATE_ARGMIN || a.layout == RP_STATE_ARGMAX)
-            s->limb[1] = words[1];
-    }
+    const u32 bytes = a.spec.op == RP_OP_STATS ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
+    for (u32 i = 0; i < n; i++)
+        write_bits(bytes, a.cells, row * n + i, words[i]);
 }
 
 // ---- float sums, by a whole warp: the serial way costs microseconds of latency at the end of every request ----
 
-// A lane holds kGroups digits: lane, lane + 32, lane + 64.
-constexpr int kMaxGroups = (kDigits64 + kWarp - 1) / kWarp;
+// A lane holds kGroups digits: lane, lane + 32, lane + 64, ...
 
 // Each lane's value of the digit below its own, given its values `c`; 0 below the lowest digit.
 template <int kGroups>
@@ -127,51 +102,115 @@ template <int kGroups> __device__ inline void carry_digits(const u64 *words, int
     __syncwarp();
 }
 
-// The limbs of s, a float sum without specials, rounded to `out`. Lane 0 has the result.
-__device__ inline u64 round_sum(const FinishArgs &a, const rk_state &s)
+__device__ inline void carry_digits(const u64 *words, int n, uint64_t *limb)
 {
-    const int lane = threadIdx.x % kWarp, n = rk_limbs(a.layout);
-    const int negative = (int)(s.limb[n - 1] >> 63);
-    rk_format f = rk_format_of(a.out);
+    if (n <= kWarp)
+        carry_digits<1>(words, n, (u32 *)limb);
+    else if (n <= 3 * kWarp)
+        carry_digits<3>(words, n, (u32 *)limb);
+    else
+        carry_digits<5>(words, n, (u32 *)limb);
+}
+
+// The limbs of a float sum rounded to the type of the reply. Lane 0 has the result.
+__device__ inline u64 round_sum(const FinishArgs &a, const uint64_t *limb, bool minus_zero)
+{
+    const int lane = threadIdx.x % kWarp, n = a.plan.sum / 2;
+    const int negative = (int)(limb[n - 1] >> 63);
+    rk_format f = rk_format_of(a.spec.out);
     int low = n, head = -1;
     for (int k = 0; k < n; k += kWarp) {
-        u32 some = __ballot_sync(kFullMask, lane + k < n && s.limb[lane + k] != 0);
+        u32 some = __ballot_sync(kFullMask, lane + k < n && limb[lane + k] != 0);
         if (some && low == n)
             low = k + __ffs((int)some) - 1;
     }
     if (low == n)
-        return rk_sign_bit(f, s.count && !s.nz);
+        return rk_sign_bit(f, minus_zero);
     for (int k = 0; k < n; k += kWarp) {
-        u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(s.limb, lane + k, negative, low) != 0);
+        u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(limb, lane + k, negative, low) != 0);
         if (some)
             head = k + kWarp - 1 - __clz((int)some);
     }
-    return rk_round_between(s.limb, low, head, rk_e0(a.layout), negative, f);
+    return rk_round_between(limb, low, head, rk_e0(a.spec.dtype), negative, f);
 }
 
-__device__ inline bool is_float_sum(int layout) { return layout == RP_STATE_SUM32 || layout == RP_STATE_SUM64; }
+// A finished value that takes no state: an integer sum, an element, an index, a count.
+__device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *value)
+{
+    const WordPlan &p = a.plan;
+    const bool refused = a.spec.nan == RP_NAN_ERROR && (words[p.own + kWordFlags] & kFlagSkipped);
+    u64 count = words[p.own + kWordCount];
+    uint64_t v[3], word;
+    int code = RP_OK;
+    if (refused)
+        return RP_NAN;
+    switch (p.layout) {
+    case RP_STATE_INT:
+        rk_limbs_of_digits((const int64_t *)words, v, 2);
+        v[2] = (u64)((i64)v[1] >> 63);
+        code = rk_fit(v, a.spec.out, &word);
+        *value = word;
+        return code;
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+        if (count)
+            code = rk_element_out(p.dtype, bits_of_rank(p.layout, p.dtype, words[0]), a.spec.out, &word);
+        *value = word;
+        return count ? code : RP_EMPTY;
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        *value = words[1];
+        return count ? RP_OK : RP_EMPTY;
+    default: // counts
+        *value = a.spec.op == RP_OP_ANY ? words[0] != 0 : a.spec.op == RP_OP_ALL ? words[0] == count : words[0];
+        return RP_OK;
+    }
+}
 
-// The row that `words` (shared memory) are all of: its state, finished. By the first warp of the block, all lanes; kept
-// out of line, since it is no part of the loops.
+// The row that `words` (shared memory) are all of, if a.light. By the first warp of the block, all lanes; out of line, since
+// it is no part of the loops.
+static __device__ __noinline__ void finish_light(const FinishArgs &a, u64 row, const u64 *words)
+{
+    __shared__ uint64_t limb[RK_LIMBS64];
+    const WordPlan &p = a.plan;
+    const u32 flags = (u32)words[p.own + kWordFlags];
+    const bool refused = a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped);
+    u64 bits = 0;
+    int code = refused ? RP_NAN : RP_OK;
+    if (!a.plain) {
+        code = light_value(a, words, &bits);
+    } else if (flags & kFlagSpecial) {
+        bits = rk_special_bits(flags & kFlagSpecial, rk_format_of(a.spec.out));
+    } else {
+        carry_digits(words, p.sum, limb);
+        bits = round_sum(a, limb, words[p.own + kWordCount] && !(flags & kFlagNz));
+    }
+    if (threadIdx.x % kWarp == 0) {
+        if (code != RP_OK)
+            *a.fault = 1;
+        write_bits(a.cell_bytes, a.cells, row, bits);
+    }
+    __syncwarp();
+}
+
+// The row that `words` (shared memory) are all of, whatever is wanted. By the first warp of the block, all lanes.
 static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
 {
     __shared__ rk_state s;
+    __shared__ uint64_t scratch[RK_FINISH_SCRATCH];
+    const WordPlan &p = a.plan;
     const bool first = threadIdx.x % kWarp == 0;
-    const bool limbs = is_float_sum(a.layout) && !(words[a.words - kTailWords + kWordFlags] & kFlagSpecial);
     if (first)
-        state_of_words(a, words, &s);
+        state_of_words(p, words, &s);
     __syncwarp();
-    if (limbs && a.layout == RP_STATE_SUM32)
-        carry_digits<1>(words, kDigits32, (u32 *)s.limb);
-    else if (limbs)
-        carry_digits<kMaxGroups>(words, kDigits64, (u32 *)s.limb);
-    if (limbs && !a.states_out && !(a.nan == RP_NAN_ERROR && s.skipped)) {
-        u64 bits = round_sum(a, s);
-        if (first)
-            write_bits(a, row, bits);
-    } else if (first) {
-        write_cell(a, row, s);
-    }
+    if (!s.special && p.sum)
+        carry_digits(words, p.sum, s.limb);
+    if (!s.special && p.digits > p.sum)
+        carry_digits(words + p.sum, p.digits - p.sum, s.limb + p.sum / 2);
+    if (!s.special && p.layout == RP_STATE_PROD)
+        carry_digits(words, 6, s.limb);
+    if (first)
+        write_cell(a, row, s, scratch);
     __syncwarp();
 }
 

@@ -2,8 +2,6 @@
 
 #include <cstdlib>
 
-#include "kernels/state.h"
-
 namespace rk {
 
 struct Split {
@@ -51,7 +49,7 @@ static void cut_pieces(Split *s, uint64_t items_each)
         *t = *p;
         t->spec.rows = 1;
         t->spec.row_len = items;
-        t->spec.flags |= RP_STATES_OUT;
+        t->spec.flags = (t->spec.flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT; // those are for the end
         t->data = (const unsigned char *)p->data + (row * p->spec.row_len + from) * item;
         t->bytes = items * item;
         t->cells = s->states + i * state;

@@ -51,6 +51,7 @@ template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 element
 
 template <class T> struct NarrowSum {
     static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = kDigitsInt;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
@@ -67,7 +68,7 @@ template <class T> struct NarrowSum {
         sum = WordSum<T>::of(v.w, sum);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
-    __device__ void flush(void *, u64 elements, u64 *partial)
+    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         flush_int<kThreads>((u64)sum, sum >> 63, elements, partial);
     }
@@ -75,6 +76,7 @@ template <class T> struct NarrowSum {
 
 template <bool kSigned> struct WideSum {
     static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = kDigitsInt;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
@@ -101,7 +103,7 @@ template <bool kSigned> struct WideSum {
         add((u64)v.w << 32 | v.z);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
-    __device__ void flush(void *, u64 elements, u64 *partial) { flush_int<kThreads>(low, high, elements, partial); }
+    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial) { flush_int<kThreads>(low, high, elements, partial); }
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N]     exit 0: all equal; 77: no device; the last line counts */
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers]     exit 0: all equal; 77: no device; the last line counts */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static rk_task *wait_done(rk_engine *e, waker *w)
 
 static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
 {
-    size_t bytes = t->spec.rows * rp_cell_size(&t->spec);
+    size_t bytes = rp_results(&t->spec) * rp_cell_size(&t->spec);
     unsigned char *cpu = calloc(1, bytes), *gpu = malloc(bytes);
     memset(gpu, 0xa5, bytes);
     rk_task c = *t, g = *t;
@@ -151,8 +151,8 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
         printf("FAIL the test's own spec: %s\n", f.text);
         failed++;
     }
-    t.bytes = rows * row_len *
-              (flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype));
+    size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
+    t.bytes = rp_elements(&t.spec) * (item + (flags & RP_MASK ? 1 : 0)) + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
     return t;
 }
 
@@ -182,6 +182,43 @@ static void compare_states(rk_engine *e, waker *w, int op, int dtype, int nan, c
 
 typedef enum { FULL, QUICK, TINY } amount;
 
+/* Masks, segments and columns, with and without an initial element. `memory`: 8 * 200000 + 300000 bytes. */
+static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, char *memory, int k, amount quick)
+{
+    static const struct {
+        uint32_t flags;
+        uint64_t rows, row_len;
+    } shapes[] = {{RP_MASK, 1, 5000},       {RP_MASK, 3, 777},     {RP_MASK, 200, 20},     {RP_OFFSETS, 7, 3000},
+                  {RP_OFFSETS, 400, 9000},  {RP_OFFSETS, 1, 0},    {RP_COLUMNS, 50, 40},   {RP_COLUMNS, 3000, 3},
+                  {RP_COLUMNS, 5, 1000},    {RP_COLUMNS, 100, 1},  {RP_COLUMNS, 1, 100},   {RP_COLUMNS | RP_MASK, 99, 17},
+                  {RP_OFFSETS | RP_MASK, 20, 4000}, {RP_OFFSETS, 3000, 60000}};
+    size_t bytes = rp_dtype_size(dtype), count = sizeof shapes / sizeof shapes[0];
+    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
+        uint32_t flags = shapes[i].flags | (i % 3 == 1 ? RP_INITIAL : i % 4 == 2 ? RP_STATES_OUT : 0);
+        rk_task t = task_of(op, dtype, nan, shapes[i].flags | (flags & RP_STATES_OUT), shapes[i].rows, shapes[i].row_len, memory);
+        uint64_t n = rp_elements(&t.spec), at = 0;
+        char *p = memory;
+        if (flags & RP_OFFSETS)
+            for (uint64_t r = 0; r <= t.spec.rows; r++, p += 8) {
+                memcpy(p, &at, 8);
+                uint64_t most = 2 * (n - at) / (t.spec.rows - r + 1) + 1; /* some empty, some long */
+                at += rng() % 5 == 0 ? 0 : rng() % most;
+                at = at > n ? n : at;
+            }
+        fill(p, dtype, (kind)k, n);
+        p += n * bytes;
+        for (uint64_t m = 0; (flags & RP_MASK) && m < n; m++)
+            p[m] = rng() % 3 ? (char)(rng() | 1) : 0;
+        if (flags & RP_INITIAL) {
+            t.spec.flags |= RP_INITIAL;
+            uint64_t bits = 0;
+            memcpy(&bits, memory, bytes);
+            t.spec.initial = bits;
+        }
+        compare(e, w, &t, kind_names[k]);
+    }
+}
+
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
@@ -189,7 +226,7 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
                                         {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = 1 << 20;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
-    char *memory = malloc(most * bytes + 64);
+    char *memory = malloc(most * bytes + 300000);
     for (int k = 0; k < KINDS; k++) {
         if (quick == TINY && k != UNIFORM && k != SPECIALS)
             continue;
@@ -208,7 +245,7 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
         for (size_t i = 0; i < (quick == FULL ? sizeof shapes / sizeof shapes[0] : quick == QUICK ? 5 : 2); i++)
             for (int nan = 0; nan < (is_float ? 3 : 1); nan++)
                 for (uint32_t flags = 0; flags <= RP_STATES_OUT; flags += RP_STATES_OUT) {
-                    if (flags && shapes[i][0] * 288 > RP_MAX_DATA)
+                    if (shapes[i][0] * (flags ? RP_MAX_STATE : 96) > RP_MAX_DATA)
                         continue;
                     rk_task t = task_of(op, dtype, nan, flags, shapes[i][0], shapes[i][1], memory);
                     compare(e, w, &t, kind_names[k]);
@@ -218,12 +255,26 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
             if (quick != TINY)
                 compare_states(e, w, op, dtype, nan, memory, 20000, 3001, kind_names[k]);
         }
+        for (int nan = 0; nan < (is_float ? 3 : 1); nan++) {
+            compare_shapes(e, w, op, dtype, nan, memory, k, quick);
+            fill(memory, dtype, (kind)k, 20000); /* what the shapes' own layout overwrote */
+        }
     }
-    for (int out = RP_F16; quick != TINY && is_float && op <= RP_OP_MAX && out <= RP_F64; out++) { /* rounding to each type */
-        fill(memory, dtype, ANY_BITS, 4096);
+    for (int out = RP_I8; quick != TINY && out <= RP_F64; out++) { /* rounding to each type */
+        rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .out = (uint8_t)out, .rows = 32, .row_len = 128};
+        if (rp_spec_check(&spec, NULL) != RP_OK)
+            continue;
+        fill(memory, dtype, out % 2 ? ANY_BITS : UNIFORM, 4096);
         rk_task t = task_of(op, dtype, RP_NAN_OMIT, 0, 32, 128, memory);
         t.spec.out = (uint8_t)out;
+        if (op == RP_OP_VAR || op == RP_OP_STD)
+            t.spec.ddof = (uint32_t)(out % 3);
         compare(e, w, &t, "reply types");
+    }
+    if (op == RP_OP_PROD && !is_float) {
+        fill(memory, dtype, ANY_BITS, 4096);
+        rk_task t = task_of(op, dtype, 0, RP_WRAP, 32, 128, memory);
+        compare(e, w, &t, "wrap");
     }
     if (!quick) { /* larger than a slot: rows, and one long row */
         fill(memory, dtype, UNIFORM, most);
@@ -242,6 +293,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     amount quick = FULL;
     uint64_t seed = 1;
+    int only = 0;
+    bool integers = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -249,18 +302,26 @@ int main(int argc, char **argv)
             quick = TINY;
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = rp_op_parse(argv[++i]);
+        else if (strcmp(argv[i], "--integers") == 0)
+            integers = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
-    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = quick ? 0 : 600000, .slots = 3, .wake = wake, .wake_arg = &w};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = quick ? 0 : 600000, .slots = 3,
+                    .integer_sums = integers, .wake = wake, .wake_arg = &w};
     char why[160];
     rk_engine *e;
     rp_err err = rk_open(&e, &o, why, sizeof why);
     printf("%s\n", why);
     if (err != RP_OK)
         return err == RP_TYPE ? 77 : 1;
-    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++)
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+            rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
+            if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
+                continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
             check_type(e, &w, op, dtype, quick);
         }

@@ -1,0 +1,312 @@
+// Exact sums and sums of squares of f32, bf16 and f16 in one pass, without FP64; for `stats` also the rest of it.
+//
+// A thread owns 32 rows of 128 bits in shared memory, one for each 8 binades of the f32 range. An element of row g is
+// v * 2^(8g-149) with an integer |v| < 2^31, its square v^2 * 2^(16g-298) with v^2 < 2^62. One 128-bit addition takes both:
+// the squares grow from bit 0, the signed elements from bit 80. 2^15 elements of a thread stay below 2^77 and 2^62: the
+// fields never meet, whatever the data. The bank of an access depends on the lane alone.
+//
+// v comes out of a conversion to integer: the element with its exponent's upper bits replaced, so that the lower three
+// shift it. Infinities and NaNs are sorted out a vector at a time.
+//
+// This is also the way to sum f32 on devices where doubles are slow (device.cuh).
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/extremes.cuh"
+
+namespace rk {
+namespace {
+
+constexpr u32 kInfinite = 0xffu << 23; // magnitude of infinities; NaNs are above
+
+// Elements as the bits of f32, which holds all of them exactly.
+struct AsF32 {
+    using Bits = u32;
+    using Key = int;
+    static constexpr bool kAllKeys = false;
+    static __device__ __forceinline__ int key(u32 bits) { return (int)(bits ^ ((u32)((int)bits >> 31) & 0x7fffffffu)); }
+    static __device__ __forceinline__ u32 bits(int key) { return (u32)AsF32::key((u32)key); }
+    static __device__ __forceinline__ bool nan(u32 bits) { return (bits & 0x7fffffffu) > kInfinite; }
+};
+struct F32 : AsF32 {
+    static constexpr int kPerWord = 1;
+    static __device__ __forceinline__ u32 get(u32 word, int) { return word; }
+    static __device__ __forceinline__ u32 load(const void *p) { return *(const u32 *)p; }
+    static __device__ __forceinline__ u64 own(u32 bits) { return bits; }
+};
+struct Bf16 : AsF32 {
+    static constexpr int kPerWord = 2;
+    static __device__ __forceinline__ u32 get(u32 word, int k) { return k ? word & 0xffff0000u : word << 16; }
+    static __device__ __forceinline__ u32 load(const void *p) { return (u32)*(const uint16_t *)p << 16; }
+    static __device__ __forceinline__ u64 own(u32 bits) { return bits >> 16; }
+};
+struct F16 : AsF32 {
+    static constexpr int kPerWord = 2;
+    static __device__ __forceinline__ u32 get(u32 word, int k)
+    {
+        return __float_as_uint(__half2float(__ushort_as_half((unsigned short)(k ? word >> 16 : word))));
+    }
+    static __device__ __forceinline__ u32 load(const void *p) { return get(*(const uint16_t *)p, 0); }
+    static __device__ __forceinline__ u64 own(u32 bits)
+    {
+        return __half_as_ushort(__float2half_rn(__uint_as_float(bits)));
+    }
+};
+
+template <class Element, int kColumns, bool kStats> struct Moments32 {
+    static constexpr int kThreads = kColumns, kUnroll = 4, kRows = 32;
+    static constexpr bool kPrepares = false, kTiles = true;
+    static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
+    static constexpr int kBlocksPerSm = 1;
+    static constexpr u32 kMaxPerThread = 1u << 15;
+    static constexpr int kPerVector = 4 * Element::kPerWord;
+    static size_t shared_bytes() { return sizeof(ulonglong2) * kRows * kThreads; }
+
+    ulonglong2 *column; // row g of this thread: column[g * kThreads]
+    u32 flags, skipped;
+    bool skip, one_infinity; // NaNs are left out; squares do not tell the infinities apart
+    Extremes<Element, kUnroll, kThreads * kPerVector> extremes; // stats
+
+    __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
+    {
+        column = (ulonglong2 *)shared + threadIdx.x;
+        flags = skipped = 0;
+        skip = args.skip;
+        one_infinity = rk_is_unsigned_sum(args.layout);
+        extremes.init();
+#pragma unroll 8
+        for (int g = 0; g < kRows; g++)
+            column[g * kThreads] = make_ulonglong2(0, 0);
+    }
+
+    // A finite element.
+    __device__ __forceinline__ void add(u32 bits)
+    {
+        const u32 magnitude = bits & 0x7fffffffu;
+        const bool tiny = magnitude < 1u << 23; // zero or subnormal: no hidden bit
+        u32 scaled = tiny ? magnitude : magnitude - (1u << 23); // the smallest normal number begins row 0
+        // exponent 17 and the lower three bits of the element's own, times 2^6: an integer below 2^31
+        float whole = __uint_as_float((scaled & 0x3ffffffu) | 0x48000000u) * 64.0f;
+        if (tiny)
+            whole -= 0x1p23f;
+        const int v = __float2int_rn(whole);
+        ulonglong2 *row = column + (scaled >> 26) * kThreads;
+        ulonglong2 a = *row;
+        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)v * ((int)bits < 0 ? -65536 : 65536));
+        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(square));
+        a.y = upper;
+        *row = a;
+        if (kStats)
+            extremes.zeros += magnitude == 0;
+    }
+
+    // An infinity or NaN, which adds nothing but a note.
+    __device__ __forceinline__ void note(u32 bits, u64 index)
+    {
+        if (Element::nan(bits)) {
+            extremes.nans++;
+            if (skip) {
+                skipped++;
+                return;
+            }
+            flags |= RK_NAN;
+            extremes.note_nan(index);
+        } else {
+            flags |= (int)bits < 0 && !one_infinity ? RK_NINF : RK_PINF;
+        }
+        flags |= kFlagNz;
+    }
+
+    __device__ __forceinline__ void add_elements(const u32 (&x)[kPerVector], u64 first)
+    {
+        u32 top = 0;
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            top = max(top, x[i] & 0x7fffffffu);
+        if (top - 1 < kInfinite - 1) { // all finite, and not all zero
+            flags |= kFlagNz;
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                add(x[i]);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++) {
+            if ((x[i] & 0x7fffffffu) >= kInfinite) {
+                note(x[i], first + i);
+            } else {
+                flags |= x[i] != 0x80000000u ? (u32)kFlagNz : 0u;
+                add(x[i]);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void elements_of(uint4 v, u32 (&x)[kPerVector])
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            x[i] = Element::get(w[i / Element::kPerWord], i % Element::kPerWord);
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64 first)
+    {
+        u32 x[kPerVector];
+        elements_of(v, x);
+        if (kStats) {
+            float low = __uint_as_float(x[0]), high = low;
+            extremes_of(x, low, high);
+            choose(low, high, first);
+        }
+        add_elements(x, first);
+    }
+
+    // fminf and fmaxf: -0 < +0, and of a NaN and a number the number
+    static __device__ __forceinline__ void extremes_of(const u32 (&x)[kPerVector], float &low, float &high)
+    {
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++) {
+            low = fminf(low, __uint_as_float(x[i]));
+            high = fmaxf(high, __uint_as_float(x[i]));
+        }
+    }
+    __device__ __forceinline__ void choose(float low, float high, u64 at)
+    {
+        if (low == low) // else all are NaNs
+            extremes.choose(Element::key(__float_as_uint(low)), Element::key(__float_as_uint(high)), at);
+    }
+
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        float low = 0, high = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+            if (kStats && u == 0)
+                low = high = __uint_as_float(x[0]);
+            if (kStats)
+                extremes_of(x, low, high);
+            add_elements(x, first + u * (kThreads * kPerVector));
+        }
+        if (kStats)
+            choose(low, high, first);
+    }
+
+    __device__ __forceinline__ void add_element(const void *p, u64 index)
+    {
+        u32 bits = Element::load(p);
+        if (kStats && !Element::nan(bits))
+            extremes.choose_one(bits, index);
+        if ((bits & 0x7fffffffu) >= kInfinite) {
+            note(bits, index);
+        } else {
+            flags |= bits != 0x80000000u ? (u32)kFlagNz : 0u;
+            add(bits);
+        }
+    }
+
+    // ---- flush ----
+
+    // What 256 and more threads have in row g, by a warp: the squares in 32-bit pieces, the elements.
+    __device__ void sum_row(int g, i64 *sums) const
+    {
+        const int lane = threadIdx.x % kWarp;
+        const ulonglong2 *row = column - threadIdx.x + g * kThreads;
+        i64 low = 0, middle = 0, high = 0, elements = 0;
+        bool some = false;
+#pragma unroll 4
+        for (int k = lane; k < kThreads; k += kWarp) {
+            ulonglong2 a = row[k];
+            some |= (a.x | a.y) != 0;
+            low += (u32)a.x;
+            middle += (i64)(a.x >> 32);
+            high += (i64)(a.y & 0xffff);
+            elements += (i64)a.y >> 16;
+        }
+        if (__any_sync(kFullMask, some)) {
+            low = warp_sum(low);
+            middle = warp_sum(middle);
+            high = warp_sum(high);
+            elements = warp_sum(elements);
+        }
+        if (lane == 0) {
+            sums[0] = low;
+            sums[1] = middle;
+            sums[2] = high;
+            sums[3] = elements;
+        }
+    }
+
+    // Digit j of the sum of squares: row g counts from bit 16g + 2. And of the sum: from bit 8g + 1.
+    static __device__ u64 square_digit(const i64 (*sums)[4], int j)
+    {
+        i64 d = 0;
+        for (int g = max(2 * j - 8, 0); g <= min(2 * j + 1, kRows - 1); g++)
+            for (int k = 0; k < 3; k++)
+                d += digit_of(sums[g][k], 16 * g + 2 + 32 * k, j);
+        return (u64)d;
+    }
+    static __device__ u64 sum_digit(const i64 (*sums)[4], int j)
+    {
+        i64 d = 0;
+        for (int g = max(4 * j - 8, 0); g <= min(4 * j + 3, kRows - 1); g++)
+            d += digit_of(sums[g][3], 8 * g + 1, j);
+        return (u64)d;
+    }
+
+    __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
+    {
+        __shared__ i64 sums[kRows][4];
+        __shared__ u32 flags_sum, skipped_sum;
+        if (threadIdx.x == 0)
+            flags_sum = skipped_sum = 0;
+        __syncthreads();
+        for (int g = threadIdx.x / kWarp; g < kRows; g += kThreads / kWarp)
+            sum_row(g, sums[g]);
+        u32 f = warp_or(flags);
+        if (threadIdx.x % kWarp == 0)
+            atomicOr(&flags_sum, f);
+        if (skipped)
+            atomicAdd(&skipped_sum, skipped);
+        __syncthreads();
+        const u32 sum = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout), j = threadIdx.x;
+        if (j < sum)
+            partial[j] = sum_digit(sums, (int)j);
+        else if (j < sum + squares)
+            partial[j] = square_digit(sums, (int)(j - sum));
+        if (kStats)
+            extremes.template write<kThreads>(args, row, partial + sum + squares);
+        if (j == 0) {
+            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
+        }
+    }
+};
+
+// The columns of a block are its shared memory: one large block an SM where the device allows it.
+template <class Element, bool kStats> SegmentKernel pick(size_t shared_per_block)
+{
+    if (shared_per_block < Moments32<Element, 384, kStats>::shared_bytes() + 8192)
+        return segment_kernel<Moments32<Element, 96, kStats>>(); // 48 KiB: any
+    return segment_kernel<Moments32<Element, 384, kStats>>();
+}
+
+template <class Element> SegmentKernel pick(size_t shared_per_block, bool stats)
+{
+    return stats ? pick<Element, true>(shared_per_block) : pick<Element, false>(shared_per_block);
+}
+
+} // namespace
+
+SegmentKernel moments_f32_kernel(int dtype, bool stats, size_t shared_per_block)
+{
+    switch (dtype) {
+    case RP_F16:
+        return pick<F16>(shared_per_block, stats);
+    case RP_BF16:
+        return pick<Bf16>(shared_per_block, stats);
+    default:
+        return pick<F32>(shared_per_block, stats);
+    }
+}
+
+} // namespace rk

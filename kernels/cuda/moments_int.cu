@@ -1,0 +1,181 @@
+// Exact sums, sums of squares and sums of magnitudes of integers, and the rest of `stats`: in registers, widened as they
+// are read. A thread has its sum in 64 bits and a count of carries, its squares in 128 bits and carries where a square
+// takes more than 64.
+#include "kernels/cuda/extremes.cuh"
+
+namespace rk {
+namespace {
+
+template <class T, class U, class S> struct Integer { // T: the type, U and S: unsigned and signed of its width
+    using Type = T;
+    using Bits = U;
+    using Key = S;
+    static constexpr bool kSigned = (T)-1 < (T)0;
+    static constexpr bool kAllKeys = true;
+    static constexpr U kTurn = kSigned ? 0 : (U)((U)1 << (8 * sizeof(U) - 1));
+    static __device__ __forceinline__ S key(U bits) { return (S)(U)(bits ^ kTurn); }
+    static __device__ __forceinline__ U bits(S key) { return (U)((U)key ^ kTurn); }
+    static __device__ __forceinline__ U load(const void *p) { return *(const U *)p; }
+    static __device__ __forceinline__ u64 own(U bits) { return bits; }
+    static __device__ __forceinline__ bool nan(U) { return false; }
+    // element e of a vector
+    static __device__ __forceinline__ U get(const u32 (&w)[4], int e)
+    {
+        constexpr int kPerWord = sizeof(U) < 4 ? 4 / (int)sizeof(U) : 1;
+        if constexpr (sizeof(U) == 8)
+            return (U)((u64)w[2 * e + 1] << 32 | w[2 * e]);
+        else
+            return (U)(w[e / kPerWord] >> (8 * (int)sizeof(U) * (e % kPerWord)));
+    }
+    // |x|, and x < 0
+    static __device__ __forceinline__ U magnitude(U bits) { return kSigned && (S)bits < 0 ? (U)(0 - bits) : bits; }
+    static __device__ __forceinline__ bool negative(U bits) { return kSigned && (S)bits < 0; }
+};
+
+// What is wanted beside the sum.
+enum Want { kMagnitudes, kSquares, kStatistics };
+
+template <class Element, Want kWant> struct MomentsInt {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr int kWords = kDigitsInt + 6 + 6;
+    static constexpr int kBlocksPerSm = kWant == kStatistics ? 3 : 4;
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static constexpr int kPerVector = 16 / (int)sizeof(typename Element::Bits);
+    static constexpr bool kWide = sizeof(typename Element::Bits) == 8; // else 2^30 elements and their sum fit 64 bits
+    static constexpr bool kWideSquare = sizeof(typename Element::Bits) >= 4;
+    static size_t shared_bytes() { return 0; }
+    using Bits = typename Element::Bits;
+
+    u64 sum;      // two's complement
+    int carries;  // of the sum, in units of 2^64
+    u64 square[2]; // low and, of types from 32 bits on, high
+    u32 square_carries;
+    Extremes<Element, 1, 0> extremes;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &)
+    {
+        sum = square[0] = square[1] = 0;
+        carries = 0;
+        square_carries = 0;
+        extremes.init();
+    }
+
+    __device__ __forceinline__ void add_square(u64 m)
+    {
+        u64 low = m * m;
+        square[0] += low;
+        if (!kWideSquare)
+            return;
+        u64 carry = square[0] < low, high = (kWide ? __umul64hi(m, m) : 0) + carry; // high of a square is below 2^64 - 1
+        square[1] += high;
+        if (kWide)
+            square_carries += square[1] < high;
+    }
+
+    __device__ __forceinline__ void add(Bits bits)
+    {
+        u64 m = Element::magnitude(bits);
+        bool negative = kWant != kMagnitudes && Element::negative(bits);
+        u64 x = negative ? 0 - m : m;
+        sum += x;
+        if (kWide) {
+            carries += sum < x;
+            carries -= negative;
+        }
+        if (kWant != kMagnitudes)
+            add_square(m);
+        if (kWant == kStatistics)
+            extremes.zeros += bits == 0;
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64 first)
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+        if (kWant == kStatistics) {
+            typename Element::Key low = Element::key(Element::get(w, 0)), high = low;
+#pragma unroll
+            for (int e = 1; e < kPerVector; e++) {
+                typename Element::Key key = Element::key(Element::get(w, e));
+                low = key < low ? key : low;
+                high = key > high ? key : high;
+            }
+            extremes.choose(low, high, first);
+        }
+#pragma unroll
+        for (int e = 0; e < kPerVector; e++)
+            add(Element::get(w, e));
+    }
+
+    __device__ __forceinline__ void add_element(const void *p, u64 index)
+    {
+        Bits bits = Element::load(p);
+        if (kWant == kStatistics)
+            extremes.choose_one(bits, index);
+        add(bits);
+    }
+
+    __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
+    {
+        __shared__ i64 digits[kDigitsInt + 6];
+        const u32 sums = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout);
+        if (threadIdx.x < kDigitsInt + 6)
+            digits[threadIdx.x] = 0;
+        __syncthreads();
+        i64 high = kWide ? carries : Element::kSigned && kWant != kMagnitudes ? (i64)sum >> 63 : 0;
+        const i64 pieces[3 + 5] = {(i64)(u32)sum,
+                                   (i64)(sum >> 32),
+                                   high,
+                                   (i64)(u32)square[0],
+                                   (i64)(square[0] >> 32),
+                                   (i64)(u32)square[1],
+                                   (i64)(square[1] >> 32),
+                                   (i64)square_carries};
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            i64 s = warp_sum(pieces[i]);
+            if (threadIdx.x % kWarp == 0)
+                atomicAdd((u64 *)&digits[i < 3 ? i : kDigitsInt + i - 3], (u64)s);
+        }
+        __syncthreads();
+        if (threadIdx.x < sums + squares)
+            partial[threadIdx.x] = (u64)digits[threadIdx.x < sums ? threadIdx.x : kDigitsInt + threadIdx.x - sums];
+        if (kWant == kStatistics)
+            extremes.template write<kThreads>(args, row, partial + sums + squares);
+        if (threadIdx.x == 0)
+            write_tail(partial + own_words(args.layout), elements, 0, 0);
+    }
+};
+
+template <Want kWant> SegmentKernel pick(int dtype)
+{
+    switch (dtype) {
+    case RP_I8:
+        return segment_kernel<MomentsInt<Integer<int8_t, uint8_t, int8_t>, kWant>>();
+    case RP_U8:
+        return segment_kernel<MomentsInt<Integer<uint8_t, uint8_t, int8_t>, kWant>>();
+    case RP_I16:
+        return segment_kernel<MomentsInt<Integer<int16_t, uint16_t, int16_t>, kWant>>();
+    case RP_U16:
+        return segment_kernel<MomentsInt<Integer<uint16_t, uint16_t, int16_t>, kWant>>();
+    case RP_I32:
+        return segment_kernel<MomentsInt<Integer<int32_t, u32, int32_t>, kWant>>();
+    case RP_U32:
+        return segment_kernel<MomentsInt<Integer<u32, u32, int32_t>, kWant>>();
+    case RP_I64:
+        return segment_kernel<MomentsInt<Integer<i64, u64, i64>, kWant>>();
+    default:
+        return segment_kernel<MomentsInt<Integer<u64, u64, i64>, kWant>>();
+    }
+}
+
+} // namespace
+
+SegmentKernel moments_int_kernel(int layout, int dtype)
+{
+    if (layout == RP_STATE_ABSINT)
+        return rk_is_signed(dtype) ? pick<kMagnitudes>(dtype) : sum_int_kernel(dtype);
+    return rk_is_stats(layout) ? pick<kStatistics>(dtype) : pick<kSquares>(dtype);
+}
+
+} // namespace rk

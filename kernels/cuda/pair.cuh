@@ -1,0 +1,73 @@
+// Exact sums as two doubles, as far as that goes: fast where a long accumulator's beginning and end would be what counts.
+//
+// An element is added to a double, and what that rounds off is caught in a second one (TwoSum: Knuth, vol. 2, 4.2.2,
+// theorem B); what that one rounds off is only looked at. If it was always zero, the sum is exactly that of the two
+// doubles, which one more addition rounds correctly. That holds unless the elements span more than about 100 binades
+// less their own precision, or overflow: then `lost` tells, and the sum must be taken another way.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/common.cuh"
+#include "kernels/limbs.h"
+
+namespace rk {
+
+template <int kDtype> struct Float;
+template <> struct Float<RP_F32> {
+    using Bits = u32;
+    static __device__ __forceinline__ double value(u32 bits) { return (double)__uint_as_float(bits); }
+};
+template <> struct Float<RP_F64> {
+    using Bits = u64;
+    static __device__ __forceinline__ double value(u64 bits) { return __longlong_as_double((i64)bits); }
+};
+template <> struct Float<RP_F16> {
+    using Bits = uint16_t;
+    static __device__ __forceinline__ double value(uint16_t bits) { return (double)__half2float(__ushort_as_half(bits)); }
+};
+template <> struct Float<RP_BF16> {
+    using Bits = uint16_t;
+    static __device__ __forceinline__ double value(uint16_t bits) { return (double)__uint_as_float((u32)bits << 16); }
+};
+
+// a + b = s + the returned error, exactly, unless something overflows: then the error is NaN
+__device__ __forceinline__ double two_sum(double a, double b, double &s)
+{
+    s = __dadd_rn(a, b);
+    double c = __dsub_rn(s, a);
+    return __dadd_rn(__dsub_rn(a, __dsub_rn(s, c)), __dsub_rn(b, c));
+}
+
+// The exact sum of what was added is s + t, if not `lost`. All of nothing or -0.0: s is -0.0, and only then.
+struct Pair {
+    double s, t;
+    bool lost;
+
+    __device__ __forceinline__ void add(double x)
+    {
+        double e = two_sum(s, x, s);
+        e = two_sum(t, e, t);
+        lost |= !(e == 0);
+    }
+    // Rounded correctly. -0.0 only if nothing else was added.
+    __device__ __forceinline__ double value() const { return t == 0 ? s : __dadd_rn(s, t); }
+    __device__ __forceinline__ void join(double s2, double t2)
+    {
+        add(s2);
+        double e = two_sum(t, t2, t);
+        lost |= !(e == 0);
+    }
+};
+
+// The mantissa of v, a multiple of 2^e0, in units of 2^(e0 + *offset).
+__device__ inline i64 units_of(double v, int e0, int *offset)
+{
+    rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
+    int below = e0 - x.unit; // that many bits are zero
+    u64 m = below > 0 ? below < 64 ? x.mantissa >> below : 0 : x.mantissa;
+    *offset = below > 0 ? 0 : -below;
+    return x.negative ? -(i64)m : (i64)m;
+}
+
+} // namespace rk
