@@ -13,13 +13,15 @@
 /* ---- helpers ---- */
 
 /* The state of a few doubles, as elements of `dtype`. */
-static rk_state sum_of(int dtype, const double *x, int n)
+static rk_state state_of(int op, int dtype, int nan, const double *x, int n)
 {
-    uint8_t data[8 * 16];
+    uint8_t data[8 * 16] = {0};
     for (int i = 0; i < n; i++)
         t_store(dtype, data + (size_t)i * rp_dtype_size(dtype), x[i]);
-    return t_state(RP_OP_SUM, dtype, data, (uint64_t)n, 0, 0);
+    return t_state(op, dtype, data, (uint64_t)n, 0, nan);
 }
+
+static rk_state sum_of(int dtype, const double *x, int n) { return state_of(RP_OP_SUM, dtype, 0, x, n); }
 
 static uint64_t finished(const rk_state *s, int out)
 {
@@ -233,7 +235,9 @@ static void test_merge_laws(void **state)
     (void)state;
     t_rng r = {31};
     for (int i = 0; i < 20000; i++) {
-        int op = 1 + (int)t_below(&r, 6), dtype = 1 + (int)t_below(&r, 12), nan = (int)t_below(&r, 2);
+        int op = 1 + (int)t_below(&r, RP_OP_STATS), dtype = 1 + (int)t_below(&r, 12), nan = (int)t_below(&r, 3);
+        if (op >= RP_OP_AND && op <= RP_OP_XOR)
+            dtype = RP_I8 + (int)t_below(&r, 8);
         size_t size = rp_state_size(rp_state_layout(op, dtype));
         rk_state a = random_state(&r, op, dtype, nan, 0), b = random_state(&r, op, dtype, nan, 20);
         rk_state c = random_state(&r, op, dtype, nan, 40), ab = a, ba = b, ab_c, bc = b, a_bc = a, none;
@@ -406,14 +410,186 @@ static void test_check_choices(void **state)
     REFUSED(RP_OP_MAX, max, s.nz = 1, "nz");
 }
 
+#define OF(op, dtype, nan, ...) \
+    state_of(op, dtype, nan, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+
+static void test_check_squares(void **state)
+{
+    (void)state;
+    rk_state sq = OF(RP_OP_SUMSQ, RP_F32, 0, -3, 4), inf = OF(RP_OP_SUMSQ, RP_F32, 0, -INFINITY, 4);
+    rk_state most = OF(RP_OP_SUMSQ, RP_F64, 0, 0x1.fffffffffffffp1023, 0x1p-1074);
+    accepted(RP_OP_SUMSQ, &sq);
+    accepted(RP_OP_NORM2, &inf);
+    accepted(RP_OP_SUMSQ, &most);
+    REFUSED(RP_OP_SUMSQ, sq, s.nz = 1, "nz");
+    REFUSED(RP_OP_SUMSQ, sq, s.special = RK_NINF, "special");
+    REFUSED(RP_OP_SUMSQ, inf, s.special = RK_NINF, "special");
+    REFUSED(RP_OP_SUMSQ, inf, s.limb[0] = 1, "special");
+    REFUSED(RP_OP_SUMSQ, sq, memset(s.limb + 4, 0xff, 48), "limbs"); /* negative */
+    REFUSED(RP_OP_SUMSQ, sq, s.limb[0] = 1, "limbs");                /* a quarter of the smallest square */
+    ACCEPTED(RP_OP_SUMSQ, sq, s.limb[0] = 4);
+    REFUSED(RP_OP_SUMSQ, sq, s.limb[8] = (uint64_t)1 << 45, "limbs"); /* 2 x 2^556 units */
+    ACCEPTED(RP_OP_SUMSQ, sq, s.limb[8] = (uint64_t)1 << 44);
+    rk_state abs = OF(RP_OP_NORM1, RP_F64, 0, -3, 4);
+    accepted(RP_OP_NORM1, &abs);
+    REFUSED(RP_OP_NORM1, abs, memset(s.limb + 16, 0xff, 8 * 18), "limbs");
+    int8_t i8[2] = {-128, -128};
+    sq = t_state(RP_OP_SUMSQ, RP_I8, i8, 2, 0, 0);
+    accepted(RP_OP_SUMSQ, &sq);
+    REFUSED(RP_OP_SUMSQ, sq, s.limb[0]++, "limbs");
+    REFUSED(RP_OP_SUMSQ, sq, s.limb[2] = UINT64_MAX, "limbs");
+    abs = t_state(RP_OP_NORM1, RP_I8, i8, 2, 0, 0);
+    accepted(RP_OP_NORM1, &abs);
+    REFUSED(RP_OP_NORM1, abs, s.limb[0]++, "limbs");
+}
+
+/* No state has a negative variance. */
+static void test_check_moments(void **state)
+{
+    (void)state;
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++) {
+        rk_state equal = OF(RP_OP_VAR, dtype, 0, 3, 3, 3);
+        int squares = rk_sum_limbs(equal.layout);
+        accepted(RP_OP_VAR, &equal);
+        REFUSED(RP_OP_VAR, equal, s.count = 2, "limbs");
+        ACCEPTED(RP_OP_VAR, equal, s.count = 4);
+        REFUSED(RP_OP_VAR, equal, memset(s.limb + squares, 0, 8 * (size_t)rk_square_limbs(s.layout)), "limbs");
+        REFUSED(RP_OP_VAR, equal, s.nz = 0, "nz");
+        REFUSED(RP_OP_VAR, equal, s.special = RK_NAN, "special");
+    }
+    int64_t x[3] = {INT64_MIN, INT64_MIN, INT64_MIN};
+    rk_state equal = t_state(RP_OP_STD, RP_I64, x, 3, 0, 0);
+    accepted(RP_OP_STD, &equal);
+    REFUSED(RP_OP_STD, equal, s.limb[3]--, "limbs");
+    REFUSED(RP_OP_STD, equal, s.limb[2]++, "limbs"); /* above 3 x 2^126 */
+}
+
+static void test_check_pairs(void **state)
+{
+    (void)state;
+    rk_state pair = OF(RP_OP_MINMAX, RP_F32, 0, 3, -2), one = OF(RP_OP_MINMAX, RP_F32, 0, 3);
+    rk_state nan = OF(RP_OP_MINMAX, RP_F32, 0, 3, NAN), largest = OF(RP_OP_NORMINF, RP_F32, 0, -3);
+    accepted(RP_OP_MINMAX, &pair);
+    accepted(RP_OP_RANGE, &nan);
+    accepted(RP_OP_NORMINF, &largest);
+    REFUSED(RP_OP_MINMAX, pair, s.limb[0] = s.limb[1] + 1, "limbs");
+    REFUSED(RP_OP_MINMAX, pair, s.limb[1] |= (uint64_t)1 << 32, "limbs");
+    REFUSED(RP_OP_MINMAX, one, s.limb[1]++, "limbs");
+    REFUSED(RP_OP_MINMAX, one, s.count = 0, "limbs");
+    REFUSED(RP_OP_RANGE, nan, s.limb[0] = 0, "limbs");
+    REFUSED(RP_OP_NORMINF, largest, s.limb[0] |= (uint64_t)1 << 31, "limbs");
+    int8_t i8 = -128;
+    largest = t_state(RP_OP_NORMINF, RP_I8, &i8, 1, 0, 0);
+    accepted(RP_OP_NORMINF, &largest);
+    REFUSED(RP_OP_NORMINF, largest, s.limb[0] = 129, "limbs");
+}
+
+static void test_check_nans_and_bits(void **state)
+{
+    (void)state;
+    rk_state nans = OF(RP_OP_COUNT_NAN, RP_F32, RP_NAN_ERROR, NAN, 1, NAN);
+    accepted(RP_OP_COUNT_NAN, &nans);
+    REFUSED(RP_OP_COUNT_NAN, nans, s.limb[0] = 4, "limbs");
+    REFUSED(RP_OP_COUNT_NAN, nans, s.limb[0] = 0, "skipped");
+    uint8_t u8[2] = {12, 10};
+    rk_state none = t_state(RP_OP_COUNT_NAN, RP_U8, u8, 2, 0, 0);
+    REFUSED(RP_OP_COUNT_NAN, none, s.limb[0] = 1, "limbs");
+    for (int op = RP_OP_AND; op <= RP_OP_XOR; op++) {
+        rk_state bits = t_state(op, RP_U8, u8, 2, 0, 0), empty = t_state(op, RP_U8, u8, 0, 0, 0);
+        accepted(op, &bits);
+        accepted(op, &empty);
+        REFUSED(op, bits, s.limb[0] = 256, "limbs");
+        REFUSED(op, bits, s.limb[1] = 1, "limbs");
+        REFUSED(op, empty, s.limb[0] ^= 1, "limbs");
+    }
+}
+
+static void test_check_products(void **state)
+{
+    (void)state;
+    rk_state p = OF(RP_OP_PROD, RP_F32, 0, 3, -4), zero = OF(RP_OP_PROD, RP_F32, 0, 3, -0.0), none = p;
+    rk_state nan = OF(RP_OP_PROD, RP_F32, 0, 0, INFINITY), least = OF(RP_OP_PROD, RP_F32, 0, 0x1p-149);
+    rk_state_init(&none, RP_STATE_PROD, RP_F32);
+    accepted(RP_OP_PROD, &p);
+    accepted(RP_OP_PROD, &zero);
+    accepted(RP_OP_PROD, &nan);
+    accepted(RP_OP_PROD, &none);
+    accepted(RP_OP_PROD, &least);
+    REFUSED(RP_OP_PROD, p, s.limb[3] = 3, "limbs");
+    REFUSED(RP_OP_PROD, p, s.limb[2] = 1, "limbs");
+    REFUSED(RP_OP_PROD, p, s.special = 4, "special");
+    REFUSED(RP_OP_PROD, p, s.special = RK_ZERO, "special");
+    REFUSED(RP_OP_PROD, nan, s.limb[3] = 1, "limbs");
+    REFUSED(RP_OP_PROD, none, s.limb[0] = 1, "limbs");
+    REFUSED(RP_OP_PROD, least, s.limb[1]--, "limbs");
+}
+
+static void test_check_int_products(void **state)
+{
+    (void)state;
+    int8_t x[3] = {-7, 5, 0}, most[10];
+    memset(most, -128, sizeof most);
+    rk_state p = t_state(RP_OP_PROD, RP_I8, x, 2, 0, 0), zero = t_state(RP_OP_PROD, RP_I8, x, 3, 0, 0);
+    rk_state over = t_state(RP_OP_PROD, RP_I8, most, 10, 0, 0), none = t_state(RP_OP_PROD, RP_I8, x, 0, 0, 0);
+    accepted(RP_OP_PROD, &p);
+    accepted(RP_OP_PROD, &zero);
+    accepted(RP_OP_PROD, &over);
+    accepted(RP_OP_PROD, &none);
+    REFUSED(RP_OP_PROD, p, s.limb[RK_PROD_WRAPPED] = 35, "limbs"); /* the wrong sign */
+    REFUSED(RP_OP_PROD, p, s.limb[RK_PROD_NEGATIVES] = 3, "limbs");
+    REFUSED(RP_OP_PROD, p, s.limb[RK_PROD_MAGNITUDE] = 0, "limbs"); /* two of i8 are no 2^64 */
+    REFUSED(RP_OP_PROD, p, (s.limb[RK_PROD_MAGNITUDE] = 16385, s.limb[RK_PROD_WRAPPED] = -UINT64_C(16385)), "limbs");
+    ACCEPTED(RP_OP_PROD, p, (s.limb[RK_PROD_MAGNITUDE] = 16384, s.limb[RK_PROD_WRAPPED] = -UINT64_C(16384)));
+    REFUSED(RP_OP_PROD, zero, s.limb[RK_PROD_WRAPPED] = 1, "limbs");
+    REFUSED(RP_OP_PROD, zero, s.count = 0, "special");
+    REFUSED(RP_OP_PROD, zero, s.special = RK_INF, "special");
+    REFUSED(RP_OP_PROD, over, s.count = 9, "limbs");
+    REFUSED(RP_OP_PROD, none, s.limb[RK_PROD_MAGNITUDE] = 2, "limbs");
+    uint8_t u = 3;
+    p = t_state(RP_OP_PROD, RP_U8, &u, 1, 0, 0);
+    REFUSED(RP_OP_PROD, p, (s.limb[RK_PROD_NEGATIVES] = 1, s.limb[RK_PROD_WRAPPED] = -UINT64_C(3)), "limbs");
+}
+
+static void test_check_stats(void **state)
+{
+    (void)state;
+    rk_state good = OF(RP_OP_STATS, RP_F32, RP_NAN_PROPAGATE, 3, 0, -2), nan = OF(RP_OP_STATS, RP_F32, 0, 3, NAN);
+    rk_state skipped = OF(RP_OP_STATS, RP_F32, RP_NAN_OMIT, 3, NAN), none = OF(RP_OP_STATS, RP_F32, RP_NAN_OMIT, NAN, NAN);
+    const int at = rk_sum_limbs(good.layout) + rk_square_limbs(good.layout);
+    accepted(RP_OP_STATS, &good);
+    accepted(RP_OP_STATS, &nan);
+    accepted(RP_OP_STATS, &skipped);
+    accepted(RP_OP_STATS, &none);
+    REFUSED(RP_OP_STATS, good, s.limb[at + RK_STATS_ZEROS] = 4, "limbs");
+    REFUSED(RP_OP_STATS, good, s.limb[at + RK_STATS_NANS] = 1, "limbs");
+    REFUSED(RP_OP_STATS, good, s.limb[at + RK_STATS_MIN_INDEX] = RP_NO_INDEX, "limbs");
+    REFUSED(RP_OP_STATS, good, s.limb[at + RK_STATS_MAX] = 0xff800000, "limbs");
+    REFUSED(RP_OP_STATS, good, s.count = 1, "limbs");
+    REFUSED(RP_OP_STATS, good, s.skipped = 1, "skipped");
+    REFUSED(RP_OP_STATS, nan, s.limb[at + RK_STATS_NANS] = 0, "limbs");
+    REFUSED(RP_OP_STATS, nan, s.limb[at + RK_STATS_NANS] = 3, "limbs");
+    REFUSED(RP_OP_STATS, nan, s.limb[at + RK_STATS_MIN] = 0, "limbs");
+    REFUSED(RP_OP_STATS, skipped, s.skipped = 0, "limbs");
+    REFUSED(RP_OP_STATS, skipped, s.limb[at + RK_STATS_NANS] = RP_MAX_COUNT + 1, "limbs");
+    REFUSED(RP_OP_STATS, none, s.limb[at + RK_STATS_MAX] = 1, "limbs");
+    REFUSED(RP_OP_STATS, none, s.limb[at + RK_STATS_MAX_INDEX] = 0, "limbs");
+    uint16_t u16[2] = {5, 9};
+    rk_state whole = t_state(RP_OP_STATS, RP_U16, u16, 2, 0, 0);
+    accepted(RP_OP_STATS, &whole);
+    REFUSED(RP_OP_STATS, whole, s.limb[2 + 3 + RK_STATS_NANS] = 1, "limbs");
+    REFUSED(RP_OP_STATS, whole, s.limb[2] = 97, "limbs"); /* below 14^2 / 2 */
+}
+
 /* Whatever bytes come, the check ends and says something sensible. */
 static void test_check_noise(void **state)
 {
     (void)state;
     t_rng r = {8};
     for (int i = 0; i < 50000; i++) {
-        int op = 1 + (int)t_below(&r, 6), dtype = 1 + (int)t_below(&r, 12);
-        rk_state s = random_state(&r, op, dtype, 0, 0);
+        int op = 1 + (int)t_below(&r, RP_OP_STATS), dtype = 1 + (int)t_below(&r, 12);
+        if (op >= RP_OP_AND && op <= RP_OP_XOR)
+            dtype = RP_I8 + (int)t_below(&r, 8);
+        rk_state s = random_state(&r, op, dtype, (int)t_below(&r, 3), 0);
         size_t size = rp_state_size(rp_state_layout(op, dtype));
         ((uint8_t *)&s)[t_below(&r, size)] ^= (uint8_t)(1 + t_below(&r, 255));
         rp_fault f;
@@ -446,6 +622,13 @@ int main(void)
         cmocka_unit_test(test_check_float_sums),
         cmocka_unit_test(test_check_words),
         cmocka_unit_test(test_check_choices),
+        cmocka_unit_test(test_check_squares),
+        cmocka_unit_test(test_check_moments),
+        cmocka_unit_test(test_check_pairs),
+        cmocka_unit_test(test_check_nans_and_bits),
+        cmocka_unit_test(test_check_products),
+        cmocka_unit_test(test_check_int_products),
+        cmocka_unit_test(test_check_stats),
         cmocka_unit_test(test_check_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
