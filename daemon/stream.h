@@ -1,6 +1,6 @@
 /* A stream: one array that arrives in chunks. Each chunk becomes one partial state; the states are merged into one when
- * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted in `jobs`, and an
- * ended stream is freed when the last of them is back. */
+ * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted
+ * in `jobs`, and an ended stream is freed when the last of them is back. */
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
 

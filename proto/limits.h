@@ -30,7 +30,7 @@
 /* Requests of one session in flight; the next one gets BUSY. Covers 4 streams of 8 chunks and their control. */
 #define RP_MAX_INFLIGHT 64u
 
-/* Streams open at once in one session: a stream holds a few KiB of extents and states. */
+/* Streams open at once in one session: a stream holds up to some 100 KiB of states. */
 #define RP_MAX_STREAMS 32u
 
 /* Separate extents a stream remembers while chunks arrive out of order; in-order clients need one. */

@@ -168,7 +168,7 @@ def pythagoras(rng, dtype, n):
     """3k and 4k, where 5k lies midway between two numbers; perhaps specks, whose squares are some 128 bits below theirs."""
     fmt = FLOATS[dtype]
     bits = fmt.fraction + 1
-    k = int(rng.integers(2**bits // 5 + 1, 2**bits // 3)) | 1
+    k = int(rng.integers(2**bits // 5 + 1, 2**bits // 3 - 1)) | 1
     scale = int(rng.integers(2, _fields(dtype) - bits - 1))
 
     def pack(integer):
@@ -177,8 +177,8 @@ def pythagoras(rng, dtype, n):
         return _pack(dtype, rng.integers(0, 2, 1), [scale + bits + place], [significand - 2**fmt.fraction])
 
     speck = scale + bits - int(rng.integers(62, 67))
-    parts = [pack(3 * k), pack(4 * k)] + [_pack(dtype, 0, [speck], [0])] * (int(rng.choice([0, 1, 2, 2])) if speck > 0 else 0)
-    return rng.permutation(np.concatenate(parts))
+    specks = int(rng.choice([0, 1, 2, 2])) if speck > 0 else 0
+    return rng.permutation(np.concatenate([pack(3 * k), pack(4 * k), _pack(dtype, 0, [max(speck, 0)] * specks, 0)]))
 
 
 def one_speck(rng, dtype, n):
