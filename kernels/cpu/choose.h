@@ -20,7 +20,7 @@ typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
         if (d == MAGNITUDE && inf)                                                                                  \
             k = (int##W##_t)(k & INT##W##_MAX);                                                                     \
         else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                        \
-            k = (int##W##_t)((uint##W##_t)((k ^ negative) - negative) ^ (uint##W##_t)INT##W##_MIN);                 \
+            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);    \
         else if (inf)                                                                                               \
             k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                        \
         k = d == LEAST ? (int##W##_t)~k : k;                                                                        \

@@ -77,13 +77,14 @@ INLINE bool split_pass(const void *x, size_t n, int levels, bool magnitudes, con
     }
     if (inexact)
         return false;
-    for (int l = 0; l < levels; l++) {
-        vi64 v = {0};
+    for (int l = 0; l < levels; l++) { /* unsigned, for k may be a guess that *top proves wrong: then these overflow */
+        vu64 v = {0};
         for (int u = 0; u < UNROLL; u++)
-            v += (vi64)s[l][u] - (vi64)start[l];
-        sum[l] = 0;
+            v += (vu64)s[l][u] - (vu64)start[l];
+        uint64_t total = 0;
         for (int j = 0; j < LANES64; j++)
-            sum[l] += v[j];
+            total += v[j];
+        sum[l] = (int64_t)total;
     }
     return true;
 }

@@ -20,11 +20,11 @@ static uint64_t sum_lanes(vu64 v)
     return t;
 }
 
-/* |v| by lane, v a vector of signed lanes */
-#define MAGNITUDE_LANES(v)                 \
-    ({                                     \
-        __typeof__(v) sign_ = (v) < 0;     \
-        ((v) ^ sign_) - sign_;             \
+/* |v| by lane, as unsigned ones: the lanes are of type `vu`, to be read as `vi` */
+#define MAGNITUDE_LANES(vu, vi, v)          \
+    ({                                      \
+        vu sign_ = (vu)((vi)(v) < 0);       \
+        ((vu)(v) ^ sign_) - sign_;          \
     })
 
 /* ---- sums ---- */
@@ -32,7 +32,7 @@ static uint64_t sum_lanes(vu64 v)
 /* 8 bits: a lane gains less than 2^12 a step, so it has room for more steps than any memory holds */
 INLINE vu8 read_8(vu8 v, reading r)
 {
-    return r == MAGNITUDES ? (vu8)MAGNITUDE_LANES((vi8)v) : r == SIGNED ? v ^ 0x80 : v;
+    return r == MAGNITUDES ? MAGNITUDE_LANES(vu8, vi8, v) : r == SIGNED ? v ^ 0x80 : v;
 }
 INLINE wide sum_8(const void *data, uint64_t n, reading r)
 {
@@ -54,7 +54,7 @@ INLINE wide sum_8(const void *data, uint64_t n, reading r)
  * that are turned, into signed ones */
 INLINE vi16 read_16(vi16 v, reading r)
 {
-    return r == MAGNITUDES ? MAGNITUDE_LANES(v) ^ INT16_MIN : r == UNSIGNED ? v ^ INT16_MIN : v;
+    return r == MAGNITUDES ? (vi16)MAGNITUDE_LANES(vu16, vi16, v) ^ INT16_MIN : r == UNSIGNED ? v ^ INT16_MIN : v;
 }
 INLINE wide sum_16(const void *data, uint64_t n, reading r)
 {
@@ -88,7 +88,7 @@ typedef struct halves {
 INLINE vu64 read_word(vu64 v, reading r, int width)
 {
     if (r == MAGNITUDES)
-        return width == 32 ? (vu64)MAGNITUDE_LANES((vi32)v) : (vu64)MAGNITUDE_LANES((vi64)v);
+        return width == 32 ? (vu64)MAGNITUDE_LANES(vu32, vi32, v) : MAGNITUDE_LANES(vu64, vi64, v);
     return r == UNSIGNED ? v : v ^ (width == 32 ? 0x8000000080000000 : 0x8000000000000000);
 }
 
