@@ -61,7 +61,7 @@ def check_batches(urls, seeds):
 
 def test_arrays_by_the_hundred(daemons, request):
     """Each by every op, by two ways of shape, order, split, merge tree and daemon; one of each batch as a stream."""
-    wanted = ARRAYS or (5_000 if request.config.sanitized else 200_000)
+    wanted = ARRAYS or (20_000 if request.config.sanitized else 200_000)
     count = -(-wanted * 11 // (BATCH * 10))  # some batches are smaller
     processes = os.cpu_count()
     with concurrent.futures.ProcessPoolExecutor(processes) as pool:
