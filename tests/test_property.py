@@ -18,7 +18,7 @@ import gens
 import oracle
 import rawclient
 from conftest import Daemon, finish
-from rawclient import STATES_IN, STATES_OUT, Connection, Fault
+from rawclient import STATES_IN, STATES_OUT, Connection
 
 ARRAYS = int(os.environ.get("REDUCED_PROPERTY_ARRAYS", 0))
 SEED = int(os.environ.get("REDUCED_PROPERTY_SEED", 20261121))
