@@ -286,6 +286,51 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
         empty_buckets32(a);
 }
 
+/* ---- blocks with infinities or NaNs, and blocks that go to the buckets untried: alike for both widths ---- */
+
+/* add_odd_block: sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places.
+ * add_wide_block: nz is set already, for only a block of nonzero elements fails. */
+#define ODD_BLOCKS(W, BLOCK, INF)                                                                                 \
+    static void add_block##W(acc *a, pace *p, const void *x, size_t n);                                           \
+    static bool has_special##W(const void *data, size_t n)                                                        \
+    {                                                                                                             \
+        const u##W##_loose *x = data;                                                                             \
+        uint##W##_t most = 0;                                                                                     \
+        for (size_t i = 0; i < n; i++) {                                                                          \
+            uint##W##_t m = x[i] & INT##W##_MAX;                                                                  \
+            most = m > most ? m : most;                                                                           \
+        }                                                                                                         \
+        return most >= INF;                                                                                       \
+    }                                                                                                             \
+    static __attribute__((noinline)) void add_odd_block##W(acc *a, pace *p, const void *data, size_t n)           \
+    {                                                                                                             \
+        const u##W##_loose *x = data;                                                                             \
+        const uint##W##_t sign = (uint##W##_t)1 << (W - 1);                                                       \
+        uint##W##_t finite[BLOCK], nans = 0, above = 0, below = 0;                                                \
+        for (size_t i = 0; i < n; i++) {                                                                          \
+            uint##W##_t m = x[i] & INT##W##_MAX;                                                                  \
+            nans += m > INF;                                                                                      \
+            above |= x[i] == INF;                                                                                 \
+            below |= x[i] == (INF | sign);                                                                        \
+            finite[i] = m >= INF ? sign : x[i];                                                                   \
+        }                                                                                                         \
+        add_nans(a, nans);                                                                                        \
+        if (above)                                                                                                \
+            add_infinity(a, false);                                                                               \
+        if (below)                                                                                                \
+            add_infinity(a, true);                                                                                \
+        if (!a->special) /* else the limbs are zero whatever the rest is */                                       \
+            add_block##W(a, p, finite, n);                                                                        \
+    }                                                                                                             \
+    static void add_wide_block##W(acc *a, pace *p, const void *x, size_t n)                                       \
+    {                                                                                                             \
+        p->skip--;                                                                                                \
+        if (a->omit && has_special##W(x, n))                                                                      \
+            add_odd_block##W(a, p, x, n);                                                                         \
+        else                                                                                                      \
+            fill_buckets##W(a, x, n);                                                                             \
+    }
+
 /* ---- end ---- */
 
 /* The sum's limbs; zeros if it is an infinity or NaN. */

@@ -135,52 +135,8 @@ INLINE span lanes_of_f32(const void *x, size_t n, bool magnitudes, vf64 *out)
     }
 LANES(span, f32)
 
-static bool has_special_f32(const void *x, size_t n)
-{
-    const u32_loose *p = x;
-    uint32_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t m = p[i] & INT32_MAX;
-        most = m > most ? m : most;
-    }
-    return most >= 0x7f800000;
-}
-
-static void add_block32(acc *a, pace *p, const void *x, size_t n);
-
-/* As add_odd_block64. */
-static __attribute__((noinline)) void add_odd_block32(acc *a, pace *p, const void *data, size_t n)
-{
-    const u32_loose *x = data;
-    float finite[BLOCK32];
-    const uint32_t inf = 0x7f800000, sign = (uint32_t)1 << 31;
-    uint32_t nans = 0, above = 0, below = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t m = x[i] & INT32_MAX;
-        nans += m > inf;
-        above |= x[i] == inf;
-        below |= x[i] == (inf | sign);
-        finite[i] = f32_of(m >= inf ? sign : x[i]);
-    }
-    add_nans(a, nans);
-    if (above)
-        add_infinity(a, false);
-    if (below)
-        add_infinity(a, true);
-    if (!a->special)
-        add_block32(a, p, finite, n);
-}
-
-/* A block that goes to the buckets untried, as in sum_f64.h. */
-static void add_wide_block32(acc *a, pace *p, const void *x, size_t n)
-{
-    p->skip--;
-    if (a->omit && has_special_f32(x, n)) {
-        add_odd_block32(a, p, x, n);
-        return;
-    }
-    fill_buckets32(a, x, n);
-}
+ODD_BLOCKS(32, BLOCK32, ((uint32_t)0xff << 23))
+#undef ODD_BLOCKS
 
 /* n: a multiple of STEP32, at most BLOCK32 */
 static void add_block32(acc *a, pace *p, const void *x, size_t n)

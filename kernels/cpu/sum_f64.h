@@ -148,30 +148,7 @@ static bool all_negative_zero(const void *x, size_t n)
     return differ == 0;
 }
 
-static void add_block64(acc *a, pace *p, const void *x, size_t n);
-
-/* A block with infinities or NaNs: sort those out and add the rest, with -0.0, the identity, in their places. */
-static __attribute__((noinline)) void add_odd_block64(acc *a, pace *p, const void *data, size_t n)
-{
-    const u64_loose *x = data;
-    double finite[BLOCK64];
-    const uint64_t inf = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
-    uint64_t nans = 0, above = 0, below = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t m = x[i] & INT64_MAX;
-        nans += m > inf;
-        above |= x[i] == inf;
-        below |= x[i] == (inf | sign);
-        finite[i] = f64_of(m >= inf ? sign : x[i]);
-    }
-    add_nans(a, nans);
-    if (above)
-        add_infinity(a, false);
-    if (below)
-        add_infinity(a, true);
-    if (!a->special) /* else the limbs are zero whatever the rest is */
-        add_block64(a, p, finite, n);
-}
+ODD_BLOCKS(64, BLOCK64, ((uint64_t)0x7ff << 52))
 
 /* The block again, knowing its exponent. */
 static __attribute__((noinline)) void retry_block64(acc *a, pace *p, const void *x, size_t n)
@@ -193,17 +170,6 @@ static __attribute__((noinline)) void retry_block64(acc *a, pace *p, const void 
             return;
         }
     block_failed(p);
-    fill_buckets64(a, x, n);
-}
-
-/* A block that goes to the buckets untried. nz is set already: only a block of nonzero elements fails. */
-static void add_wide_block64(acc *a, pace *p, const void *x, size_t n)
-{
-    p->skip--;
-    if (a->omit && largest_field(x, n) == 0x7ff) {
-        add_odd_block64(a, p, x, n);
-        return;
-    }
     fill_buckets64(a, x, n);
 }
 

@@ -170,29 +170,40 @@ static void bench_sums(int most_threads, FILE *json)
     free(data);
 }
 
+/* One op of every layout; NaNs are looked for. */
 static void bench_other(void)
 {
     enum { BYTES = 1 << 20 };
-    char *data = malloc(BYTES);
-    for (size_t i = 0; i < BYTES; i += 8)
-        memcpy(data + i, &(uint64_t){(next() & 0x3f3f3f3f3f3f3f3f) | 0x2001200120012001}, 8); /* no type's extremes */
-    for (int op = RP_OP_SUM; op <= RP_OP_COUNT_NONZERO; op++) {
-        printf("%-13s 1 MiB, GB/s:", rp_op_name(op));
+    static const int ops[] = {RP_OP_SUM,    RP_OP_NORM1,         RP_OP_SUMSQ,     RP_OP_VAR,    RP_OP_STATS,
+                              RP_OP_PROD,   RP_OP_MIN,           RP_OP_ARGMAX,    RP_OP_MINMAX, RP_OP_NORMINF,
+                              RP_OP_COUNT_NONZERO, RP_OP_COUNT_NAN, RP_OP_AND};
+    static uint64_t whole[BYTES / 8];
+    char *real = malloc(BYTES);
+    for (size_t i = 0; i < BYTES / 8; i++)
+        whole[i] = (next() & 0x3f3f3f3f3f3f3f3f) | 0x2001200120012001; /* no type's extremes */
+    for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+        printf("%-13s 1 MiB, GB/s:", rp_op_name(ops[k]));
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+            int layout = rp_state_layout(ops[k], dtype);
+            rk_reduce_fn *reduce = rk_simd_best()->reduce[layout][dtype];
             uint64_t least = UINT64_MAX;
-            for (int i = 0; i < 30; i++) {
+            if (dtype == RP_F32 || dtype == RP_F64)
+                fill(real, dtype, BYTES / rp_dtype_size(dtype), NORMAL);
+            const void *data = dtype == RP_F32 || dtype == RP_F64 ? (const void *)real : whole;
+            for (int i = 0; reduce && i < 30; i++) {
                 rk_state s;
-                rk_state_init(&s, rp_state_layout(op, dtype), dtype);
+                rk_state_init(&s, layout, dtype);
                 uint64_t begin = rk_now_ns();
-                rk_simd_best()->reduce[s.layout][dtype](&s, data, BYTES / rp_dtype_size(dtype), 0, RP_NAN_OMIT);
+                reduce(&s, data, BYTES / rp_dtype_size(dtype), 0, RP_NAN_OMIT);
                 uint64_t ns = rk_now_ns() - begin;
                 least = ns < least ? ns : least;
             }
-            printf(" %s %.1f", rp_dtype_name(dtype), BYTES / (double)least);
+            if (reduce)
+                printf(" %s %.1f", rp_dtype_name(dtype), BYTES / (double)least);
         }
         printf("\n");
     }
-    free(data);
+    free(real);
 }
 
 static void bench_small(void)

@@ -749,6 +749,7 @@ enum {
     T_TIES,
     T_HUGE,
     T_BITS,
+    T_EDGES,
     T_FAMILIES
 };
 
@@ -807,6 +808,11 @@ static inline void t_fill_float(t_rng *r, int dtype, int family, uint8_t *x, uin
         case T_HUGE:
             v = ldexp(u, emax + 1);
             break;
+        case T_EDGES: /* ordinary, and now and then where the square of an f64 leaves the range of exact doubles */
+            if (t_below(r, 30) == 0)
+                v = ldexp(u, (int)(((const int[]){-1022, -537, -480, 495, 512, 1023})[t_below(r, 6)] + (int)t_below(r, 5) - 2) *
+                                 emax / 1023);
+            break;
         case T_BITS: {
             uint64_t b = t_next(r);
             memcpy(p, &b, size);
@@ -839,6 +845,8 @@ static inline void t_fill(t_rng *r, int dtype, int family, void *data, uint64_t 
             b = b % 7 - 3;
         else if (family == T_TIES)
             b = b % 2 ? least : most;
+        else if (family == T_CANCEL) /* a product that fits for a while */
+            b = b % 50 ? b & 64 ? (uint64_t)-1 : 1 : 2 + b / 50 % 2;
         memcpy(x + i * size, &b, size);
     }
 }
