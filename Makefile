@@ -23,7 +23,7 @@ comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck gnuplot-nox
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -99,6 +99,8 @@ KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*.cu))
 DAEMON_C := $(wildcard daemon/*.c)
 CLIENT_C := $(wildcard client/*.c)
 CTL_C    := $(wildcard client/ctl/*.c)
+LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
+LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
 obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
@@ -108,6 +110,9 @@ KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernel
 DAEMON_O := $(call obj,$(DAEMON_C))
 CLIENT_O := $(call obj,$(CLIENT_C))
 CTL_O    := $(call obj,$(CTL_C))
+LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU))
+# Kernels that launch kernels are relocatable device code, which takes a link of its own.
+NESTED_O := $(call obj,$(filter kernels/ladder/nested%,$(LADDER_CU)))
 
 UNIT_C   := $(wildcard tests/unit/test_*.c)
 UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
@@ -117,7 +122,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .SECONDARY:
 .PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay clean help say
 
-all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
 	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
@@ -178,6 +183,19 @@ $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
 
+$(NESTED_O): NVCC_ALL += -rdc=true
+$(B)/kernels/ladder/device_link.o: $(NESTED_O)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(NVCC) $(GENCODE) -Xcompiler -fPIC -dlink $^ -lcudadevrt -o $@
+
+# `reducectl ladder` runs it: a program of its own, so that reducectl needs no CUDA. CUB wants a bit of C++'s library.
+LADDER_LINK := $(LADDER_O) $(if $(LADDER_CU),$(B)/kernels/ladder/device_link.o $(KERNEL_O) $(PROTO_O))
+$(B)/bin/reducectl-ladder: $(LADDER_LINK)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(if $(LADDER_CU),$(CXX) -static-libstdc++ -static-libgcc,$(CC) $(CFLAGS)) $(LDFLAGS) $^ \
+	  $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt) $(LIBS_CUDA) -lm -o $@
+
 # A unit test may reach into every part but main().
 $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(filter-out $(B)/client/ctl/main.c.o,$(CTL_O)) $(CLIENT_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -214,7 +232,7 @@ fuzz: $(FUZZ) ## run each fuzzer for FUZZ_SECONDS; new inputs go to build/fuzz-c
 	     build/fuzz-corpus/$$n $$(ls -d tests/fuzz/corpus/$${n#fuzz_} 2>/dev/null) || exit 1; done
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h kernels/cpu/*.h daemon/*.h client/*.h client/ctl/*.h)
+HEADERS := $(wildcard proto/*.h kernels/*.h kernels/cpu/*.h kernels/ladder/*.h daemon/*.h client/*.h client/ctl/*.h)
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -278,7 +296,7 @@ bench: all bench-tools ## measure kernels, host path, requests, processes and CP
 # ---- install ----
 MAN := $(wildcard client/man/*.[1-9])
 # Installed path of each file, for install and uninstall alike.
-DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl
+DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
 DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
@@ -291,6 +309,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 	$(Q)$(call put,755,$(B)/bin/reduced,$(PREFIX)/bin/reduced)
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
+	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
 	$(Q)$(call put,644,client/reduce.h,$(PREFIX)/include/reduce.h)
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))

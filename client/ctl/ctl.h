@@ -7,7 +7,8 @@
  *   reduce.c   the reductions of a command      whole.c, lines.c, columns.c  one input: one result, rows or segments, columns
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
- *   show.c     ping, info, status               progress.c the bar on a terminal */
+ *   show.c     ping, info, status               progress.c the bar on a terminal
+ *   ladder.c   runs reducectl-ladder */
 #ifndef CTL_H
 #define CTL_H
 
