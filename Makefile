@@ -203,6 +203,12 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
 	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
+# ... and the ladder's stands in for its GPU.
+$(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka -lm -o $@
+
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 

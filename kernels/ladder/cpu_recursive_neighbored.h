@@ -1,4 +1,5 @@
-/* cpu-recursive-neighbored: pairs of neighbours, then pairs of their sums, stride 1, 2, 4, ... (recursiveReduceNeighbored)
+/* cpu-recursive-neighbored: pairs of neighbours, then pairs of their sums: stride 1, 2, 4, ...
+ * (recursiveReduceNeighbored)
  *
  * The idea    a tree: log2 N levels, and within a level all additions are independent. That is what a GPU needs.
  * What is wrong  the stride grows: from the fifth level on each addition touches two cache lines of its own.

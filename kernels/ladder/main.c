@@ -36,13 +36,12 @@ static int climb(const ladder_options *o)
     char why[LADDER_WHY];
     bool good = o->from ? ladder_read_json(o->from, &rows, why) : ladder_measure(o, &rows, why);
     int code = good ? LADDER_OK : fail(LADDER_FAILED, why);
-    if (good) {
+    if (good || !o->from) /* what was measured before the failure is still worth showing */
         print(o, &rows);
-        if (o->plot && !ladder_plot(o->plot, &rows, why))
-            code = fail(LADDER_FAILED, why);
-        if (!ladder_all_right(&rows))
-            code = LADDER_FAILED;
-    }
+    if (good && o->plot && !ladder_plot(o->plot, &rows, why))
+        code = fail(LADDER_FAILED, why);
+    if (!ladder_all_right(&rows))
+        code = LADDER_FAILED;
     free(rows.row);
     return code;
 }

@@ -255,7 +255,7 @@ static bool wants_gpu(const ladder_options *o)
     return false;
 }
 
-/* What all rows say about where and when, and the GPU if there is one. False: the device that was asked for is not there. */
+/* What all rows say about where and when, and the GPU if there is one. False: the device that was asked for is not. */
 static bool meet_machine(ladder_bench *b, char why[LADDER_WHY])
 {
     ladder_row *m = &b->machine;

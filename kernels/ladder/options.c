@@ -68,8 +68,8 @@ void ladder_help(FILE *out)
           "  -V, --version        the version\n"
           "\n"
           "Each time is the median of runs on a cold L2, from the first launch to the value: with --finish host that includes\n"
-          "the copy and the sum on the host. Data are odd integers from -7 to 7; every sum of them on the way is a whole number\n"
-          "below 2^24, so the float rungs add without rounding, too, and each value must equal the exact sum.\n"
+          "the copy and the sum on the host. Data are odd integers from -7 to 7; every sum of them on the way is a whole\n"
+          "number below 2^24, so the float rungs add without rounding, too, and each value must equal the exact sum.\n"
           "\n"
           "Examples\n"
           "  reducectl ladder\n"
@@ -279,8 +279,11 @@ static bool consistent(const ladder_options *o, char why[LADDER_WHY])
 
 bool ladder_parse(ladder_options *o, int argc, char **argv, char why[LADDER_WHY])
 {
-    *o = (ladder_options){.n = {UINT64_C(1) << 26, UINT64_C(1) << 22}, .n_count = 2, .block = {512}, .block_count = 1,
-                          .dtype = {LADDER_I32}, .dtype_count = 1, .finish = {LADDER_RELAUNCH}, .finish_count = 1, .device = -1};
+    *o = (ladder_options){.n = {UINT64_C(1) << 26, UINT64_C(1) << 22}, .n_count = 2,
+                          .block = {512}, .block_count = 1,
+                          .dtype = {LADDER_I32}, .dtype_count = 1,
+                          .finish = {LADDER_RELAUNCH}, .finish_count = 1,
+                          .device = -1};
     for (int i = 0; i < ladder_rung_count; i++)
         o->rung[i] = true;
     why[0] = 0;

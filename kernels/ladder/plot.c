@@ -99,8 +99,8 @@ static void write_script(FILE *to, const ladder_rows *rows, const ladder_row *co
     }
     /* The values, upright over their bars */
     for (int t = 0; t < count; t++)
-        fprintf(to, ", $rungs using ($0 + %.4f):%d:(sprintf('%%.0f', $%d)) with labels rotate left font ',9' offset 0,0.3 notitle",
-                (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2);
+        fprintf(to, ", $rungs using ($0 + %.4f):%d:(sprintf('%%.0f', $%d)) with labels rotate left"
+                    " font ',9' offset 0,0.3 notitle", (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2);
     if (first->peak_gbs > 0)
         fprintf(to, ", %.1f with lines dashtype 2 lc '#555555' title 'memory peak'", first->peak_gbs);
     putc('\n', to);
@@ -154,6 +154,6 @@ bool ladder_plot(const char *path, const ladder_rows *rows, char why[LADDER_WHY]
     if (!good)
         unlink(path);
     if (!good)
-        snprintf(why, LADDER_WHY, "%s", missing ? "--plot needs gnuplot: install the package gnuplot-nox" : "--plot: gnuplot failed");
+        snprintf(why, LADDER_WHY, "--plot: %s", missing ? "it needs gnuplot: install the package gnuplot-nox" : "gnuplot failed");
     return good;
 }

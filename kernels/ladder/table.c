@@ -108,14 +108,15 @@ static void put_table(FILE *out, const ladder_row *r, size_t count)
 {
     char n[24];
     bool published = false;
-    fprintf(out, "%s, n = %s, block %" PRIu64 ", finish %s, %s\n", r->dtype, ladder_size_text(n, r->n), r->block, r->finish, r->date);
+    fprintf(out, "%s, n = %s, block %" PRIu64 ", finish %s, %s\n", r->dtype, ladder_size_text(n, r->n), r->block,
+            r->finish, r->date);
     if (r->gpu[0])
         fprintf(out, "%s%s", r->gpu, r->peak_gbs > 0 ? "" : "\n");
     if (r->gpu[0] && r->peak_gbs > 0)
         fprintf(out, ", memory peak %.0f GB/s\n", r->peak_gbs);
     fprintf(out, "%s\n\n", r->cpu);
-    fprintf(out, "%-26s %8s %6s %11s %8s %7s %10s %9s  %-5s  %s\n", "rung", "grid", "passes", "median ms", "GB/s", "of peak",
-            "over CPU", "before", "sum", "published");
+    fprintf(out, "%-26s %8s %6s %11s %8s %7s %10s %9s  %-5s  %s\n", "rung", "grid", "passes", "median ms", "GB/s",
+            "of peak", "over CPU", "before", "sum", "published");
     for (size_t i = 0; i < count; i++) {
         put_row(out, &r[i]);
         published = published || r[i].published_ms > 0;
@@ -146,8 +147,8 @@ void ladder_print_check(FILE *out, const ladder_rows *rows)
         if (!is_wrong(r))
             continue;
         red(out, true);
-        fprintf(out, "WRONG %s %s n = %s block %" PRIu64 " finish %s: ", r->rung, r->dtype, ladder_size_text(n, r->n), r->block,
-                r->finish);
+        fprintf(out, "WRONG %s %s n = %s block %" PRIu64 " finish %s: ", r->rung, r->dtype, ladder_size_text(n, r->n),
+                r->block, r->finish);
         if (r->verdict == LADDER_BROKEN)
             fprintf(out, "%s", r->note);
         else
@@ -155,6 +156,6 @@ void ladder_print_check(FILE *out, const ladder_rows *rows)
         red(out, false);
         putc('\n', out);
     }
-    fprintf(out, "ladder: %" PRIu64 " right, %" PRIu64 " wrong, %" PRIu64 " failed, %" PRIu64 " not run\n", counts[LADDER_RIGHT],
-            counts[LADDER_WRONG], counts[LADDER_BROKEN], counts[LADDER_NOT_RUN]);
+    fprintf(out, "ladder: %" PRIu64 " right, %" PRIu64 " wrong, %" PRIu64 " failed, %" PRIu64 " not run\n",
+            counts[LADDER_RIGHT], counts[LADDER_WRONG], counts[LADDER_BROKEN], counts[LADDER_NOT_RUN]);
 }
