@@ -10,6 +10,7 @@ enum {
     TILE_BYTES = 64,         /* of a row: a cache line is read once for all its columns */
     TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
     TILE = TILE_BYTES,       /* columns of a tile at most */
+    ROWS_AHEAD = 16,         /* to prefetch: the processor does not see so long strides */
     SHORT = 512              /* elements of a line that goes by chains */
 };
 
@@ -145,6 +146,7 @@ static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8
             kept[c] = mask ? 0 : rows;                                                                              \
         for (size_t r = 0; r < rows; r++, x += row_len * (W / 8)) {                                                 \
             const u##W##_any *from = (const void *)x;                                                               \
+            __builtin_prefetch((const void *)((uintptr_t)x + ROWS_AHEAD * row_len * (W / 8)));                      \
             for (size_t c = 0; !mask && c < columns; c++)                                                           \
                 to[c * TURNED_ROWS + r] = from[c];                                                                  \
             for (size_t c = 0; mask && c < columns; c++) {                                                          \

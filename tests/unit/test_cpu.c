@@ -603,6 +603,30 @@ static void test_shapes(void **state)
     run_random_tasks(2, 2000, 3000, 3, 0);
 }
 
+/* Sums of many short lines: rows, segments and columns, which go several at a time. */
+static void test_short_sums(void **state)
+{
+    (void)state;
+    enum { MOST = 600 };
+    uint8_t *data = memory(8 * 2 * MOST + 8 * 41), cells[8 * 64];
+    t_rng r = {77};
+    for (int i = 0; i < 3000; i++) {
+        static const uint32_t shapes[] = {0, RP_OFFSETS, RP_COLUMNS};
+        int dtype = RP_F32 + (int)t_below(&r, 2);
+        uint32_t flags = shapes[t_below(&r, 3)];
+        uint64_t rows = 1 + t_below(&r, 40), row_len = t_below(&r, flags & RP_OFFSETS ? MOST : MOST / 40);
+        uint8_t *p = data + t_below(&r, 9);
+        rk_task t = task_of(RP_OP_SUM, dtype, (int)t_below(&r, 3), flags, rows, row_len, p, cells);
+        if (flags & RP_OFFSETS)
+            fill_offsets(&r, &t.spec, p);
+        rp_parts parts = rp_spec_parts(&t.spec, p);
+        t_fill(&r, dtype, i % T_FAMILIES, p + (parts.elements - p), rp_elements(&t.spec));
+        rk_cpu_run(&t);
+        check_task(&t, "short sums");
+    }
+    free(data);
+}
+
 /* Pieces: what several threads share. */
 static void test_large_shapes(void **state)
 {
@@ -860,6 +884,7 @@ int main(void)
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_short_sums),
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_states_in),
         cmocka_unit_test(test_states_in_faults),
