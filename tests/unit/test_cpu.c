@@ -553,7 +553,7 @@ static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
     flags |= (t_below(r, 2) ? RP_MASK : 0) | (t_below(r, 3) ? 0 : RP_INITIAL);
     flags |= op == RP_OP_PROD && !rk_is_float(dtype) && t_below(r, 2) ? RP_WRAP : 0;
     flags |= !(flags & RP_INITIAL) && t_below(r, 3) == 0 ? RP_STATES_OUT : 0;
-    uint64_t rows = 1 + t_below(r, t_below(r, 2) ? 8 : 300), row_len = t_below(r, most / rows + 1);
+    uint64_t rows = 1 + t_below(r, (const uint64_t[]){8, 300, most / 20}[t_below(r, 3)]), row_len = t_below(r, most / rows + 1);
     if (flags & RP_OFFSETS)
         row_len = t_below(r, most + 1);
     uint8_t *data = m->data + t_below(r, 9);
@@ -579,7 +579,7 @@ static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
 
 static void run_random_tasks(uint64_t seed, int rounds, uint64_t most, int threads, size_t small)
 {
-    arena m = {.room = 12 * most + RP_MAX_STATE * 3000};
+    arena m = {.room = 12 * most + RP_MAX_STATE * (most / 20 + 3000)};
     m.data = memory(m.room);
     m.cells = memory(m.room);
     rk_engine *e = open_cpu(threads, small);
@@ -631,7 +631,7 @@ static void test_short_sums(void **state)
 static void test_large_shapes(void **state)
 {
     (void)state;
-    run_random_tasks(3, 25, 200000, 3, 0);
+    run_random_tasks(3, 40, 200000, 3, 0);
 }
 
 /* The states of `parts` equal parts of each row, made by the engine. */
