@@ -634,6 +634,30 @@ static void test_large_shapes(void **state)
     run_random_tasks(3, 40, 200000, 3, 0);
 }
 
+/* Segments that begin and end around the edges of pieces, which are some 128 KiB apart. */
+static void test_edges_of_pieces(void **state)
+{
+    (void)state;
+    enum { N = 50000, EDGE = 128 * 1024 / 8 };
+    uint64_t *data = malloc(8 * (4 + N));
+    double *x = (double *)(data + 4), cells[3];
+    for (int i = 0; i < N; i++)
+        x[i] = i;
+    rk_engine *e = open_cpu(2, 0);
+    for (uint64_t a = EDGE - 200; a < EDGE + 10; a++)
+        for (uint64_t b = a; b < N; b += b == a ? 1 : N / 3) {
+            memcpy(data, (uint64_t[]){0, a, b, N}, 32);
+            rk_task t = task_of(RP_OP_SUM, RP_F64, 0, RP_OFFSETS, 3, N, data, cells);
+            run(e, &t);
+            for (int i = 0; i < 3; i++) {
+                double from = (double)data[i], to = (double)data[i + 1];
+                assert_true(cells[i] == (to - from) * (to + from - 1) / 2);
+            }
+        }
+    rk_close(e);
+    free(data);
+}
+
 /* The states of `parts` equal parts of each row, made by the engine. */
 static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n,
                        uint64_t parts, uint8_t *states)
@@ -886,6 +910,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_short_sums),
         cmocka_unit_test(test_large_shapes),
+        cmocka_unit_test(test_edges_of_pieces),
         cmocka_unit_test(test_states_in),
         cmocka_unit_test(test_states_in_faults),
         cmocka_unit_test(test_overflow_faults),
