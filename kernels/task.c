@@ -68,20 +68,23 @@ static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s)
 {
     rp_fault *f = &t->fault;
+    const uint32_t flags = t->spec.flags;
+    const char *line = flags & RP_OFFSETS ? "segment" : flags & RP_COLUMNS ? "column" : "row";
+    const char *op = rp_op_name(t->spec.op);
     switch (code) {
     case RP_EMPTY:
-        rp_fail(f, RP_EMPTY, "row_len", 0, "row %" PRIu64 ": %s of no elements", row, rp_op_name(t->spec.op));
+        rp_fail(f, RP_EMPTY, "row_len", 0, "%s %" PRIu64 ": %s of no elements", line, row, op);
         break;
     case RP_NAN:
-        rp_fail(f, RP_NAN, "data", 0, "row %" PRIu64 " holds a NaN", row);
+        rp_fail(f, RP_NAN, "data", 0, "%s %" PRIu64 " holds a NaN", line, row);
         break;
     case RP_OVERFLOW:
-        rp_fail(f, RP_OVERFLOW, "out", 0, "row %" PRIu64 ": the exact %s does not fit %s", row, rp_op_name(t->spec.op),
+        rp_fail(f, RP_OVERFLOW, "out", 0, "%s %" PRIu64 ": the exact %s does not fit %s", line, row, op,
                 rp_dtype_name(t->spec.out));
         exact_value(s, &t->spec, f->value);
         break;
     default:
-        rp_fail(f, RP_INTERNAL, "code", 0, "row %" PRIu64 ": unexpected code %d", row, code);
+        rp_fail(f, RP_INTERNAL, "code", 0, "%s %" PRIu64 ": unexpected code %d", line, row, code);
     }
     f->index = row;
 }

@@ -95,10 +95,10 @@ PRODUCT_INT(u64, uint64_t, false)
             bool nan = magnitude > rk_inf_bits(f);                                                          \
             s->limb[3] += !nan && magnitude != x[i];                                                        \
             *nans += nan;                                                                                   \
-            if (magnitude && magnitude < rk_inf_bits(f))                                                    \
+            if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                              \
+                s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                      \
+            else if (!s->special) /* else there are no logarithms */                                        \
                 rk_log2_collect(&b, f, magnitude);                                                          \
-            else if (!nan || !omit)                                                                         \
-                s->special |= nan ? RK_NAN : magnitude ? RK_INF : RK_ZERO;                                  \
         }                                                                                                   \
         rk_log2_flush(s->limb, &b);                                                                         \
     }                                                                                                       \
