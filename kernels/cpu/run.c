@@ -68,23 +68,26 @@ void rk_cpu_run(rk_task *t)
 
 typedef struct probe {
     const char *name;
-    int dtype, out;
+    int op, dtype, out;
     double x[6];     /* the elements, as doubles that convert exactly */
     int n, repeat;   /* the pattern x[0..n) is repeated so that block code runs too */
     uint64_t bits;   /* of the answer */
 } probe;
 
-/* Each answer follows from the definition: the exact sum, rounded once. */
+/* Each answer follows from the definition: the exact value, rounded once. */
 static const probe probes[] = {
-    {"f64 cancellation", RP_F64, RP_F64, {0x1p1000, 1, -0x1p1000, 1}, 4, 512, 0x4090000000000000},
-    {"f64 subnormals", RP_F64, RP_F64, {0x1p-1074}, 1, 1024, 1024},
-    {"f64 tie to even", RP_F64, RP_F64, {0x1p53, 1}, 2, 1, 0x4340000000000000},
-    {"f64 above a tie", RP_F64, RP_F64, {0x1p53, 1, 0x1p-1074}, 3, 1, 0x4340000000000001},
-    {"f64 finite past overflow", RP_F64, RP_F64, {0x1p1023, 0x1p1023, -0x1p1023, -0x1p1022}, 4, 1, 0x7fd0000000000000},
-    {"f64 negative zeros", RP_F64, RP_F64, {-0.0}, 1, 100, 0x8000000000000000},
-    {"f32 subnormals", RP_F32, RP_F32, {0x1p-149}, 1, 3000, 3000},
-    {"f32 tie to even", RP_F32, RP_F32, {0x1p24, 1}, 2, 1, 0x4b800000},
-    {"f32 wide range", RP_F32, RP_F64, {0x1p127, 0x1p-149, -0x1p127}, 3, 1024, 0x3740000000000000},
+    {"f64 cancellation", RP_OP_SUM, RP_F64, RP_F64, {0x1p1000, 1, -0x1p1000, 1}, 4, 512, 0x4090000000000000},
+    {"f64 subnormals", RP_OP_SUM, RP_F64, RP_F64, {0x1p-1074}, 1, 1024, 1024},
+    {"f64 tie to even", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1}, 2, 1, 0x4340000000000000},
+    {"f64 above a tie", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1, 0x1p-1074}, 3, 1, 0x4340000000000001},
+    {"f64 finite past overflow", RP_OP_SUM, RP_F64, RP_F64, {0x1p1023, 0x1p1023, -0x1p1023, -0x1p1022}, 4, 1, 0x7fd0000000000000},
+    {"f64 negative zeros", RP_OP_SUM, RP_F64, RP_F64, {-0.0}, 1, 100, 0x8000000000000000},
+    {"f32 subnormals", RP_OP_SUM, RP_F32, RP_F32, {0x1p-149}, 1, 3000, 3000},
+    {"f32 tie to even", RP_OP_SUM, RP_F32, RP_F32, {0x1p24, 1}, 2, 1, 0x4b800000},
+    {"f32 wide range", RP_OP_SUM, RP_F32, RP_F64, {0x1p127, 0x1p-149, -0x1p127}, 3, 1024, 0x3740000000000000},
+    {"f64 squares", RP_OP_SUMSQ, RP_F64, RP_F64, {0x1.0000000000001p0, 0x1p-27, 0x1p-27}, 3, 1, 0x3ff0000000000003},
+    {"f32 subnormal squares", RP_OP_SUMSQ, RP_F32, RP_F64, {0x1p-149}, 1, 1024, 0x2df0000000000000},
+    {"f64 variance", RP_OP_VAR, RP_F64, RP_F64, {0x1p500, 0x1p500, 0x1.0000000000001p500}, 3, 100, 0x77cc71c71c71c71c},
 };
 enum { PROBE_BYTES = 8 * 4096 };
 
@@ -101,7 +104,7 @@ static bool probe_right(const probe *p)
             memcpy(data + 4 * i, &f, 4);
     }
     uint64_t cell = 0;
-    rk_task t = {.spec = {.op = RP_OP_SUM,
+    rk_task t = {.spec = {.op = (uint8_t)p->op,
                           .dtype = (uint8_t)p->dtype,
                           .out = (uint8_t)p->out,
                           .rows = 1,

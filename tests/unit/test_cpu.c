@@ -723,6 +723,28 @@ static void test_states_in_faults(void **state)
     assert_string_equal(t.fault.field, "count");
 }
 
+/* NaNs that stats skipped are counted, too. */
+static void test_too_many_nans(void **state)
+{
+    (void)state;
+    const size_t size = rp_state_size(RP_STATE_STATS32), nans = size - 8;
+    uint8_t packed[2 * RP_MAX_STATE];
+    uint64_t cells[RP_STATS_WORDS];
+    rk_state s = t_state(RP_OP_STATS, RP_F32, &(float){NAN}, 1, 0, RP_NAN_OMIT);
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(packed + i * size, &s, size);
+        memcpy(packed + i * size + nans, &(uint64_t){RP_MAX_COUNT - i}, 8);
+    }
+    rk_task t = task_of(RP_OP_STATS, RP_F32, RP_NAN_OMIT, RP_STATES_IN, 1, 2, packed, cells);
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_TOO_LARGE);
+    memcpy(packed + size + nans, &(uint64_t){0}, 8);
+    packed[size + 3] = 0; /* none skipped */
+    rk_cpu_run(&t);
+    assert_int_equal(t.fault.code, RP_OK);
+    assert_int_equal(cells[RP_STATS_NANS], RP_MAX_COUNT);
+}
+
 static void test_overflow_faults(void **state)
 {
     (void)state;
@@ -913,6 +935,7 @@ int main(void)
         cmocka_unit_test(test_edges_of_pieces),
         cmocka_unit_test(test_states_in),
         cmocka_unit_test(test_states_in_faults),
+        cmocka_unit_test(test_too_many_nans),
         cmocka_unit_test(test_overflow_faults),
         cmocka_unit_test(test_nan_and_empty_faults),
         cmocka_unit_test(test_first_bad_row),
