@@ -2,6 +2,8 @@
 #ifndef RK_CPU_PRODUCT_LOOPS_H
 #define RK_CPU_PRODUCT_LOOPS_H
 
+#include <string.h>
+
 #include "kernels/cpu/vec.h"
 #include "kernels/state.h"
 
@@ -84,12 +86,51 @@ PRODUCT_INT(u64, uint64_t, false)
 
 /* ---- floats ---- */
 
+/* Logarithms of a batch. Types of 16 bits have so few fractions that those are counted first: each logarithm is then
+ * taken once. */
+enum { FRACTIONS = 1024, WORTH_COUNTING = 2048 };
+
+typedef struct logarithms {
+    rk_log2_batch batch;
+    bool counting;
+    uint32_t count[FRACTIONS]; /* elements with the hidden bit and this fraction */
+} logarithms;
+
+INLINE void logarithms_start(logarithms *l, rk_format f, size_t n)
+{
+    l->batch = (rk_log2_batch){0, 0};
+    l->counting = f.precision <= 11 && n >= WORTH_COUNTING;
+    if (l->counting)
+        memset(l->count, 0, sizeof l->count);
+}
+
+INLINE void logarithms_add(logarithms *l, rk_format f, uint64_t magnitude)
+{
+    uint64_t hidden = (uint64_t)1 << (f.precision - 1);
+    if (!l->counting || magnitude < hidden) {
+        rk_log2_collect(&l->batch, f, magnitude);
+        return;
+    }
+    l->count[magnitude & (hidden - 1)]++;
+    l->batch.exponents += (int64_t)(magnitude >> (f.precision - 1)) + f.emin - 1;
+}
+
+INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
+{
+    uint64_t hidden = (uint64_t)1 << (f.precision - 1);
+    for (uint64_t k = 0; l->counting && k < hidden; k++)
+        if (l->count[k])
+            l->batch.fractions += l->count[k] * rk_log2_fraction((hidden | k) << (53 - f.precision));
+    rk_log2_flush(s->limb, &l->batch);
+}
+
 /* At most RK_LOG2_BATCH elements */
 #define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                       \
     static void logarithms_##NAME(rk_state *s, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)  \
     {                                                                                                       \
         const rk_format f = rk_format_of(DTYPE);                                                            \
-        rk_log2_batch b = {0, 0};                                                                           \
+        logarithms l;                                                                                       \
+        logarithms_start(&l, f, n);                                                                         \
         for (size_t i = 0; i < n; i++) {                                                                    \
             uint64_t magnitude = x[i] & ~rk_sign_bit(f, 1);                                                 \
             bool nan = magnitude > rk_inf_bits(f);                                                          \
@@ -98,9 +139,9 @@ PRODUCT_INT(u64, uint64_t, false)
             if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                              \
                 s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                      \
             else if (!s->special) /* else there are no logarithms */                                        \
-                rk_log2_collect(&b, f, magnitude);                                                          \
+                logarithms_add(&l, f, magnitude);                                                           \
         }                                                                                                   \
-        rk_log2_flush(s->limb, &b);                                                                         \
+        logarithms_end(&l, f, s);                                                                           \
     }                                                                                                       \
     static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)  \
     {                                                                                                       \
