@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/chores.h"
 #include "daemon/log.h"
 #include "daemon/paths.h"
 #include "proto/types.h"
@@ -52,6 +53,13 @@ static const option options[] = {
      "seconds between health checks: a real reduction with a known answer"},
     {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
     {"socket-mode", OCTAL, FIELD(socket_mode), 0600, 0777, 0660, NULL, false, "permissions of ipc sockets"},
+    {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
+     "threads that read the files of clients, with two buffers of 4 MiB each; 0 = one per core, 4 to 16. A user gets "
+     "three quarters of them"},
+    {"arena", NUMBER, FIELD(arena), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
+    {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory shared with the clients of one user; 0 = half of `arena`"},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 

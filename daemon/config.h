@@ -25,6 +25,8 @@ typedef struct rd_config {
     uint64_t drain, idle_exit, probe; /* seconds */
     uint64_t log_level;               /* rd_log_level */
     uint64_t socket_mode;
+    uint64_t readers;
+    uint64_t arena, arena_user; /* MiB */
 } rd_config;
 
 /* What the command line asks for beside the options. */

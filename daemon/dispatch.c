@@ -42,6 +42,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
                    .id = r->header.id,
                    .body_len = body_len};
     end_wait(r);
+    rd_at_end(s, r);
     rd_stats_answered(&s->stats, h.type, (int)status, rd_now_ns() - r->received_ns, r->body_len);
     r->session->inflight--;
     rd_reply_send(r, &h, &r->session->unsent);
@@ -59,6 +60,7 @@ static void drop(rd_server *s, rd_request *r, const char *reason)
         rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer[0] ? r->session->peer : "a peer", reason);
     }
     end_wait(r);
+    rd_at_end(s, r);
     r->session->inflight--;
     rd_request_drop(r);
 }
@@ -97,6 +99,7 @@ static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
                     .session = r->session->id,
                     .server_len = sizeof name - 1,
                     .server = name};
+    memcpy(w.token, r->session->token, RP_TOKEN);
     uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
     if (!body)
         return no_memory(f);
@@ -126,8 +129,8 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (s->sessions.greeted >= s->config.max_sessions)
         return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
-    rd_transport_peer(x->pipe, x->peer, sizeof x->peer, &x->pid, &x->uid);
-    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len))
+    rd_transport_peer(x->pipe, x->peer, sizeof x->peer, &x->local, &x->pid, &x->uid);
+    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->local && s->side.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     s->stats.sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer, x->name);
@@ -160,6 +163,7 @@ static const struct {
     [RP_MSG_APPEND] = {rd_on_append},
     [RP_MSG_FINISH] = {rd_on_finish},
     [RP_MSG_ABORT] = {rd_on_abort},
+    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 
@@ -214,6 +218,7 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->session = rd_session_find(&s->sessions, r->pipe);
     r->link = NULL;
     r->stream = NULL;
+    r->share = NULL;
     if (!r->session) { /* the peer is gone, and so is everybody who could miss the answer */
         rd_request_forget(r);
         return;

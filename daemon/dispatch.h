@@ -10,6 +10,9 @@ void rd_dispatch(rd_server *s, rd_request *r);
 /* Answer with the reply that rd_reply_alloc gave and the caller filled: its first `body_len` bytes. */
 void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 
+/* Answer with the result of the finished task of the request, whose cells are in the reply. */
+void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
+
 /* Answer with an error. */
 void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f);
 
@@ -25,6 +28,7 @@ void rd_wait(rd_server *s, rd_request *r);
 /* Handlers: RP_OK if the request is answered or waits; an error with `f` filled if it is to be refused. */
 typedef rp_err rd_handler(rd_server *s, rd_request *r, rp_fault *f);
 rd_handler rd_on_reduce, rd_on_begin, rd_on_append, rd_on_finish, rd_on_abort; /* work.c */
+rd_handler rd_on_reduce_at;                                                   /* at.c */
 rd_handler rd_on_query;                                                       /* status.c */
 
 /* FINISH requests whose deadline has passed while they waited for their stream; the next deadline, 0 if none. */

@@ -23,6 +23,23 @@ enum {
 };
 
 /* ---- leaving ---- */
+
+/* nng_close of 1.5.2 was seen to wait for ever, and a client's file may hang whoever reads it: the process ends without. */
+static volatile sig_atomic_t late_exit_code;
+
+static void on_close_limit(int number)
+{
+    (void)number;
+    _exit(late_exit_code);
+}
+
+static void limit_the_end(int exit_code)
+{
+    late_exit_code = exit_code;
+    signal(SIGALRM, on_close_limit);
+    alarm(CLOSE_LIMIT_S);
+}
+
 static void on_flushed(uv_timer_t *t) { uv_stop(t->loop); }
 
 static void on_leave_poll(uv_timer_t *t)
@@ -54,6 +71,9 @@ static void on_drain_limit(uv_timer_t *t)
     rd_server *s = t->data;
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
+    limit_the_end(RD_EXIT_OK);
+    rd_chores_close(&s->chores); /* waits for files that are being read */
+    rd_take_chores(s);
     rk_close(s->engine); /* afterwards nothing points into the requests */
     s->engine = NULL;
     rp_fail(&f, RP_CANCELLED, "daemon", 0, "shutting down");
@@ -137,6 +157,7 @@ static void trim_when_idle(rd_server *s)
     rd_quick_collect(&s->quick, &s->stats);
     if (s->stats.requests == s->ticked_at && s->stats.requests != s->trimmed_at) {
         malloc_trim(0);
+        rd_buffers_trim(s);
         s->trimmed_at = s->stats.requests;
     }
     s->ticked_at = s->stats.requests;
@@ -292,12 +313,34 @@ static bool open_transport(rd_server *s)
     return s->transport != NULL;
 }
 
+/* Half of a machine's cores can fill its memory bus; some more threads, so that one user never has them all. */
+static unsigned readers(const rd_server *s)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (s->config.readers)
+        return (unsigned)s->config.readers;
+    return cores < 4 ? 4 : cores > 16 ? 16 : (unsigned)cores;
+}
+
+static bool open_chores(rd_server *s)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), n = readers(s);
+    s->users.arena_cap = s->config.arena ? s->config.arena << 20 : memory / 4;
+    s->users.arena_user_cap = s->config.arena_user ? s->config.arena_user << 20 : s->users.arena_cap / 2;
+    rd_buffers_init(&s->buffers, 2 * (unsigned)n);
+    if (rd_chores_open(&s->chores, (unsigned)n, rd_bell_ring, &s->bell))
+        return true;
+    rd_log(RD_LOG_ERROR, "no threads to read files");
+    return false;
+}
+
 bool rd_life_open(rd_server *s, const rd_command *command, int *exit_code)
 {
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
-    return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_engine(s);
+    return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_chores(s) &&
+           open_engine(s);
 }
 
 static bool listen_all(rd_server *s)
@@ -311,7 +354,10 @@ static bool listen_all(rd_server *s)
             return false;
         }
         rd_log(RD_LOG_INFO, "serving %s", s->urls[s->serving++]);
-        if (!rd_ipc_path(url))
+        const char *path = rd_ipc_path(url);
+        if (path && !rd_side_listen(s, path, (unsigned)s->config.socket_mode, why, sizeof why))
+            rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+        if (!path)
             rd_log(RD_LOG_WARN, "%s has no authentication: whoever reaches the port may use the device", url);
     }
     return true;
@@ -341,22 +387,15 @@ static void close_handle(uv_handle_t *h, void *arg)
         uv_close(h, NULL);
 }
 
-/* nng_close of 1.5.2 was seen to wait for ever. All replies are out by then: the process may end without it. */
-static volatile sig_atomic_t late_exit_code;
-
-static void on_close_limit(int number)
-{
-    (void)number;
-    _exit(late_exit_code);
-}
-
 void rd_life_close(rd_server *s)
 {
     if (s->device_lost) /* its close may hang, and the process ends anyway */
         _exit(RD_EXIT_DEVICE);
-    late_exit_code = s->exit_code;
-    signal(SIGALRM, on_close_limit);
-    alarm(CLOSE_LIMIT_S);
+    limit_the_end(s->exit_code);
+    rd_chores_close(&s->chores);
+    rd_take_chores(s);
+    rd_side_close(s);
+    rd_buffers_trim(s);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
     rd_transport_close(s->transport);

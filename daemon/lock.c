@@ -24,7 +24,7 @@ static rd_lock_result held(int fd, const char *path, char *why, size_t cap)
     return RD_LOCK_HELD;
 }
 
-static rd_lock_result clear_socket(const char *path, char *why, size_t cap)
+rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
@@ -48,7 +48,7 @@ rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
     else if (ftruncate(*fd, 0) != 0 || dprintf(*fd, "%ld\n", (long)getpid()) < 0)
         result = fail(why, cap, name, strerror(errno));
     if (result == RD_LOCK_OK)
-        result = clear_socket(path, why, cap);
+        result = rd_clear_socket(path, why, cap);
     if (result != RD_LOCK_OK) {
         close(*fd);
         *fd = -1;

@@ -3,11 +3,12 @@
 #ifndef RD_REQUEST_H
 #define RD_REQUEST_H
 
-#include "kernels/kernels.h"
+#include "daemon/at.h"
 #include "proto/codec.h"
 
 struct rd_server;
 struct rd_session;
+struct rd_share;
 struct rd_stream;
 
 /* A task of the engine and who cares for its end. task.user points back to the job. */
@@ -31,7 +32,9 @@ typedef struct rd_request {
     struct rd_session *session;
     /* the handler's */
     struct rd_stream *stream;
-    uint8_t *reply;              /* REDUCE and FINISH: body of the reply; the engine writes the cells into it */
+    struct rd_share *share;      /* REDUCE_AT: held until the request ends */
+    rd_read read;                /* REDUCE_AT: of a file */
+    uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
     uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count */
     uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
     /* the server's list of requests that wait for the engine */
@@ -42,7 +45,10 @@ typedef struct rd_request {
  * that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
-/* The reply to REDUCE or FINISH, from the request's finished task. */
+/* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */
+rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
+
+/* The reply to REDUCE, REDUCE_AT or FINISH, from the request's finished task. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
 
 #endif

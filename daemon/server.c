@@ -44,6 +44,13 @@ static void take_finished(rd_server *s)
         finished(s, t->user);
 }
 
+void rd_take_chores(rd_server *s)
+{
+    rd_chore *c;
+    while ((c = rd_chores_take(&s->chores)))
+        c->done(s, c);
+}
+
 /* ---- health ---- */
 static void probe_done(rd_server *s, rd_job *job)
 {
@@ -97,7 +104,9 @@ static void on_event(rd_server *s, const rd_event *e)
     if (e->kind == RD_REQUEST) {
         rd_dispatch(s, e->request);
     } else if (e->kind == RD_PIPE_CLOSED) {
-        rd_session_close(x, rd_session_find(x, e->pipe));
+        rd_session *gone = rd_session_find(x, e->pipe);
+        rd_side_leave(s, gone);
+        rd_session_close(x, gone);
     } else if (x->pipes >= 2 * s->config.max_sessions + 16 || !rd_session_open(x, e->pipe)) {
         /* silent connections are bounded, too; those that say HELLO above max-sessions are told */
         rd_log(RD_LOG_DEBUG, "a connection is refused: there are %zu", x->pipes);
@@ -112,6 +121,7 @@ void rd_turn(rd_server *s)
     if (!s->engine)
         return;
     for (int i = 0; n && i < BATCHES; i++) {
+        rd_take_chores(s);
         take_finished(s);
         n = rd_inbox_take(&s->inbox, batch, BATCH);
         for (size_t k = 0; k < n; k++)

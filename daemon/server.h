@@ -9,6 +9,7 @@
 #include "daemon/inbox.h"
 #include "daemon/quick.h"
 #include "daemon/session.h"
+#include "daemon/side.h"
 #include "daemon/stats.h"
 #include "daemon/transport.h"
 
@@ -46,6 +47,10 @@ typedef struct rd_server {
 
     rd_sessions sessions;
     rd_quick quick;
+    rd_users users;
+    rd_chores chores;
+    rd_side side;
+    rd_buffers buffers;
     uint64_t streams_opened; /* and the last stream's id */
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;
@@ -73,6 +78,9 @@ void rd_probe(rd_server *s);
 
 /* Hand a job to the engine; job->done comes at once (small task) or in a later turn of the loop. */
 void rd_submit(rd_server *s, rd_job *job);
+
+/* What the chores' threads have done. */
+void rd_take_chores(rd_server *s);
 
 /* A FINISH with this deadline waits: look at it then. */
 void rd_watch_deadline(rd_server *s, uint64_t deadline_ns);

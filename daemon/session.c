@@ -37,9 +37,20 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
     return x;
 }
 
-bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len)
+rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id)
+{
+    for (size_t i = 0; id && i <= s->mask; i++)
+        for (rd_session *x = s->bucket[i]; x; x = x->next)
+            if (x->id == id)
+                return x;
+    return NULL;
+}
+
+bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len, bool side)
 {
     uint64_t id = 0;
+    if (side && getrandom(x->token, sizeof x->token, 0) != sizeof x->token)
+        return false;
     while (id == 0)
         if (getrandom(&id, sizeof id, 0) != sizeof id)
             return false;

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/share.h"
 #include "daemon/stream.h"
 
 enum { RD_PEER_TEXT = 80 };
@@ -19,6 +20,10 @@ typedef struct rd_session {
     uint32_t pipe;
     uint64_t id;      /* 0 before HELLO; never 0 after */
     uint64_t pid, uid; /* told by the kernel on ipc, else 0 */
+    bool local;        /* on ipc */
+    uint8_t token[RP_TOKEN]; /* opens its side channel; all 0: none may */
+    struct rd_channel *channel; /* NULL: none */
+    rd_share_list shares;       /* go with the channel */
     char peer[RD_PEER_TEXT];
     char name[RP_MAX_NAME + 1];
     unsigned inflight;  /* requests not answered */
@@ -43,8 +48,11 @@ void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be le
 rd_session *rd_session_open(rd_sessions *s, uint32_t pipe); /* NULL: no memory, or the pipe is in the table */
 rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
 
-/* HELLO: give it an id (random, so a guess does not hit one). False: the system has no random numbers. */
-bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len);
+rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id); /* NULL: none; looks at all of them */
+
+/* HELLO: give it an id (random, so a guess does not hit one) and, with `side`, a token. False: the system has no random
+ * numbers. */
+bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len, bool side);
 
 /* Any thread: the session with this id on this pipe, kept from being freed until rd_session_release. NULL if there is none,
  * or if it has more than `max_unsent` replies on their way. */

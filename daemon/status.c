@@ -130,6 +130,11 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "streams", rd_sessions_streams(&s->sessions));
     put_u64(w, "streams_total", s->streams_opened);
     put_u64(w, "inflight", rd_transport_busy(s->transport));
+    put_u64(w, "side.channels", s->side.channels);
+    put_u64(w, "side.files", s->users.files);
+    put_u64(w, "side.arena_bytes", s->users.arena_bytes);
+    put_u64(w, "side.arena_cap", s->users.arena_cap);
+    put_u64(w, "side.buffers", s->buffers.made);
     rd_quick_collect(&s->quick, &s->stats);
     put_requests(&s->stats, w);
     put_engine(k, w);

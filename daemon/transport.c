@@ -242,11 +242,12 @@ static bool tcp_peer(nng_pipe p, char *text, size_t cap)
     return true;
 }
 
-bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, uint64_t *pid, uint64_t *uid)
+bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, bool *local, uint64_t *pid, uint64_t *uid)
 {
     nng_pipe p = pipe_of(pipe);
     *pid = *uid = 0;
-    if (nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_PID, pid) == 0 && nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, uid) == 0) {
+    *local = nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_PID, pid) == 0 && nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, uid) == 0;
+    if (*local) {
         snprintf(text, cap, "pid %llu uid %llu", (unsigned long long)*pid, (unsigned long long)*uid);
         return true;
     }

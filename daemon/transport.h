@@ -34,8 +34,8 @@ void rd_transport_close(rd_transport *t);
 /* Contexts whose request or reply is under way. */
 unsigned rd_transport_busy(const rd_transport *t);
 
-/* Who is at the other end: "pid 12 uid 1000" or "tcp 10.0.0.1:5000". False: the pipe is gone. pid is 0 if unknown. */
-bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, uint64_t *pid, uint64_t *uid);
+/* Who is at the other end: "pid 12 uid 1000" (`local`) or "tcp 10.0.0.1:5000". False: the pipe is gone. pid is 0 if unknown. */
+bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, bool *local, uint64_t *pid, uint64_t *uid);
 
 void rd_transport_close_pipe(uint32_t pipe);
 

@@ -18,7 +18,7 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, u
                        .compute_ns = t->compute_ns};
 }
 
-static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
 {
     rp_result x = rd_result_of(r, spec, path, count);
     if (r->stream) {
@@ -29,8 +29,7 @@ static void answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_p
     rd_answer(s, r, RP_RESULT_SIZE + x.cells * x.cell_size);
 }
 
-/* Memory for the reply to REDUCE or FINISH, cells included: the engine writes straight into it. */
-static rp_err make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
+rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
     r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
     return r->reply ? RP_OK : rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
@@ -47,7 +46,7 @@ static void reduce_done(rd_server *s, rd_job *job)
     else if (rd_late(r, &f))
         rd_refuse(s, r, &f);
     else
-        answer_result(s, r, spec, RP_PATH_INLINE, rp_elements(spec));
+        rd_answer_result(s, r, spec, RP_PATH_INLINE, rp_elements(spec));
 }
 
 rp_err rd_read_task(rd_request *r, rp_fault *f)
@@ -74,7 +73,7 @@ rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
     if (!err && rd_late(r, f))
         err = RP_DEADLINE;
     if (!err)
-        err = make_room(r, spec, f);
+        err = rd_make_room(r, spec, f);
     if (err)
         return err;
     rd_stats_op(&s->stats, spec->op);
@@ -175,7 +174,7 @@ static void finish_done(rd_server *s, rd_job *job)
     } else if (rd_late(r, &f)) {
         rd_refuse(s, r, &f);
     } else {
-        answer_result(s, r, &x->spec, RP_PATH_STREAM, r->count);
+        rd_answer_result(s, r, &x->spec, RP_PATH_STREAM, r->count);
     }
     settle(s, x);
 }
@@ -274,7 +273,7 @@ rp_err rd_on_finish(rd_server *s, rd_request *r, rp_fault *f)
     if (stream->fault.code)
         *f = stream->fault;
     else if (check_count(stream, x.count, f) == RP_OK && !rd_late(r, f))
-        make_room(r, &stream->spec, f);
+        rd_make_room(r, &stream->spec, f);
     if (f->code) {
         rd_streams_sweep(stream->list);
         return f->code;

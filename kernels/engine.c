@@ -192,6 +192,10 @@ rk_task *rk_poll(rk_engine *e)
     return t;
 }
 
+bool rk_pin(rk_engine *e, const void *base, size_t bytes) { return e->ops->pin && e->ops->pin(e->impl, base, bytes); }
+
+void rk_unpin(rk_engine *e, const void *base) { e->ops->unpin(e->impl, base); }
+
 /* ---- health and counters ---- */
 
 void rk_probe(rk_engine *e, rk_task *t)

@@ -17,6 +17,8 @@ typedef struct rk_backend_ops {
     void (*submit)(void *impl, rk_task *t); /* never blocks for long: queue it */
     void (*close)(void *impl);              /* joins threads; queued tasks are dropped, running ones completed */
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
+    bool (*pin)(void *impl, const void *base, size_t bytes); /* NULL: memory is as good as it is */
+    void (*unpin)(void *impl, const void *base);             /* NULL if pin is */
 } rk_backend_ops;
 
 extern const rk_backend_ops rk_cpu_backend;

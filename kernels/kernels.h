@@ -6,9 +6,9 @@
  * allocates nothing per task; the caller keeps the task and both memories alive and untouched from rk_submit until
  * rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
- * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner); rk_run_small and
- * rk_state_check are for any. The engine's own threads
- * call only `wake` and `log`, which must not block and must not call back into the engine. */
+ * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner); rk_run_small,
+ * rk_state_check, rk_pin and rk_unpin are for any. The engine's own threads call
+ * only `wake` and `log`, which must not block and must not call back into the engine. */
 #ifndef RK_KERNELS_H
 #define RK_KERNELS_H
 
@@ -77,6 +77,12 @@ rk_task *rk_poll(rk_engine *e);
 /* Is a partial state from outside well formed for this op and element type? Errors: BAD_MESSAGE with the field. Pure.
  * Engines check every state of a RP_STATES_IN task with it. */
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
+
+/* Memory whose tasks should go to the device without a detour: page-lock it. A hint: false if there is no device or it cannot
+ * be done, and tasks work all the same. rk_unpin before it is unmapped, with no task under way there. Any thread; may take
+ * long. */
+bool rk_pin(rk_engine *e, const void *base, size_t bytes);
+void rk_unpin(rk_engine *e, const void *base);
 
 /* A real reduction with a known answer on the engine's device: health is this, not a flag. Fills *t (memory included)
  * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe at a time. */

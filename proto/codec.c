@@ -137,6 +137,7 @@ size_t rp_put_welcome(uint8_t *out, const rp_welcome *w)
     put32(out + 16, w->max_streams);
     put64(out + 24, w->session);
     put16(out + 32, w->server_len);
+    memcpy(out + 40, w->token, RP_TOKEN);
     if (w->server_len)
         memcpy(out + RP_WELCOME_SIZE, w->server, w->server_len);
     return RP_WELCOME_SIZE + w->server_len;
@@ -156,6 +157,7 @@ rp_err rp_get_welcome(const uint8_t *body, size_t len, rp_welcome *w, rp_fault *
     TRY(zeros(body + 1, 3, "welcome", f));
     TRY(zeros(body + 20, 4, "welcome", f));
     TRY(zeros(body + 34, 6, "welcome", f));
+    memcpy(w->token, body + 40, RP_TOKEN);
     TRY(at_most(w->server_len, RP_MAX_NAME, "server_len", f));
     return exact(len, RP_WELCOME_SIZE + (size_t)w->server_len, "welcome", f);
 }
@@ -235,6 +237,62 @@ rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *fiel
     TRY(exact(len, RP_STREAM_SIZE, field, f));
     *v = get64(body);
     return RP_OK;
+}
+
+/* ---- data that are elsewhere ---- */
+size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
+{
+    rp_put_spec(out, s);
+    put64(out + RP_SPEC_SIZE, a->handle);
+    put64(out + RP_SPEC_SIZE + 8, a->offset);
+    put64(out + RP_SPEC_SIZE + 16, a->length);
+    return RP_AT_SIZE;
+}
+
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f)
+{
+    TRY(exact(len, RP_AT_SIZE, "reduce_at", f));
+    const uint8_t *p = body + RP_SPEC_SIZE;
+    *a = (rp_at){get64(p), get64(p + 8), get64(p + 16)};
+    return rp_get_spec(body, RP_SPEC_SIZE, s, f);
+}
+
+size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p)
+{
+    put32(out, p->kind);
+    put32(out + 4, p->status);
+    put64(out + 8, p->value);
+    memset(out + 16, 0, RP_TOKEN);
+    if (p->kind == RP_SIDE_ATTACH && !p->reply)
+        memcpy(out + 16, p->token, RP_TOKEN);
+    else
+        put64(out + 16, p->size);
+    return RP_SIDE_SIZE;
+}
+
+rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
+{
+    TRY(exact(len, RP_SIDE_SIZE, "packet", f));
+    *p = (rp_side){.kind = get32(packet), .value = get64(packet + 8)};
+    TRY(zeros(packet + 4, 4, "packet", f));
+    if (p->kind == RP_SIDE_ATTACH)
+        memcpy(p->token, packet + 16, RP_TOKEN);
+    else
+        TRY(zeros(packet + 16, RP_TOKEN, "packet", f));
+    if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DROP || (p->kind == RP_SIDE_FILE && p->value))
+        return rp_fail(f, RP_BAD_MESSAGE, "packet", 0, "no packet of the side channel");
+    return RP_OK;
+}
+
+rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault *e, rp_fault *f)
+{
+    TRY(need(len, RP_SIDE_SIZE, "packet", f));
+    *p = (rp_side){.reply = true, .kind = get32(packet), .status = (rp_err)get32(packet + 4), .value = get64(packet + 8),
+                   .size = get64(packet + 16)};
+    TRY(zeros(packet + 24, 8, "packet", f));
+    if (p->status)
+        return rp_get_fault(packet + RP_SIDE_SIZE, len - RP_SIDE_SIZE, p->status, 0, e, f);
+    return exact(len, RP_SIDE_SIZE, "packet", f);
 }
 
 /* ---- query ---- */

@@ -15,11 +15,13 @@ extern "C" {
 #define RP_HEADER_SIZE 40u
 #define RP_SPEC_SIZE 64u
 #define RP_HELLO_SIZE 8u    /* + name */
-#define RP_WELCOME_SIZE 40u /* + server name */
+#define RP_WELCOME_SIZE 56u /* + server name */
 #define RP_STREAM_SIZE 8u   /* BEGIN's reply, ABORT's request, APPEND's reply */
 #define RP_APPEND_SIZE 16u  /* + data */
 #define RP_FINISH_SIZE 16u
 #define RP_QUERY_SIZE 8u
+#define RP_AT_SIZE 88u
+#define RP_SIDE_SIZE 32u /* of a packet; errors follow */
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
 
@@ -56,6 +58,7 @@ typedef struct rp_welcome {
     uint32_t max_inflight;
     uint32_t max_streams;
     uint64_t session;
+    uint8_t token[RP_TOKEN]; /* for the side channel; all 0: there is none */
     uint16_t server_len;
     const char *server; /* "reduced 0.1.0" */
 } rp_welcome;
@@ -84,6 +87,33 @@ typedef struct rp_finish {
 
 size_t rp_put_finish(uint8_t out[RP_FINISH_SIZE], const rp_finish *x);
 rp_err rp_get_finish(const uint8_t *body, size_t len, rp_finish *x, rp_fault *f);
+
+/* REDUCE_AT: where the data are, instead of the data. */
+typedef struct rp_at {
+    uint64_t handle; /* of a file or an arena of the session */
+    uint64_t offset; /* bytes */
+    uint64_t length; /* bytes */
+} rp_at;
+
+size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
+/* Layout only, as rp_get_spec. */
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f);
+
+/* A packet of the side channel; every field that its kind does not use is 0. */
+typedef struct rp_side {
+    bool reply;
+    uint32_t kind;           /* rp_side_kind */
+    rp_err status;           /* replies: an error's body follows unless it is RP_OK */
+    uint64_t value;          /* ATTACH: session; ARENA: bytes; DROP: handle; replies to FILE and ARENA: handle */
+    uint64_t size;           /* replies to FILE and ARENA: its bytes */
+    uint8_t token[RP_TOKEN]; /* ATTACH */
+} rp_side;
+
+size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p);
+/* A request, without status; its values are not looked at. */
+rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f);
+/* A reply; `e` is the error it carries. */
+rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault *e, rp_fault *f);
 
 /* One u64: BEGIN's reply (stream), APPEND's reply (elements received so far), ABORT's request (stream). */
 size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);

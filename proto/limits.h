@@ -39,6 +39,22 @@
 /* Connected sessions in all: bounds the daemon's memory at some 10 KiB each. */
 #define RP_MAX_SESSIONS 4096u
 
+/* Secret of a session that its side channel must know: 128 bits cannot be guessed. */
+#define RP_TOKEN 16u
+
+/* The side channel's socket is the ipc socket's path and this. */
+#define RP_SIDE_SUFFIX ".side"
+
+/* Files and arenas of one session: each is a descriptor or a mapping of the daemon. Some for each thread of a program. */
+#define RP_MAX_SHARES 64u
+
+/* Files of one user, and of all together: descriptors are what connections need, too. */
+#define RP_MAX_USER_FILES 256u
+#define RP_MAX_FILES 1024u
+
+/* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */
+#define RP_MAX_STRANGERS 64u
+
 /* Elements of one result: counts stay far below 2^63 when states merge. */
 #define RP_MAX_COUNT (UINT64_C(1) << 60)
 

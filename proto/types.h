@@ -36,6 +36,9 @@ typedef enum { RP_BACKENDS(X) } rp_backend;
 #define X(NAME, name, code) RP_PATH_##NAME = code,
 typedef enum { RP_PATHS(X) } rp_path;
 #undef X
+#define X(NAME, name, code) RP_SIDE_##NAME = code,
+typedef enum { RP_SIDES(X) } rp_side_kind;
+#undef X
 
 typedef enum { RP_CLASS_NONE, RP_CLASS_SIGNED, RP_CLASS_UNSIGNED, RP_CLASS_FLOAT } rp_class;
 

@@ -32,6 +32,7 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
     rp_spec spec, checked;
     rp_append append;
     rp_finish finish;
+    rp_at at;
     uint64_t stream;
     uint32_t topic;
     rp_err err;
@@ -77,6 +78,14 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         if (!(err = rp_get_u64(body, len, &stream, "stream", f)))
             *n = rp_put_u64(out, stream);
         return err;
+    case RP_MSG_REDUCE_AT:
+        if ((err = rp_get_at(body, len, &spec, &at, f)))
+            return err;
+        checked = spec;
+        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, at.length, f)))
+            return err;
+        *n = rp_put_at(out, &spec, &at);
+        return RP_OK;
     default:
         return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);
     }
@@ -126,6 +135,7 @@ static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uin
     case RP_MSG_QUERY:
         return t_decode_entries(body, len, out, n, f);
     case RP_MSG_REDUCE:
+    case RP_MSG_REDUCE_AT:
     case RP_MSG_FINISH:
         if ((err = rp_get_result(body, len, &result, &cells, f)))
             return err;

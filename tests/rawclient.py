@@ -13,7 +13,7 @@ from typing import NamedTuple
 import oracle
 from oracle import DTYPES, NANS, OPS, SIZE
 
-HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT = range(1, 9)
+HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT = range(1, 10)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL").split()
 STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
@@ -212,11 +212,11 @@ class Connection:
         if h.status:
             raise Fault(h, body)
         version, max_data, chunk, inflight, streams, session, server_len = struct.unpack("<B3xIIII4xQH6x", body[:40])
-        if len(body) != 40 + server_len or h.session != session or not session:
+        if len(body) != 56 + server_len or h.session != session or not session:
             raise ProtocolError("malformed welcome")
         self.session = session
         self.welcome = {"version": version, "max_data": max_data, "chunk_hint": chunk, "max_inflight": inflight,
-                        "max_streams": streams, "session": session, "server": body[40:].decode()}
+                        "max_streams": streams, "session": session, "token": body[40:56], "server": body[56:].decode()}
         return self.welcome
 
     def ping(self, data=b"", **fields):
@@ -238,6 +238,13 @@ class Connection:
 
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))
+
+    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, **kw):
+        """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed."""
+        if row_len is None:
+            row_len = length // (SIZE[dtype] + bool(flags & MASK)) // rows
+        body = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + struct.pack("<QQQ", handle, offset, length)
+        return parse_result(self.call(REDUCE_AT, body, time_ms=time_ms))
 
     def begin(self, op, dtype, **kw):
         return struct.unpack("<Q", self.call(BEGIN, spec(op, dtype, **kw)))[0]

@@ -129,7 +129,7 @@ def test_queries(conn):
             conn.call(QUERY, body)
 
 
-@pytest.mark.parametrize("kind", [0, 9, 99, 255])
+@pytest.mark.parametrize("kind", [0, 10, 99, 255])
 def test_unknown_type(conn, kind):
     with faults("BAD_MESSAGE", "type"):
         conn.call(kind, b"")
@@ -504,6 +504,7 @@ def test_worked_example_over_the_wire(shared):
         session = got[9 + 4 + 16 : 9 + 4 + 24]
         patched = bytearray(welcome)
         patched[29:37] = patched[13 + 40 + 24 : 13 + 40 + 32] = session
+        patched[13 + 40 + 40 : 13 + 40 + 56] = got[13 + 40 + 40 : 13 + 40 + 56]  # the token
         assert got[: len(got) - 14] == bytes(patched[: len(got) - 14])
         c.socket.sendall(reduce[:29] + session + reduce[37:])
         got = c._exactly(len(result))
@@ -515,7 +516,7 @@ def test_golden_requests_are_understood(shared):
     """Each golden request gets the reply of its type, or the error that its content asks for."""
     expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "reduce_segments": "OK",
-                "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE"}
+                "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

@@ -425,4 +425,5 @@ void cuda_stats(void *impl, rk_stats *s)
 } // namespace
 } // namespace rk
 
-extern "C" const rk_backend_ops rk_cuda_backend = {rk::cuda_open, rk::cuda_submit, rk::cuda_close, rk::cuda_stats};
+extern "C" const rk_backend_ops rk_cuda_backend = {rk::cuda_open, rk::cuda_submit, rk::cuda_close, rk::cuda_stats, nullptr,
+                                                    nullptr};

@@ -13,7 +13,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
-from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, FINISH, HELLO, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE, STATES_IN,  # noqa: E402
+from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, FINISH, HELLO, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN,  # noqa: E402
                        STATES_OUT, header, spec)
 
 SESSION = 0x0123456789ABCDEF
@@ -28,7 +28,7 @@ def hello(low, high, name):
 
 
 def welcome(server):
-    return struct.pack("<B3xIIII4xQH6x", 1, 4194304, 1048576, 64, 32, SESSION, len(server)) + server
+    return struct.pack("<B3xIIII4xQH6x", 1, 4194304, 1048576, 64, 32, SESSION, len(server)) + bytes(range(0xA0, 0xB0)) + server
 
 
 def entry(key, value):
@@ -92,6 +92,9 @@ def messages():
     yield "begin_mask", "mean of u16 with a mask, initial 7", message(BEGIN, spec("mean", "u16", flags=MASK, initial=7), mid=19)
     yield "append_mask", "stream 10, offset 0, the elements 5 and 6, of which the second is left out", message(
         APPEND, struct.pack("<QQHHBB", 10, 0, 5, 6, 1, 0), mid=20)
+    yield "reduce_at", "sum of 2 rows of 3 f32 at byte 128 of handle 2^63 + 1", message(
+        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3) + struct.pack("<QQQ", 2**63 + 1, 128, 24), mid=21)
+    yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "error_overflow", "OVERFLOW in row 4, the value is -2^127", message(
         REDUCE, fault(0, 4, -2**127, b"out", b"the sum does not fit i64"), mid=12, reply=1, status=7)
     yield "error_busy", "BUSY, repeat after 20 ms, limit 64", message(

@@ -118,6 +118,7 @@ static void encodes_hello(void **state)
                                                   .max_inflight = RP_MAX_INFLIGHT,
                                                   .max_streams = RP_MAX_STREAMS,
                                                   .session = SESSION,
+                                                  .token = "\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf",
                                                   .server_len = 13,
                                                   .server = "reduced 0.1.0"});
     check("welcome", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .reply = true, .session = SESSION, .id = 1});
@@ -299,6 +300,60 @@ static void encodes_streams(void **state)
     check("aborted", out, h);
 }
 
+static void encodes_places(void **state)
+{
+    (void)state;
+    uint8_t out[MAX_BYTES];
+    rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F32, .rows = 2, .row_len = 3};
+    rp_header h = {.version = 1, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 21};
+    begin_message(out);
+    body_len = rp_put_at(body, &s, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 24});
+    check("reduce_at", out, h);
+    begin_message(out);
+    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3});
+    bytes((double[]){1, 2}, 16);
+    h.reply = true;
+    check("result_at", out, h);
+}
+
+/* Packets of the side channel: bytes of PROTOCOL.md, and every malformed one refused. */
+static void side_packets(void **state)
+{
+    (void)state;
+    uint8_t out[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
+    rp_side p, attach = {.kind = RP_SIDE_ATTACH, .value = SESSION, .token = "0123456789abcde"};
+    rp_fault f, e;
+    memcpy(attach.token, "0123456789abcdef", RP_TOKEN);
+    assert_int_equal(rp_put_side(out, &attach), RP_SIDE_SIZE);
+    assert_memory_equal(out, "\1\0\0\0\0\0\0\0\xef\xcd\xab\x89\x67\x45\x23\x01" "0123456789abcdef", RP_SIDE_SIZE);
+    assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), RP_OK);
+    assert_true(p.value == SESSION && memcmp(p.token, attach.token, RP_TOKEN) == 0);
+    for (size_t n = 0; n < RP_SIDE_SIZE; n++)
+        assert_int_equal(rp_get_side(out, n, &p, &f), RP_BAD_MESSAGE);
+    assert_int_equal(rp_get_side(out, RP_SIDE_SIZE + 1, &p, &f), RP_BAD_MESSAGE);
+    for (unsigned kind = 0; kind < 256; kind++) {
+        rp_put_side(out, &(rp_side){.kind = kind});
+        assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), kind >= 1 && kind <= 4 ? RP_OK : RP_BAD_MESSAGE);
+    }
+    for (size_t at = 4; at < RP_SIDE_SIZE; at++) { /* what FILE does not use is 0 */
+        rp_put_side(out, &(rp_side){.kind = RP_SIDE_FILE});
+        out[at] = 1;
+        assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), RP_BAD_MESSAGE);
+    }
+    rp_put_side(out, &(rp_side){.reply = true, .kind = RP_SIDE_ARENA, .value = 7, .size = 4096});
+    assert_int_equal(rp_get_side_reply(out, RP_SIDE_SIZE, &p, &e, &f), RP_OK);
+    assert_true(p.value == 7 && p.size == 4096);
+    for (size_t n = 0; n < RP_SIDE_SIZE; n++)
+        assert_int_equal(rp_get_side_reply(out, n, &p, &e, &f), RP_BAD_MESSAGE);
+    rp_put_side(out, &(rp_side){.reply = true, .kind = RP_SIDE_FILE, .status = RP_QUOTA});
+    rp_fail(&e, RP_QUOTA, "files", 64, "too many");
+    size_t n = RP_SIDE_SIZE + rp_put_fault(out + RP_SIDE_SIZE, &e);
+    memset(&e, 0, sizeof e);
+    assert_int_equal(rp_get_side_reply(out, n, &p, &e, &f), RP_OK);
+    assert_true(p.status == RP_QUOTA && e.code == RP_QUOTA && e.limit == 64);
+    assert_int_equal(rp_get_side_reply(out, n - 1, &p, &e, &f), RP_BAD_MESSAGE);
+}
+
 static void encodes_errors(void **state)
 {
     (void)state;
@@ -456,7 +511,7 @@ static void bad_values_are_named(void **state)
     } bad[] = {
         {"ping", 0, 'r', RP_BAD_MESSAGE, "magic", 0},
         {"ping", 5, 0, RP_BAD_MESSAGE, "type", 0},
-        {"ping", 5, 9, RP_BAD_MESSAGE, "type", 0},
+        {"ping", 5, 10, RP_BAD_MESSAGE, "type", 0},
         {"hello", 40, 0, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 40, 2, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 42, 7, RP_BAD_MESSAGE, "hello", 15},
@@ -469,6 +524,7 @@ static void bad_values_are_named(void **state)
         {"entries", 43, 2, RP_TOO_LARGE, "value_len", RP_MAX_VALUE},
         {"entries", 42, 9, RP_BAD_MESSAGE, "value", 8},
         {"reduce", 48, 128, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce_at", 40 + 80, 25, RP_SHAPE, "data", 4},
         {"reduce", 48, RP_WRAP, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},
@@ -556,6 +612,8 @@ int main(void)
         cmocka_unit_test(encodes_shapes),
         cmocka_unit_test(encodes_wide_cells),
         cmocka_unit_test(encodes_streams),
+        cmocka_unit_test(encodes_places),
+        cmocka_unit_test(side_packets),
         cmocka_unit_test(encodes_errors),
         cmocka_unit_test(over_long_texts_are_cut),
         cmocka_unit_test(decodes_every_golden),

@@ -47,7 +47,7 @@ static void ids_are_random_and_told_at_hello(void **state)
     assert_true(rd_sessions_init(&s, 16));
     rd_session *a = rd_session_open(&s, 1), *b = rd_session_open(&s, 2);
     assert_int_equal(a->id, 0);
-    assert_true(rd_session_greet(&s, a, "one", 3) && rd_session_greet(&s, b, "", 0));
+    assert_true(rd_session_greet(&s, a, "one", 3, true) && rd_session_greet(&s, b, "", 0, false));
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");
     assert_int_equal(s.greeted, 2);

@@ -1,0 +1,244 @@
+#include "daemon/at.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/dispatch.h"
+
+/* ---- buffers ---- */
+void rd_buffers_init(rd_buffers *b, unsigned cap)
+{
+    *b = (rd_buffers){.cap = cap};
+    b->waiting_end = &b->waiting;
+}
+
+static rd_buffer *new_buffer(rd_buffers *b)
+{
+    rd_buffer *x = malloc(sizeof *x);
+    void *memory = x ? mmap(NULL, RP_MAX_DATA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED) {
+        free(x);
+        return NULL;
+    }
+    madvise(memory, RP_MAX_DATA, MADV_HUGEPAGE);
+    *x = (rd_buffer){.memory = memory};
+    b->made++;
+    return x;
+}
+
+/* NULL: all are in use, or there is no memory for the first one (`f` tells). */
+static rd_buffer *take_buffer(rd_buffers *b, rp_fault *f)
+{
+    rd_buffer *x = b->idle;
+    if (x)
+        b->idle = x->next;
+    else if (b->made < b->cap)
+        x = new_buffer(b);
+    if (!x && b->made == 0)
+        rp_fail(f, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
+    return x;
+}
+
+void rd_buffers_trim(rd_server *s)
+{
+    rd_buffers *b = &s->buffers;
+    while (b->idle) {
+        rd_buffer *x = b->idle;
+        b->idle = x->next;
+        if (x->pinned && s->engine)
+            rk_unpin(s->engine, x->memory);
+        munmap(x->memory, RP_MAX_DATA);
+        free(x);
+        b->made--;
+    }
+}
+
+/* ---- the list of those that wait for a buffer ---- */
+static void enqueue(rd_buffers *b, rd_request *r)
+{
+    r->read.next = NULL;
+    r->read.waiting = true;
+    *b->waiting_end = r;
+    b->waiting_end = &r->read.next;
+}
+
+static void unqueue(rd_buffers *b, rd_request *r)
+{
+    rd_request **at = &b->waiting;
+    while (*at != r)
+        at = &(*at)->read.next;
+    *at = r->read.next;
+    if (!r->read.next)
+        b->waiting_end = at;
+    r->read.waiting = false;
+}
+
+/* ---- the chore ---- */
+static void read_range(rd_chore *c)
+{
+    rd_read *x = (rd_read *)c;
+    rd_buffer *b = x->buffer;
+    size_t got = 0;
+    x->start_ns = rd_now_ns();
+    if (!b->tried) {
+        b->tried = true;
+        b->pinned = rk_pin(x->engine, b->memory, RP_MAX_DATA);
+    }
+    while (got < x->bytes) {
+        ssize_t n = pread(x->fd, b->memory + got, x->bytes - got, (off_t)(x->offset + got));
+        if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            rp_fail(&x->fault, RP_IO, "file", got, n ? "reading failed: %s" : "the file ends before its data do%s",
+                    n ? strerror(errno) : "");
+            break;
+        }
+        got += n > 0 ? (size_t)n : 0;
+    }
+    x->ns = rd_now_ns() - x->start_ns;
+}
+
+/* ---- the way of a request ---- */
+static void reduced(rd_server *s, rd_job *job)
+{
+    rd_request *r = (rd_request *)job;
+    rp_fault f;
+    bool file = r->share->kind == RD_SHARE_FILE;
+    if (file) { /* the time before the engine is part of the whole */
+        job->task.copy_ns += r->read.ns;
+        job->task.start_ns = r->read.start_ns;
+    }
+    if (job->task.fault.code)
+        rd_refuse(s, r, &job->task.fault);
+    else if (rd_late(r, &f))
+        rd_refuse(s, r, &f);
+    else
+        rd_answer_result(s, r, &job->task.spec, file ? RP_PATH_FILE : RP_PATH_SHM, rp_elements(&job->task.spec));
+}
+
+/* Its session is gone, or its time is over: no work for it any more. */
+static bool unwanted(const rd_request *r, rp_fault *f)
+{
+    if (!r->session->dead)
+        return rd_late(r, f);
+    rp_fail(f, RP_CANCELLED, "session", 0, "the session has ended");
+    return true;
+}
+
+static void on_read(rd_server *s, rd_chore *c)
+{
+    rd_read *x = (rd_read *)c;
+    rd_request *r = x->request;
+    rp_fault f = x->fault;
+    if (f.code || unwanted(r, &f))
+        rd_refuse(s, r, &f);
+    else
+        rd_submit(s, &r->job);
+}
+
+static void start_reading(rd_server *s, rd_request *r, rd_buffer *b)
+{
+    r->read.buffer = b;
+    r->job.task.data = b->memory;
+    rd_chores_add(s, &r->read.chore);
+}
+
+/* A buffer is free: for the first one that waits and is still wanted. */
+static void pass_on(rd_server *s, rd_buffer *b)
+{
+    rd_buffers *all = &s->buffers;
+    while (all->waiting) {
+        rd_request *r = all->waiting;
+        rp_fault f = {.index = RP_NO_INDEX};
+        unqueue(all, r);
+        if (!unwanted(r, &f)) {
+            start_reading(s, r, b);
+            return;
+        }
+        rd_refuse(s, r, &f);
+    }
+    b->next = all->idle;
+    all->idle = b;
+}
+
+void rd_at_end(rd_server *s, rd_request *r)
+{
+    rd_buffer *b = r->read.buffer;
+    rd_share *x = r->share;
+    if (!x)
+        return;
+    r->share = NULL;
+    r->read.buffer = NULL;
+    if (r->read.waiting)
+        unqueue(&s->buffers, r);
+    rd_share_release(s, x);
+    if (b)
+        pass_on(s, b);
+}
+
+static rp_err check_range(const rd_share *x, const rp_at *a, rp_fault *f)
+{
+    uint64_t end = x->kind == RD_SHARE_ARENA ? x->size : INT64_MAX; /* a file's end shows when it is read */
+    if (a->offset <= end && a->length <= end - a->offset)
+        return RP_OK;
+    return rp_fail(f, RP_SHAPE, "offset", end, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset, a->length);
+}
+
+static rp_err check_at(const rd_request *r, rp_spec *spec, rp_at *a, rd_share **x, rp_fault *f)
+{
+    rp_err err = rp_get_at(r->body, r->body_len, spec, a, f);
+    if (!err)
+        err = rp_spec_check(spec, f);
+    if (err)
+        return err;
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* they must be checked first and stay as they were then */
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
+    if (a->length > RP_MAX_DATA)
+        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
+    err = rp_spec_match(spec, a->length, f);
+    if (err)
+        return err;
+    *x = rd_shares_find(&r->session->shares, a->handle);
+    if (!*x)
+        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no such file or arena in this session");
+    return check_range(*x, a, f);
+}
+
+rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_spec spec;
+    rp_at a;
+    rd_share *x = NULL;
+    rd_buffer *b = NULL;
+    rp_err err = check_at(r, &spec, &a, &x, f);
+    if (!err && rd_late(r, f))
+        err = RP_DEADLINE;
+    if (!err)
+        err = rd_make_room(r, &spec, f);
+    bool file = x && x->kind == RD_SHARE_FILE;
+    if (!err && file && !(b = take_buffer(&s->buffers, f)))
+        err = f->code;
+    if (err)
+        return err;
+    rd_stats_op(&s->stats, spec.op);
+    r->job.done = reduced;
+    r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
+    r->share = x;
+    rd_share_hold(x);
+    rd_wait(s, r);
+    if (!file) {
+        r->job.task.data = x->base + a.offset;
+        rd_submit(s, &r->job);
+        return RP_OK;
+    }
+    r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
+                        .request = r, .engine = s->engine, .fd = x->fd, .offset = a.offset, .bytes = a.length,
+                        .fault = {.index = RP_NO_INDEX}};
+    if (b)
+        start_reading(s, r, b);
+    else
+        enqueue(&s->buffers, r);
+    return RP_OK;
+}

@@ -1,0 +1,57 @@
+/* Shares: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
+ * client and never given to another, so nothing has to be scrubbed: the kernel does. A file is a descriptor that the client
+ * opened and passed.
+ *
+ * Life: made by a chore -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed by a
+ * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. */
+#ifndef RD_SHARE_H
+#define RD_SHARE_H
+
+#include "daemon/chores.h"
+#include "kernels/kernels.h"
+
+typedef enum { RD_SHARE_FILE, RD_SHARE_ARENA } rd_share_kind;
+
+struct rd_share;
+typedef void rd_share_made(struct rd_server *s, struct rd_share *x);
+
+typedef struct rd_share {
+    rd_chore chore; /* first: making and closing it */
+    rd_share_kind kind;
+    uint64_t id;    /* random: one of another session or of an earlier daemon meets nothing */
+    int fd;         /* arenas: until it is sent */
+    uint64_t size;  /* bytes; file: when it was passed */
+    uint8_t *base;  /* arena: read-only */
+    rk_engine *engine; /* arena: pinned in it, or NULL */
+    unsigned uses;  /* requests under way, and the session's list */
+    rp_fault fault; /* of making */
+    rd_share_made *made;
+    void *maker;    /* the channel that waits for it; NULL: gone */
+    struct rd_share *next; /* in the session's list */
+} rd_share;
+
+typedef struct rd_share_list {
+    rd_share *first;
+    unsigned n;
+} rd_share_list;
+
+/* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A file's descriptor is the
+ * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY. */
+rp_err rd_share_file(struct rd_server *s, rd_user *user, int fd, rd_share_made *made, void *maker, rd_share **x,
+                     rp_fault *f);
+rp_err rd_share_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *made, void *maker,
+                      rd_share **x, rp_fault *f);
+
+/* Close a descriptor that is not wanted. */
+void rd_share_reject(struct rd_server *s, rd_user *user, int fd);
+
+void rd_shares_add(rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */
+rd_share *rd_shares_find(const rd_share_list *l, uint64_t id);
+void rd_shares_drop(struct rd_server *s, rd_share_list *l, rd_share *x);
+void rd_shares_drop_all(struct rd_server *s, rd_share_list *l);
+
+/* A request uses it, or no longer does; the last one closes it. */
+static inline void rd_share_hold(rd_share *x) { x->uses++; }
+void rd_share_release(struct rd_server *s, rd_share *x);
+
+#endif

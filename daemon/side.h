@@ -1,0 +1,49 @@
+/* The side channel: a unix SOCK_SEQPACKET socket beside each ipc socket, for what nng cannot carry: descriptors
+ * (PROTOCOL.md, "Side channel"). A channel belongs to a session once it has shown the session's token; the loop owns all of it.
+ *
+ * A channel is not read while what it asked for is being made, so it has one request under way at most. */
+#ifndef RD_SIDE_H
+#define RD_SIDE_H
+
+#include <uv.h>
+
+#include "daemon/config.h"
+#include "daemon/share.h"
+
+struct rd_session;
+
+typedef struct rd_channel {
+    uv_poll_t poll; /* first */
+    int fd;
+    struct rd_server *server;
+    rd_user *user;              /* the kernel says who it is */
+    struct rd_session *session; /* NULL: a stranger yet */
+    rd_share *making;           /* what it waits for */
+    bool closing;
+    struct rd_channel *prev, *next;
+} rd_channel;
+
+typedef struct rd_door {
+    uv_poll_t poll; /* first */
+    int fd;
+    struct rd_server *server;
+    char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
+} rd_door;
+
+typedef struct rd_side {
+    rd_door doors[RD_MAX_LISTEN];
+    unsigned n_doors;
+    rd_channel *first, *last; /* oldest first */
+    unsigned channels, strangers;
+} rd_side;
+
+/* Listen beside the ipc socket `path`. False: `why`; the daemon works without. */
+bool rd_side_listen(struct rd_server *s, const char *path, unsigned mode, char *why, size_t cap);
+
+/* The session goes: its channel and its shares, too. */
+void rd_side_leave(struct rd_server *s, struct rd_session *x);
+
+/* Close everything; the loop still has to run to close the handles. */
+void rd_side_close(struct rd_server *s);
+
+#endif

@@ -1,0 +1,66 @@
+#include "daemon/users.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+rd_user *rd_user_get(rd_users *u, uint64_t uid)
+{
+    rd_user *x = u->first;
+    while (x && x->uid != uid)
+        x = x->next;
+    if (!x && (x = calloc(1, sizeof *x))) {
+        x->uid = uid;
+        x->next = u->first;
+        u->first = x;
+    }
+    if (x)
+        x->refs++;
+    return x;
+}
+
+void rd_user_put(rd_users *u, rd_user *user)
+{
+    if (--user->refs)
+        return;
+    rd_user **at = &u->first;
+    while (*at != user)
+        at = &(*at)->next;
+    *at = user->next;
+    free(user);
+}
+
+rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f)
+{
+    if (user->files >= RP_MAX_USER_FILES)
+        return rp_fail(f, RP_QUOTA, "files", RP_MAX_USER_FILES, "this user has passed %u files", user->files);
+    if (u->files >= RP_MAX_FILES)
+        return rp_fail(f, RP_QUOTA, "files", RP_MAX_FILES, "all users have passed %u files", u->files);
+    user->files++;
+    u->files++;
+    return RP_OK;
+}
+
+rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
+{
+    if (bytes == 0 || bytes > u->arena_user_cap)
+        return rp_fail(f, RP_TOO_LARGE, "bytes", u->arena_user_cap, "an arena of %" PRIu64 " bytes", bytes);
+    if (bytes > u->arena_user_cap - user->arena_bytes)
+        return rp_fail(f, RP_QUOTA, "arena", u->arena_user_cap, "this user's arenas have %" PRIu64 " bytes", user->arena_bytes);
+    if (bytes > u->arena_cap - u->arena_bytes)
+        return rp_fail(f, RP_QUOTA, "arena", u->arena_cap, "all arenas have %" PRIu64 " bytes", u->arena_bytes);
+    user->arena_bytes += bytes;
+    u->arena_bytes += bytes;
+    return RP_OK;
+}
+
+void rd_user_give_file(rd_users *u, rd_user *user)
+{
+    user->files--;
+    u->files--;
+}
+
+void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes)
+{
+    user->arena_bytes -= bytes;
+    u->arena_bytes -= bytes;
+}

@@ -1,0 +1,35 @@
+/* Users of the side channel and what they hold. The loop owns all of it but `running`. */
+#ifndef RD_USERS_H
+#define RD_USERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/types.h"
+
+typedef struct rd_user {
+    uint64_t uid;
+    unsigned refs;    /* channels and shares */
+    unsigned running; /* chores in a thread now: under the lock of chores.c */
+    unsigned files;
+    uint64_t arena_bytes;
+    struct rd_user *next;
+} rd_user;
+
+typedef struct rd_users {
+    rd_user *first;
+    unsigned files;
+    uint64_t arena_bytes;
+    uint64_t arena_cap, arena_user_cap; /* bytes */
+} rd_users;
+
+rd_user *rd_user_get(rd_users *u, uint64_t uid); /* NULL: no memory */
+void rd_user_put(rd_users *u, rd_user *user);
+
+/* Room for one file, or for an arena? Errors: QUOTA; TOO_LARGE for what can never be. */
+rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f);
+rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
+void rd_user_give_file(rd_users *u, rd_user *user);
+void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes);
+
+#endif

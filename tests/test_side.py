@@ -1,0 +1,547 @@
+"""The side channel: files and shared memory over the wire, by PROTOCOL.md alone; hostile and dying clients."""
+import array
+import fcntl
+import mmap
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import select_a_moment
+from oracle import DTYPES
+from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
+from sideclient import ARENA, ATTACH, DROP, FILE, Side
+
+PATH_INLINE, PATH_SHM, PATH_FILE = 1, 3, 4
+SEED = 20261121
+
+
+def descriptors(daemon):
+    """What the daemon's descriptors lead to, without numbers. Not sockets: nng closes those of connections when it likes, and
+    the status counts those of side channels."""
+    folder, found = pathlib.Path(f"/proc/{daemon.process.pid}/fd"), []
+    for entry in folder.iterdir():
+        try:
+            found.append(re.sub(r"\d+", "", os.readlink(entry)))
+        except FileNotFoundError:
+            pass
+    return sorted(x for x in found if not x.startswith("socket:"))
+
+
+def arenas(daemon):
+    return sum("memfd:reduced" in line for line in pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().splitlines())
+
+
+def settle(daemon, fds, seconds=30):
+    """Wait until the daemon holds what it held before: descriptors, mappings, quotas."""
+    for _ in range(int(seconds * 100)):
+        status = daemon.status()
+        rest = status["side.channels"], status["side.files"], status["side.arena_bytes"], arenas(daemon)
+        now = descriptors(daemon)
+        if rest == (0, 0, 0, 0) and now == fds:
+            return
+        select_a_moment(daemon.process)
+    raise AssertionError(f"left over: {rest}, {set(now) ^ set(fds)}")
+
+
+@pytest.fixture
+def calm(shared):
+    """The shared daemon; afterwards it must hold what it held before."""
+    shared.status()
+    before = descriptors(shared)
+    yield shared
+    settle(shared, before)
+
+
+@pytest.fixture
+def both(calm):
+    with calm.connect() as c, Side(c) as side:
+        yield c, side
+
+
+def some_file(folder, data, name="data"):
+    path = folder / name
+    path.write_bytes(data)
+    return os.open(path, os.O_RDONLY)
+
+
+def refused(code, field, call, *args, **kw):
+    with pytest.raises(Fault) as e:
+        call(*args, **kw)
+    assert (e.value.code, e.value.field) == (code, field), e.value
+    return e.value
+
+
+# ---- what it is for ----
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_from_every_path(both, scratch, dtype):
+    if not isinstance(dtype, str):
+        pytest.skip("the table has codes, too")
+    c, side = both
+    size = {"8": 1, "16": 2, "32": 4, "64": 8}[re.search(r"\d+", dtype)[0]]
+    data = random.Random(SEED).randbytes(30 * 77 * size)
+    mask = random.Random(SEED + 1).choices([0, 1], k=30 * 77)
+    fd = some_file(scratch, b"x" * 100 + data + bytes(mask))
+    file, length = side.file(fd)
+    arena, memory = side.arena(10000 + len(data) + len(mask))
+    assert length == 100 + len(data) + len(mask)
+    memory[5:5 + len(data) + len(mask)] = data + bytes(mask)
+    for op, kw in (("stats", {}), ("min", {"rows": 30}), ("count_nonzero", {"rows": 30, "flags": COLUMNS, "row_len": 77}),
+                   ("sumsq", {"flags": STATES_OUT})):
+        want = c.reduce(op, dtype, data, **{**kw, "flags": kw.get("flags", 0), "nan": "omit"})
+        from_file = c.reduce_at(op, dtype, file, 100, len(data), nan="omit", **kw)
+        from_arena = c.reduce_at(op, dtype, arena, 5, len(data), nan="omit", **kw)
+        assert from_file.cells == from_arena.cells == want.cells
+        assert (want.path, from_file.path, from_arena.path) == (PATH_INLINE, PATH_FILE, PATH_SHM)
+        assert from_file.count == from_arena.count == want.count and from_file.copy_ns > 0
+    want = c.reduce("var", dtype, data, mask=mask, nan="omit")
+    for handle, offset in ((file, 100), (arena, 5)):
+        assert c.reduce_at("var", dtype, handle, offset, len(data) + len(mask), flags=MASK, nan="omit").cells == want.cells
+    os.close(fd)
+
+
+def test_a_large_file_by_many_ranges_at_once(both, scratch):
+    c, side = both
+    a = np.random.default_rng(SEED).standard_normal(6 << 20).astype("f4") * np.float32(1e20)
+    fd = some_file(scratch, a.tobytes())
+    handle, size = side.file(fd)
+    os.close(fd)  # the daemon has its own
+    states, sent = b"", []
+    for at in range(0, size, MAX_DATA):
+        n = min(MAX_DATA, size - at)
+        sent.append(c.send(REDUCE_AT, spec("sum", "f32", row_len=n // 4, flags=STATES_OUT) + struct.pack("<QQQ", handle, at, n)))
+    for s in sent:
+        states += c.wait(s)[48:]
+    merged = c.reduce("sum", "f32", states, flags=STATES_IN).cells[0]
+    import math
+    assert struct.unpack("<d", merged)[0] == math.fsum(a.tolist())
+
+
+def test_an_arena_is_sealed_zero_and_page_aligned(both):
+    c, side = both
+    handle, size, (fd,) = side.call(ARENA, 5000)
+    assert size == 8192 and os.fstat(fd).st_size == 8192
+    seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    assert seals == fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+    for change in (0, 4096, 16384):
+        with pytest.raises(PermissionError):
+            os.ftruncate(fd, change)
+    memory = mmap.mmap(fd, size)
+    assert memory[:] == bytes(8192)
+    memory[:8] = struct.pack("<q", -5)
+    os.close(fd)
+    assert c.reduce_at("sum", "i64", handle, 0, 16).cells == [struct.pack("<q", -5)]
+    memory.close()
+    assert c.reduce_at("sum", "i64", handle, 0, 8).cells == [struct.pack("<q", -5)]
+
+
+def test_memory_is_never_handed_on(both):
+    c, side = both
+    for _ in range(20):
+        handle, memory = side.arena(1 << 20)
+        assert memory[:] == bytes(1 << 20)
+        memory[:] = b"secret!!" * (1 << 17)
+        memory.close()
+        side.drop(handle)
+
+
+def test_an_emptied_arena_reads_as_zero(both):
+    """Holes that a client punches are no SIGBUS."""
+    c, side = both
+    handle, size, (fd,) = side.call(ARENA, 1 << 20)
+    memory = mmap.mmap(fd, size)
+    memory[:] = b"\x01" * size
+    assert c.reduce_at("sum", "u8", handle, 0, size).cells == [struct.pack("<Q", size)]
+    subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", str(size), f"/proc/self/fd/{fd}"], check=True, pass_fds=[fd])
+    assert c.reduce_at("sum", "u8", handle, 0, size).cells == [struct.pack("<Q", 0)]
+    os.close(fd)
+    memory.close()
+
+
+# ---- what is refused ----
+def test_the_token_opens_only_its_own_session(calm):
+    with calm.connect() as a, calm.connect() as b:
+        assert a.welcome["token"] != b.welcome["token"] and any(a.welcome["token"])
+        for session, token in ((a.session, b.welcome["token"]), (a.session, bytes(16)), (0, a.welcome["token"]), (7, a.welcome["token"])):
+            with Side(a, attach=False) as side:
+                refused("AUTH", "token", side.attach, session, token)
+                with pytest.raises(Closed):
+                    side.attach(a.session, a.welcome["token"])
+        with Side(a) as side, Side(a, attach=False) as second:
+            refused("AUTH", "token", second.attach, a.session, a.welcome["token"])
+            side.arena(4096)[1].close()
+        with calm.connect(hello=False) as silent, Side(silent, attach=False) as side:
+            refused("AUTH", "token", side.attach, 0, bytes(16))
+
+
+def test_tcp_has_no_side_channel(calm):
+    with calm.connect(tcp=True) as c:
+        assert c.welcome["token"] == bytes(16)
+        with Side(c, attach=False, path=str(calm.path)) as side:
+            refused("AUTH", "token", side.attach, c.session, bytes(16))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_users_token_is_refused(start, scratch):
+    os.chmod(scratch, 0o755)
+    daemon = start("--socket-mode", "0666")
+    with daemon.connect() as c:
+        child = subprocess.run(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-c", f"""
+import socket, struct
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(30)
+s.connect({str(daemon.path)!r} + ".side")
+s.send(struct.pack("<IIQ", 1, 0, {c.session}) + {c.welcome['token']!r})
+print(struct.unpack_from("<II", s.recv(4096))[1], len(s.recv(4096)))
+"""], capture_output=True, text=True, timeout=60)
+        assert child.stdout.split() == ["17", "0"], child.stderr
+        Side(c).close()
+
+
+def bad_packets():
+    good = struct.pack("<IIQ", ARENA, 0, 4096) + bytes(16)
+    for n in (0, 1, 31, 33, 64, 4096):
+        yield f"length_{n}", (good * 200)[:n], 0
+    for kind in (0, 5, 255, 2**32 - 1):
+        yield f"kind_{kind}", struct.pack("<IIQ", kind, 0, 0) + bytes(16), 0
+    for at in (4, 7, 16, 31):
+        yield f"byte_{at}", good[:at] + b"\x01" + good[at + 1:], 0
+    yield "second_attach", struct.pack("<IIQ", ATTACH, 0, 1) + bytes(16), 0
+    for n in (1, 2, 4, 5, 200):
+        yield f"arena_with_{n}_descriptors", good, n
+    file = struct.pack("<IIQ", FILE, 0, 0) + bytes(16)
+    for n in (0, 2, 3, 4, 5, 9, 253):
+        yield f"file_with_{n}_descriptors", file, n
+    yield "file_value", struct.pack("<IIQ", FILE, 0, 1) + bytes(16), 1
+    yield "drop_with_descriptor", struct.pack("<IIQ", DROP, 0, 1) + bytes(16), 1
+
+
+@pytest.mark.parametrize("packet,n", [pytest.param(p, n, id=name) for name, p, n in bad_packets() if p])
+@pytest.mark.parametrize("attached", [True, False])
+def test_malformed_packets_close_the_channel_only(calm, packet, n, attached):
+    if not attached and packet[0] == ATTACH:
+        pytest.skip("an ATTACH of a stranger is answered")
+    fd = os.open("/dev/null", os.O_RDONLY)
+    with calm.connect() as c, Side(c, attach=attached) as side:
+        side.send(packet, [fd] * n)
+        with pytest.raises(Closed):
+            side.receive(FILE)
+        c.ping(b"still here")
+    os.close(fd)
+
+
+def test_only_regular_files_open_for_reading(both, scratch):
+    c, side = both
+    read, write = os.pipe()
+    fifo = scratch / "fifo"
+    os.mkfifo(fifo)
+    (scratch / "f").write_bytes(b"12345678")
+    fds = [read, write, os.open("/dev/zero", os.O_RDONLY), os.open(scratch, os.O_RDONLY), os.open(fifo, os.O_RDWR),
+           os.open(scratch / "f", os.O_WRONLY), os.open(scratch / "f", os.O_PATH), socket.socket().detach(), os.eventfd(0),
+           os.open("/dev/null", os.O_RDWR)]
+    for fd in fds:
+        refused("IO", "file", side.file, fd)
+        os.close(fd)
+    unsealed = os.memfd_create("mine")  # reads like a file, so it may
+    os.write(unsealed, struct.pack("<4f", 1, 2, 3, 4))
+    handle, size = side.file(unsealed)
+    os.ftruncate(unsealed, 8)
+    assert c.reduce_at("sum", "f32", handle, 0, 8).cells == [struct.pack("<d", 3)]
+    assert refused("IO", "file", c.reduce_at, "sum", "f32", handle, 0, 16).limit == 8
+    os.close(unsealed)
+
+
+def test_files_that_shrink_or_end_early(both, scratch):
+    c, side = both
+    fd = os.open(scratch / "f", os.O_RDWR | os.O_CREAT)
+    os.write(fd, bytes(range(200)))
+    os.lseek(fd, 77, os.SEEK_SET)
+    handle, size = side.file(fd)
+    assert size == 200
+    assert c.reduce_at("sum", "u8", handle, 0, 200).cells == [struct.pack("<Q", sum(range(200)))]
+    assert refused("IO", "file", c.reduce_at, "sum", "u8", handle, 1, 200).limit == 199
+    assert refused("IO", "file", c.reduce_at, "sum", "u8", handle, 10**15, 200).limit == 0
+    os.ftruncate(fd, 100)
+    assert refused("IO", "file", c.reduce_at, "sum", "u8", handle, 0, 200).limit == 100
+    assert c.reduce_at("sum", "u8", handle, 0, 100).cells == [struct.pack("<Q", sum(range(100)))]
+    os.ftruncate(fd, 0)
+    refused("IO", "file", c.reduce_at, "sum", "u8", handle, 0, 1)
+    assert c.reduce_at("sum", "u8", handle, 0, 0).cells == [bytes(8)]
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 77  # the position is the client's own
+    os.close(fd)
+
+
+def test_proc_files_and_read_errors(both):
+    c, side = both
+    fd = os.open("/proc/self/mem", os.O_RDONLY)  # a regular file whose page 0 cannot be read
+    handle, _ = side.file(fd)
+    refused("IO", "file", c.reduce_at, "sum", "u8", handle, 0, 100)
+    os.close(fd)
+
+
+@pytest.mark.parametrize("offset,length", [(0, 8193), (8192, 1), (8193, 0), (2**63, 1), (2**64 - 1, 1), (2**64 - 1, 2), (1, 8192),
+                                           (2**64 - 4096, 8192)])
+def test_ranges_outside_an_arena(both, offset, length):
+    c, side = both
+    handle, memory = side.arena(8192)
+    assert refused("SHAPE", "offset", c.reduce_at, "sum", "u8", handle, offset, length).limit == 8192
+    memory.close()
+
+
+def test_ranges_and_specs_that_lie(both, scratch):
+    c, side = both
+    handle, memory = side.arena(16384)
+    fd = some_file(scratch, bytes(1000))
+    file, _ = side.file(fd)
+    os.close(fd)
+    assert refused("SHAPE", "offset", c.reduce_at, "sum", "u8", file, 2**63, 1).limit == 2**63 - 1
+    for h in (handle, file):
+        assert refused("TOO_LARGE", "length", c.reduce_at, "sum", "u8", h, 0, MAX_DATA + 1).limit == MAX_DATA
+        refused("TOO_LARGE", "length", c.reduce_at, "sum", "u8", h, 0, 2**64 - 1, row_len=1)
+        refused("SHAPE", "data", c.reduce_at, "sum", "f32", h, 0, 7)
+        refused("SHAPE", "row_len", c.reduce_at, "sum", "f32", h, 0, 8, row_len=3)
+        refused("SHAPE", "row_len", c.reduce_at, "sum", "f32", h, 0, 8, row_len=2**59, rows=2)
+        for flags in (OFFSETS, STATES_IN, STATES_IN | STATES_OUT):
+            refused("BAD_MESSAGE", "flags", c.reduce_at, "sum", "f32", h, 0, 64, flags=flags, row_len=1)
+        refused("OP", "op", c.reduce_at, 99, "f32", h, 0, 8)
+        refused("SHAPE", "rows", c.reduce_at, "sum", "f32", h, 0, 8, rows=0, row_len=2)
+        assert refused("EMPTY", "row_len", c.reduce_at, "min", "f32", h, 0, 0).index == 0
+    refused("BAD_HANDLE", "handle", c.reduce_at, "sum", "u8", handle ^ 1, 0, 1)
+    refused("BAD_HANDLE", "handle", c.reduce_at, "sum", "u8", 0, 0, 1)
+    for n in (0, 63, 64, 87, 89, 4096):
+        refused("BAD_MESSAGE", "reduce_at", c.call, REDUCE_AT, bytes(n))
+    memory.close()
+
+
+def test_handles_belong_to_their_session(calm):
+    with calm.connect() as a, calm.connect() as b, Side(a) as side_a, Side(b) as side_b:
+        handle, memory = side_a.arena(4096)
+        refused("BAD_HANDLE", "handle", b.reduce_at, "sum", "u8", handle, 0, 1)
+        side_b.drop(handle)
+        side_b.arena(4096)[1].close()  # an answer: the drop before it is through
+        assert a.reduce_at("sum", "u8", handle, 0, 1).cells == [bytes(8)]
+        side_a.drop(handle)
+        side_a.drop(handle)
+        side_a.arena(4096)[1].close()
+        refused("BAD_HANDLE", "handle", a.reduce_at, "sum", "u8", handle, 0, 1)
+        memory.close()
+
+
+def test_handles_end_with_the_channel_and_the_session_goes_on(calm):
+    with calm.connect() as c:
+        with Side(c) as side:
+            handle, memory = side.arena(4096)
+        while True:  # the closing is under way
+            try:
+                c.reduce_at("sum", "u8", handle, 0, 1)
+            except Fault as e:
+                assert e.code == "BAD_HANDLE"
+                break
+        with Side(c) as side:
+            refused("BAD_HANDLE", "handle", c.reduce_at, "sum", "u8", handle, 0, 1)
+            again, more = side.arena(4096)
+            assert again != handle and c.reduce_at("sum", "u8", again, 0, 1).cells == [bytes(8)]
+            more.close()
+        memory.close()
+
+
+def test_no_side_channel_where_the_path_is_too_long(start, scratch):
+    path = scratch / ("d" * (106 - len(str(scratch)) - 1))
+    daemon = start("--listen", f"ipc://{path}")
+    with Connection(f"ipc://{path}") as c:
+        c.hello()
+        assert not pathlib.Path(f"{path}.side").exists()
+        with Side(c, attach=False, path=str(daemon.path)) as side:  # the other socket's is as good
+            side.attach(c.session, c.welcome["token"])
+        assert c.reduce("sum", "u8", b"\1\2").cells == [struct.pack("<Q", 3)]
+    assert "no side channel" in daemon.log()
+
+
+def test_the_sockets_mode_and_its_end(start, scratch):
+    daemon = start("--socket-mode", "0600")
+    side = pathlib.Path(f"{daemon.path}.side")
+    assert side.is_socket() and side.stat().st_mode & 0o777 == 0o600
+    daemon.kill()
+    assert side.exists()
+    daemon = start()
+    with daemon.connect() as c, Side(c) as s:
+        s.arena(4096)[1].close()
+    daemon.stop()
+    assert not side.exists()
+
+
+def test_what_lies_in_the_way_is_not_removed(start, scratch):
+    (scratch / "s.side").write_text("mine")
+    daemon = start()
+    with daemon.connect() as c:
+        assert c.welcome["token"] == bytes(16)
+    assert (scratch / "s.side").read_text() == "mine"
+
+
+# ---- caps ----
+def test_quotas_of_arenas(start):
+    daemon = start("--arena", 8, "--arena-user", 4)
+    with daemon.connect() as a, daemon.connect() as b, Side(a) as side_a, Side(b) as side_b:
+        assert refused("TOO_LARGE", "bytes", side_a.call, ARENA, (4 << 20) + 1).limit == 4 << 20
+        for size in (0, 2**63, 2**64 - 1, 2**64 - 4096):
+            refused("TOO_LARGE", "bytes", side_a.call, ARENA, size)
+        handle, memory = side_a.arena(3 << 20)
+        assert refused("QUOTA", "arena", side_b.call, ARENA, 2 << 20).limit == 4 << 20
+        memory.close()
+        side_b.arena(1 << 20)[1].close()
+        side_a.drop(handle)
+        while True:  # unmapped by a thread
+            try:
+                side_b.arena(3 << 20)[1].close()
+                break
+            except Fault as e:
+                assert e.code == "QUOTA"
+
+
+def test_quota_of_handles(both, scratch):
+    c, side = both
+    fd = some_file(scratch, b"1234")
+    handles = [side.file(fd)[0] for _ in range(64)]
+    assert refused("QUOTA", "handles", side.file, fd).limit == 64
+    refused("QUOTA", "handles", side.call, ARENA, 4096)
+    side.drop(handles[0])
+    handles[0] = side.file(fd)[0]
+    for h in handles:
+        assert c.reduce_at("sum", "u8", h, 0, 4).cells == [struct.pack("<Q", sum(b"1234"))]
+    os.close(fd)
+
+
+def test_quota_of_a_users_files(calm, scratch):
+    fd = some_file(scratch, b"1234")
+    connections = [calm.connect() for _ in range(5)]
+    sides = [Side(c) for c in connections]
+    for side in sides[:4]:
+        for _ in range(64):
+            side.file(fd)
+    assert refused("QUOTA", "files", sides[4].file, fd).limit == 256
+    sides[4].arena(4096)[1].close()
+    for x in sides + connections:
+        x.close()
+    os.close(fd)
+
+
+def test_strangers_keep_nobody_out(calm):
+    with calm.connect() as c:
+        strangers = [Side(c, attach=False) for _ in range(80)]
+        with Side(c) as side:
+            side.arena(4096)[1].close()
+            with pytest.raises(Closed):
+                strangers[0].receive(ATTACH)
+        for s in strangers:
+            s.close()
+
+
+# ---- clients that die ----
+CLIENT = """
+import mmap, os, socket, struct, sys
+sys.path.insert(0, sys.argv[1])
+from rawclient import REDUCE_AT, Connection, spec
+from sideclient import Side
+c = Connection(sys.argv[2])
+c.hello()
+side = Side(c)
+fd = os.open(sys.argv[3], os.O_RDONLY)
+file, size = side.file(fd)
+arena, memory = side.arena(8 << 20)
+print("ready", flush=True)
+while True:
+    sent = []
+    for at in range(0, size, 4 << 20):
+        n = min(4 << 20, size - at)
+        sent.append(c.send(REDUCE_AT, spec("stats", "f32", row_len=n // 4) + struct.pack("<QQQ", file, at, n)))
+        memory[:1 << 20] = bytes(1 << 20)
+        sent.append(c.send(REDUCE_AT, spec("stats", "f64", row_len=1 << 19) + struct.pack("<QQQ", arena, 0, 4 << 20)))
+    for s in sent:
+        c.wait(s)
+"""
+
+
+@pytest.mark.parametrize("n", [20])
+def test_killed_clients_leave_nothing(calm, scratch, n):
+    """kill -9 at random moments: while they copy, while they wait, while the engine works."""
+    data = scratch / "data"
+    data.write_bytes(random.Random(SEED).randbytes(1 << 20) * 24)
+    pick = random.Random(SEED)
+    tests = str(pathlib.Path(__file__).parent)
+    for _ in range(n):
+        p = subprocess.Popen([sys.executable, "-c", CLIENT, tests, calm.url, data], stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b"ready\n"
+        try:
+            p.wait(pick.uniform(0, 0.03))
+        except subprocess.TimeoutExpired:
+            pass
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        p.stdout.close()
+    assert calm.status()["health"] == "ok"
+
+
+def test_sessions_that_hang_up_in_the_middle(calm, scratch):
+    """The same from one process, and far more often: the connection, the channel, or both go at once."""
+    fd = some_file(scratch, bytes(8 << 20))
+    pick = random.Random(SEED)
+    for i in range(300):
+        c = calm.connect()
+        side = Side(c)
+        file, _ = side.file(fd)
+        arena, size, fds = side.call(ARENA, 4 << 20)
+        os.close(fds[0])
+        for _ in range(pick.randrange(1, 12)):
+            handle = pick.choice((file, arena))
+            c.send(REDUCE_AT, spec("sum", "f32", row_len=1 << 20) + struct.pack("<QQQ", handle, 0, 4 << 20))
+        if i % 3 == 0:
+            side.send(side.packet(pick.choice((FILE, ARENA)), 4096), [fd] * pick.randrange(2))
+        first, second = pick.sample((c, side), 2)
+        first.close()
+        second.close()
+    os.close(fd)
+
+
+def test_an_arena_written_during_the_request(both):
+    """Any result, but a result, and the daemon lives."""
+    c, side = both
+    handle, memory = side.arena(4 << 20)
+    noise = [random.Random(i).randbytes(1 << 16) for i in range(4)] + [b"\xff" * (1 << 16), bytes(1 << 16)]
+    pick = random.Random(SEED)
+    for op in ("stats", "sum", "argmax", "prod", "min", "sumsq", "minmax"):
+        for dtype in ("f32", "f64", "f16", "i32"):
+            size = {"f32": 4, "f64": 8, "f16": 2, "i32": 4}[dtype]
+            flags = STATES_OUT
+            sent = [c.send(REDUCE_AT, spec(op, dtype, row_len=(4 << 20) // size, flags=flags) + struct.pack("<QQQ", handle, 0, 4 << 20))
+                    for _ in range(3)]
+            for _ in range(20):
+                at = pick.randrange(0, 64) << 16
+                memory[at:at + (1 << 16)] = pick.choice(noise)
+            for s in sent:
+                assert len(c.wait(s)) > 48
+    memory.close()
+
+
+def test_deadlines_hold(both, scratch):
+    c, side = both
+    fd = some_file(scratch, bytes(16 << 20))
+    handle, size = side.file(fd)
+    os.close(fd)
+    late = 0
+    sent = [c.send(REDUCE_AT, spec("stats", "f64", row_len=1 << 19) + struct.pack("<QQQ", handle, 0, 4 << 20), time_ms=1) for _ in range(60)]
+    for s in sent:
+        try:
+            c.wait(s)
+        except Fault as e:
+            assert e.code == "DEADLINE"
+            late += 1
+    assert late > 0
+    assert c.reduce_at("stats", "f64", handle, 0, 4 << 20).path == PATH_FILE
