@@ -54,7 +54,7 @@ static void write_data(FILE *to, const ladder_rows *rows, const ladder_row *cons
         fprintf(to, "\"%s\"", name);
         for (int t = 0; t < count; t++) {
             const ladder_row *r = row_of(rows, tables[t], name);
-            fprintf(to, r && r->gbs > 0 ? " %.1f" : " ?", r ? r->gbs : 0.0);
+            fprintf(to, r && r->gbs > 0 ? " %.6g" : " ?", r ? r->gbs : 0.0);
         }
         putc('\n', to);
     }
@@ -80,7 +80,7 @@ static void write_script(FILE *to, const ladder_rows *rows, const ladder_row *co
           "set style data histogram\nset style histogram clustered gap 1\n"
           "set style fill solid 0.85 noborder\nset boxwidth 0.95\n"
           "set xtics rotate by -50 noenhanced scale 0\nset grid y lc '#dddddd'\nset border 3\nset tics nomirror\n"
-          "set yrange [0:*]\nset offsets 0,0,0,0\nset key left top noenhanced\nset ylabel 'GB/s, 4 n / time'\n",
+          "set yrange [0:*]\nset key outside center top horizontal noenhanced\nset ylabel 'GB/s, 4 n / time'\n",
           to);
     fputs("set title 'Reduction kernels on ", to);
     put_quoted(to, first->gpu[0] ? first->gpu : first->cpu);
@@ -99,8 +99,8 @@ static void write_script(FILE *to, const ladder_rows *rows, const ladder_row *co
     }
     /* The values, upright over their bars */
     for (int t = 0; t < count; t++)
-        fprintf(to, ", $rungs using ($0 + %.4f):%d:(sprintf('%%.0f', $%d)) with labels rotate left"
-                    " font ',9' offset 0,0.3 notitle", (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2);
+        fprintf(to, ", $rungs using ($0 + %.4f):%d:(sprintf($%d < 10 ? '%%.2f' : '%%.0f', $%d)) with labels rotate left"
+                    " font ',9' offset 0,0.3 notitle", (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2, t + 2);
     if (first->peak_gbs > 0)
         fprintf(to, ", %.1f with lines dashtype 2 lc '#555555' title 'memory peak'", first->peak_gbs);
     putc('\n', to);
@@ -151,9 +151,10 @@ bool ladder_plot(const char *path, const ladder_rows *rows, char why[LADDER_WHY]
     bool good = pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     bool missing = pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM;
     good = close(file) == 0 && good;
-    if (!good)
+    if (!good) {
         unlink(path);
-    if (!good)
-        snprintf(why, LADDER_WHY, "--plot: %s", missing ? "it needs gnuplot: install the package gnuplot-nox" : "gnuplot failed");
+        snprintf(why, LADDER_WHY, "--plot: %s",
+                 missing ? "it needs gnuplot: install the package gnuplot-nox" : "gnuplot failed");
+    }
     return good;
 }
