@@ -61,6 +61,7 @@ static reduce_client *new_client(const reduce_open_opts *o)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     rc_cond_init(&c->changed);
+    rc_side_init(&c->side);
     c->pid = getpid();
     c->refs = 1;
     c->opts = *o;
@@ -79,6 +80,7 @@ void rc_unref(reduce_client *c)
         return;
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
+    rc_side_fini(&c->side);
     free(c);
 }
 
@@ -125,6 +127,7 @@ void reduce_close(reduce_client *c)
     if (!c || c->pid != getpid())
         return;
     disconnect(c);
+    rc_bulk_fini(c);
     rc_unref(c);
 }
 
@@ -320,6 +323,7 @@ int reduce_get_info(const reduce_client *client, reduce_info *info)
     info->autostarted = c->autostarted;
     memcpy(info->url, c->url, sizeof c->url);
     memcpy(info->server, c->server, sizeof c->server);
+    memcpy(info->side, c->side.why, sizeof c->side.why);
     rc_leave(c);
     return 0;
 }

@@ -4,6 +4,7 @@
  *   session.c    calls: one request until it is answered, with hello, repeats and queueing
  *   client.c     open, close, ping, query          find.c, autostart.c  which daemon
  *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
+ *   bulk.c       which way large data travel       side.c               descriptors to the daemon and back
  *   stream.c     data in pieces                    simple.c             reduce_sum_f32 ...
  *   fault.c      error texts                       names.c              tables
  *
@@ -19,7 +20,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "client/bulk.h"
 #include "client/reduce.h"
+#include "client/side.h"
 #include "client/transport.h"
 #include "proto/codec.h"
 
@@ -138,6 +141,10 @@ struct reduce_client {
     rc_call *queue, *queue_end;  /* calls without a place */
     reduce_job *settling;        /* finished jobs whose callback is to run */
     unsigned jobs;               /* not settled yet */
+
+    rc_side side;
+    rc_stage stage;
+    rc_arena *arenas;            /* of reduce_alloc */
 };
 
 void rc_enter(reduce_client *c);

@@ -5,15 +5,18 @@
  *   level  of a run: tiles (plan.h), one REDUCE each, WINDOW under way at once; then the level that merges its states
  * Every call may be repeated, for the data stay. After an error nothing new starts, and the job ends when the last call under
  * way is back; of several errors the one of the lowest result is kept. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/internal.h"
 #include "client/plan.h"
 
 enum {
-    WINDOW = 4 /* calls of a job under way: one copied here, one on its way, one computed, one coming back */
+    WINDOW = 4,            /* calls of a job under way: one copied here, one on its way, one computed, one coming back */
+    WIDE_WINDOW = RC_SLOTS /* with bulk data, which several cores copy or read at a time */
 };
 
 typedef struct part {
@@ -21,6 +24,9 @@ typedef struct part {
     reduce_job *job;
     bool used;
     rc_tile tile;
+    rc_carrier carrier;
+    int slot;      /* RC_STAGE: of the tile's data */
+    rp_fault read; /* code 0 unless the tile's data could not be read from the file */
 } part;
 
 struct reduce_job {
@@ -40,7 +46,8 @@ struct reduce_job {
     uint8_t *states;  /* that this level makes, or NULL: it makes cells */
     uint8_t *merging; /* states that it merges, or NULL: its elements are the caller's */
     unsigned under_way;
-    part parts[WINDOW];
+    rc_bulk bulk;
+    part parts[WIDE_WINDOW];
 
     uint64_t start_ns, deadline_ns;
     uint64_t bytes_done, bytes_total;
@@ -84,6 +91,8 @@ int rc_spec(const reduce_spec *g, rp_spec *s, rp_fault *f)
         return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
     if (g->flags & ~(uint32_t)PUBLIC_FLAGS)
         return rc_fail(f, REDUCE_E_BAD_MESSAGE, "flags", "unknown flags 0x%" PRIx32, g->flags & ~(uint32_t)PUBLIC_FLAGS);
+    if ((g->path && reduce_path_name(g->path)[0] == '?') || g->reserved)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "unknown path %" PRIi32, g->path);
     if (g->rows == 0 || g->rows > RP_MAX_COUNT) {
         rc_fail(f, g->rows ? REDUCE_E_TOO_LARGE : REDUCE_E_SHAPE, "rows", "%" PRIu64 " rows", g->rows);
         f->limit = g->rows ? RP_MAX_COUNT : 1;
@@ -229,7 +238,8 @@ static void keep_fault(reduce_job *j, const rp_fault *f, const rc_tile *t)
 static void add_result(reduce_job *j, const rp_result *r)
 {
     j->result.backend = r->backend;
-    j->result.path = r->path;
+    if (!j->merging && (!j->result.path || r->path < j->result.path)) /* if some went by message, that is told */
+        j->result.path = r->path;
     j->result.queue_ns += r->queue_ns;
     j->result.copy_ns += r->copy_ns;
     j->result.compute_ns += r->compute_ns;
@@ -260,6 +270,7 @@ static void end(reduce_job *j)
     free(j->states);
     free(j->merging);
     j->states = j->merging = NULL;
+    rc_bulk_close(c, &j->bulk);
     if (j->fault.code == RP_OK)
         j->bytes_done = j->bytes_total; /* what lies between segments, too */
     if (j->callback) { /* rc_leave runs it */
@@ -277,25 +288,61 @@ static void end(reduce_job *j)
 
 static part *free_part(reduce_job *j)
 {
-    for (int i = 0; i < WINDOW; i++)
+    int window = j->bulk.handle || j->bulk.stage ? WIDE_WINDOW : WINDOW;
+    for (int i = 0; i < window; i++)
         if (!j->parts[i].used)
             return &j->parts[i];
     return NULL;
 }
 
-/* Runs without the mutex: level and tile stay while the call is under way. */
+/* These run without the mutex: level, tile and slot stay while the call is under way. */
+
 static void fill(const void *data, uint8_t *to)
 {
-    const part *p = data;
-    rc_fill_tile(&p->job->level, &p->tile, to);
+    part *p = (part *)data;
+    reduce_job *j = p->job;
+    if (j->bulk.fd >= 0 && !j->merging)
+        rc_bulk_read(&j->bulk, &p->tile, j->level.item, to, &p->read);
+    else
+        rc_fill_tile(&j->level, &p->tile, to);
 }
+
+/* Where the data are, after they were put there. */
+static void fill_place(const void *data, uint8_t *to)
+{
+    part *p = (part *)data;
+    reduce_job *j = p->job;
+    rp_at a = {.handle = j->bulk.handle, .length = p->tile.bytes};
+    if (p->carrier == RC_STAGE) {
+        a.handle = j->c->stage.arena.handle;
+        a.offset = (uint64_t)p->slot * RC_SLOT_BYTES;
+        fill(data, rc_bulk_slot(j->c, p->slot));
+    } else {
+        a.offset = j->bulk.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
+    }
+    rp_put_place(to, &a);
+}
+
+static void start_tile(reduce_job *j, part *p);
+static bool going(const reduce_job *j) { return j->fault.code == RP_OK && !j->cancelled && !j->ended; }
 
 static void on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 {
     part *p = call->owner;
     reduce_job *j = p->job;
+    if (p->carrier == RC_STAGE)
+        rc_bulk_free_slot(j->c, p->slot);
     p->used = false;
     j->under_way--;
+    if (p->read.code) {
+        call->fault = p->read;
+        err = -(int)p->read.code;
+    } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && going(j)) { /* of a session that is no more */
+        j->bulk.handle = 0;
+        j->bulk.stage = false;
+        start_tile(j, p);
+        return;
+    }
     if (err || take_cells(j, p, body, len))
         keep_fault(j, &call->fault, &p->tile);
     else if (!j->merging)
@@ -307,12 +354,14 @@ static void start_tile(reduce_job *j, part *p)
 {
     p->used = true;
     j->under_way++;
-    p->call.type = RP_MSG_REDUCE;
+    p->read.code = RP_OK;
+    p->carrier = j->merging ? RC_INLINE : rc_bulk_choose(j->c, &j->bulk, &p->tile, &p->slot);
+    p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
     p->call.head_len = RP_SPEC_SIZE;
     rp_put_spec(p->call.head, &p->tile.spec);
-    p->call.fill = fill;
+    p->call.fill = p->carrier == RC_INLINE ? fill : fill_place;
     p->call.data = p;
-    p->call.data_len = (size_t)p->tile.bytes;
+    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = on_tile;
     p->call.owner = p;
@@ -320,8 +369,6 @@ static void start_tile(reduce_job *j, part *p)
 }
 
 /* ---- the machine ---- */
-
-static bool going(const reduce_job *j) { return j->fault.code == RP_OK && !j->cancelled && !j->ended; }
 
 /* Start what can be started; end the job if nothing is left. Calls may come back inside rc_call_start, that is, from
  * within here: the inner advance then does the work, and the outer one finds it done. */
@@ -376,6 +423,10 @@ static void set_sizes(reduce_job *j)
     const rp_welcome *w = &j->c->welcome;
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
+    if (j->bulk.stage && j->sizes.most > RC_SLOT_BYTES)
+        j->sizes.most = j->sizes.chunk = RC_SLOT_BYTES;
+    else if (j->bulk.handle)
+        j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
     if (j->sizes.chunk < RC_LEAST_DATA)
         j->sizes.chunk = RC_LEAST_DATA;
 }
@@ -389,7 +440,8 @@ static reduce_job *new_job(reduce_client *c)
     j->start_ns = rc_now_ns();
     j->result = (reduce_result)REDUCE_RESULT_INIT;
     j->fault.index = RP_NO_INDEX;
-    for (int i = 0; i < WINDOW; i++)
+    j->bulk.fd = -1;
+    for (int i = 0; i < WIDE_WINDOW; i++)
         j->parts[i].job = j;
     rc_cond_init(&j->settled_cond);
     return j;
@@ -401,15 +453,35 @@ static void free_job(reduce_job *j)
     free(j);
 }
 
+/* What a job reduces: memory, or, with fd >= 0, bytes of a file. */
+typedef struct input {
+    const void *data;
+    int fd;
+    uint64_t offset;
+} input;
+
+static int check_file(const reduce_spec *spec, const input *in, uint64_t bytes)
+{
+    struct stat st;
+    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
+        return rc_error(REDUCE_E_ARGUMENT, "spec", "of a file: elements in rows, without mask, offsets, columns or states");
+    if (in->offset > INT64_MAX || bytes > INT64_MAX - in->offset)
+        return rc_error(REDUCE_E_ARGUMENT, "offset", "offset and bytes end beyond 2^63");
+    if (fstat(in->fd, &st))
+        return rc_error(REDUCE_E_IO, "file", "the descriptor: %s", strerror(errno));
+    return S_ISREG(st.st_mode) ? 0 : rc_error(REDUCE_E_IO, "file", "no regular file: use a stream");
+}
+
 /* Make a job, or report why not. */
-static int make(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+static int make(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
                 reduce_job **made)
 {
     int err = rc_check(c);
     if (err)
         return err;
-    if ((!data && bytes) || (!out && room))
-        return rc_error(REDUCE_E_ARGUMENT, data || !bytes ? "out" : "data", "a pointer is NULL");
+    bool file = in->fd >= 0;
+    if ((!in->data && bytes && !file) || (!out && room))
+        return rc_error(REDUCE_E_ARGUMENT, file || in->data || !bytes ? "out" : "data", "a pointer is NULL");
     reduce_job *j = new_job(c);
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
@@ -418,8 +490,23 @@ static int make(reduce_client *c, const reduce_spec *spec, const void *data, siz
         free_job(j);
         return rc_report(&f);
     }
-    j->whole.elements = data;
+    if (file && (err = check_file(spec, in, bytes))) {
+        free_job(j);
+        return err;
+    }
+    j->whole.elements = in->data;
     j->out = out;
+    j->bulk.fd = in->fd;
+    j->bulk.offset = in->offset;
+    bool gathered = spec->mask || spec->offsets || (spec->flags & REDUCE_COLUMNS);
+    if (!rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, spec->path)) {
+        free_job(j);
+        rc_enter(c);
+        err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s cannot be had here%s%.90s", reduce_path_name(spec->path),
+                       c->side.why[0] ? ": " : "", c->side.why);
+        rc_leave(c);
+        return err;
+    }
     *made = j;
     return 0;
 }
@@ -465,7 +552,7 @@ void rc_job_settle(reduce_client *c, reduce_job *j)
 static void cancel(reduce_job *j)
 {
     j->cancelled = true;
-    for (int i = 0; i < WINDOW && !j->ended; i++)
+    for (int i = 0; i < WIDE_WINDOW && !j->ended; i++)
         if (j->parts[i].used)
             rc_call_cancel(j->c, &j->parts[i].call);
 }
@@ -511,13 +598,13 @@ static int check_result(const reduce_result *result)
 
 /* ---- public ---- */
 
-int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+static int run(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
     reduce_job *j;
     int err = check_result(result);
     if (!err)
-        err = make(c, spec, data, bytes, out, room, &j);
+        err = make(c, spec, in, bytes, out, room, &j);
     if (err)
         return err;
     rc_enter(c);
@@ -530,14 +617,29 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
     return err;
 }
 
-int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+               reduce_result *result)
+{
+    return run(c, spec, &(input){data, -1, 0}, bytes, out, room, result);
+}
+
+static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "no descriptor: %d", fd) : 0; }
+
+int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
+                reduce_result *result)
+{
+    int err = check_fd(fd);
+    return err ? err : run(c, spec, &(input){NULL, fd, offset}, (size_t)bytes, out, room, result);
+}
+
+static int submit(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job)
 {
     reduce_job *j;
     if (!job)
         return rc_error(REDUCE_E_ARGUMENT, "job", "nowhere to put the job");
     *job = NULL;
-    int err = make(c, spec, data, bytes, out, room, &j);
+    int err = make(c, spec, in, bytes, out, room, &j);
     if (err)
         return err;
     j->callback = done;
@@ -547,6 +649,19 @@ int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, s
     launch(j);
     rc_leave(c);
     return 0;
+}
+
+int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+                  reduce_done done, void *arg, reduce_job **job)
+{
+    return submit(c, spec, &(input){data, -1, 0}, bytes, out, room, done, arg, job);
+}
+
+int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
+                       size_t room, reduce_done done, void *arg, reduce_job **job)
+{
+    int err = check_fd(fd);
+    return err ? err : submit(c, spec, &(input){NULL, fd, offset}, (size_t)bytes, out, room, done, arg, job);
 }
 
 static int check_job(const reduce_job *j)

@@ -39,6 +39,7 @@ _Static_assert(REDUCE_NO_INDEX == RP_NO_INDEX, "index");
 _Static_assert(sizeof((reduce_fault){0}.field) >= RP_MAX_FIELD + 1, "field");
 _Static_assert(sizeof((reduce_fault){0}.text) >= RP_MAX_TEXT + 1, "text");
 _Static_assert(sizeof((reduce_info){0}.server) >= RP_MAX_NAME + 1, "server");
+_Static_assert(sizeof((reduce_info){0}.side) == RC_SIDE_WHY, "side");
 _Static_assert(sizeof((reduce_info){0}.url) == RC_MAX_URL, "url");
 
 uint32_t reduce_version(void) { return REDUCE_VERSION; }
@@ -52,6 +53,7 @@ const char *reduce_path_name(int path) { return rp_path_name(path); }
 
 int reduce_op_parse(const char *name) { return name ? rp_op_parse(name) : 0; }
 int reduce_dtype_parse(const char *name) { return name ? rp_dtype_parse(name) : 0; }
+int reduce_path_parse(const char *name) { return name ? rp_path_parse(name) : 0; }
 int reduce_nan_parse(const char *name) { return name ? rp_nan_parse(name) : -1; }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }

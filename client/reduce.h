@@ -165,6 +165,16 @@ typedef enum reduce_nan {
     REDUCE_NAN_ERROR = 2      /* any NaN is REDUCE_E_NAN */
 } reduce_nan;
 
+/* How data travel. AUTO takes the fastest that is possible: memory of reduce_alloc and files are read by the daemon where
+ * they are; other large arrays are copied into memory shared with it; small ones, and all over tcp, go in messages. */
+typedef enum reduce_path {
+    REDUCE_PATH_AUTO = 0,
+    REDUCE_PATH_INLINE = 1, /* in the request */
+    REDUCE_PATH_STREAM = 2, /* reduce_stream_* */
+    REDUCE_PATH_SHM = 3,    /* through memory shared with the daemon */
+    REDUCE_PATH_FILE = 4    /* the daemon read the file */
+} reduce_path;
+
 /* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */
 const char *reduce_op_name(int op);
 const char *reduce_op_help(int op);
@@ -174,6 +184,7 @@ const char *reduce_backend_name(int backend);
 const char *reduce_path_name(int path);
 
 /* The code of a name, or 0 if there is none (reduce_nan_parse: -1). NULL is no name. */
+int reduce_path_parse(const char *name);
 int reduce_op_parse(const char *name);
 int reduce_dtype_parse(const char *name);
 int reduce_nan_parse(const char *name);
@@ -233,8 +244,9 @@ typedef struct reduce_info {
     uint32_t autostarted;  /* 1 if reduce_open started it */
     char url[256];
     char server[68];       /* "reduced 0.1.0" */
+    char side[96];         /* why shared memory or a file could not be passed lately and messages served instead, or "" */
 } reduce_info;
-#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, {0}, {0}}
+#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
 int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
@@ -363,6 +375,9 @@ typedef struct reduce_spec {
     uint32_t flags;          /* REDUCE_STATES_IN ... */
     uint32_t ddof;           /* var, std, stats: divide by the count less this */
     uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
+    int32_t path;            /* reduce_path: another than AUTO is for tests and measurements, and REDUCE_E_ARGUMENT if it
+                                cannot be had. Offsets and states go in messages all the same */
+    uint32_t reserved;       /* 0 */
     uint64_t rows;           /* >= 1 */
     uint64_t index_base;     /* where this shard starts in the whole array */
     const void *initial;     /* one element of the dtype, or NULL: put in front of every row, segment or column, without an
@@ -372,18 +387,18 @@ typedef struct reduce_spec {
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
 } reduce_spec;
 #define REDUCE_SPEC_INIT \
-    {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 1, 0, NULL, NULL, NULL}
+    {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL}
 
 typedef struct reduce_result {
     uint32_t size;
     int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
     int32_t backend;     /* who computed it: 1 CPU, 2 CUDA; reduce_backend_name */
-    int32_t path;        /* how the data travelled: 1 inline, 2 stream; reduce_path_name */
+    int32_t path;        /* reduce_path: how the data travelled; of several, the one with the lowest number */
     uint64_t cell_size;  /* bytes of a result: a value, two (minmax), a reduce_stats, or a state */
     uint64_t cells;      /* results: rows, segments or columns */
     uint64_t count;      /* elements (or states) given */
     uint64_t queue_ns;   /* in the daemon before the start, summed over messages */
-    uint64_t copy_ns;    /* to the device, summed over chunks */
+    uint64_t copy_ns;    /* from a file and to the device, summed over chunks */
     uint64_t compute_ns; /* computing, summed over chunks: may exceed wall_ns when they overlap */
     uint64_t wall_ns;    /* from the start of the call to its end */
 } reduce_result;
@@ -403,6 +418,26 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
  * the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
+
+/* The same for `bytes` bytes of a regular file from byte `offset` on (where a .npy file's data begin, say): elements, also
+ * rows of them, but no mask, offsets, columns or states. The daemon reads them itself, several pieces at a time, if it can
+ * be given the descriptor, which must be open for reading; else the library reads them and sends them. The file is never
+ * mapped, its position is neither used nor moved, and the descriptor must stay open until the call returns (jobs: until the
+ * job is done). Errors: those of reduce_run; REDUCE_E_IO (no regular file: use a stream; it ends too early, or reading
+ * fails); REDUCE_E_ARGUMENT (what is not possible). */
+int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
+                reduce_result *result);
+
+/* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
+
+/* `bytes` of memory, all 0 and aligned to a page, that the daemon has mapped, too: arrays in it are reduced without being
+ * copied. Where the daemon cannot share (tcp, a quota), it is memory like any other: reduce_info.side tells why. While
+ * arrays in it are being reduced they may be read, but not written: elements that change give some result or other.
+ * Errors: the common ones. */
+int reduce_alloc(reduce_client *c, size_t bytes, void **memory);
+
+/* Give it back; nothing may be under way with it. NULL is fine; reduce_close frees what is left. */
+void reduce_free(reduce_client *c, void *memory);
 
 /* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
 
@@ -453,6 +488,10 @@ typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
  * under way. Errors are those of reduce_run that need no daemon; the others are the job's. */
 int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job);
+
+/* The same for reduce_file. */
+int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
+                       size_t room, reduce_done done, void *arg, reduce_job **job);
 
 /* REDUCE_PENDING, or the job's end: what reduce_run would have returned, with `result` (may be NULL) and, on an error, this
  * thread's reduce_errmsg set. Never blocks; may be asked again. */

@@ -217,6 +217,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream
         return err;
     if (rc_spec(spec, &checked, &f))
         return rc_report(&f);
+    if (spec->path != REDUCE_PATH_AUTO && spec->path != REDUCE_PATH_STREAM)
+        return rc_error(REDUCE_E_ARGUMENT, "path", "a stream's path is stream, not %s", reduce_path_name(spec->path));
     if (spec->rows != 1)
         return rc_error(REDUCE_E_SHAPE, "rows", "a stream is one row, not %" PRIu64, spec->rows);
     if (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))

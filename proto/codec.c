@@ -240,13 +240,18 @@ rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *fiel
 }
 
 /* ---- data that are elsewhere ---- */
+size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a)
+{
+    put64(out, a->handle);
+    put64(out + 8, a->offset);
+    put64(out + 16, a->length);
+    return RP_PLACE_SIZE;
+}
+
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
 {
-    rp_put_spec(out, s);
-    put64(out + RP_SPEC_SIZE, a->handle);
-    put64(out + RP_SPEC_SIZE + 8, a->offset);
-    put64(out + RP_SPEC_SIZE + 16, a->length);
-    return RP_AT_SIZE;
+    size_t n = rp_put_spec(out, s);
+    return n + rp_put_place(out + n, a);
 }
 
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f)

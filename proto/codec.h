@@ -20,7 +20,8 @@ extern "C" {
 #define RP_APPEND_SIZE 16u  /* + data */
 #define RP_FINISH_SIZE 16u
 #define RP_QUERY_SIZE 8u
-#define RP_AT_SIZE 88u
+#define RP_PLACE_SIZE 24u
+#define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
 #define RP_SIDE_SIZE 32u /* of a packet; errors follow */
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
@@ -95,6 +96,7 @@ typedef struct rp_at {
     uint64_t length; /* bytes */
 } rp_at;
 
+size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
 /* Layout only, as rp_get_spec. */
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f);

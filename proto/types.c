@@ -78,6 +78,7 @@ const char *rp_backend_name(int b) { return by_code(backends, COUNT(backends), b
 const char *rp_path_name(int path) { return by_code(paths, COUNT(paths), path)->name; }
 
 int rp_op_parse(const char *name) { return by_name(ops, COUNT(ops), name, 0); }
+int rp_path_parse(const char *name) { return by_name(paths, COUNT(paths), name, 0); }
 int rp_nan_parse(const char *name) { return by_name(nans, COUNT(nans), name, -1); }
 
 /* dtype codes are dense from 1 */

@@ -57,6 +57,7 @@ const char *rp_path_name(int path);
 int rp_op_parse(const char *name);
 int rp_dtype_parse(const char *name);
 int rp_nan_parse(const char *name);
+int rp_path_parse(const char *name); /* 0: unknown */
 
 size_t rp_dtype_size(int dtype); /* bytes of an element, 0 if unknown */
 rp_class rp_dtype_class(int dtype);

@@ -5,7 +5,7 @@ from conftest import LIB
 from oracle import DTYPES, NANS, OPS
 
 ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "SHAPE", -6: "EMPTY", -7: "OVERFLOW", -8: "NAN", -9: "TOO_LARGE",
-          -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
+          -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -16: "IO", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
 
 
 STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
@@ -13,8 +13,13 @@ STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
 
 class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
-                ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
+                ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("reserved", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p)]
+
+
+class Result(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("backend", C.c_int32), ("path", C.c_int32)] + [
+        (name, C.c_uint64) for name in ("cell_size", "cells", "count", "queue_ns", "copy_ns", "compute_ns", "wall_ns")]
 
 
 class FaultStruct(C.Structure):
@@ -39,7 +44,8 @@ def load():
     lib.reduce_errmsg.restype = C.c_char_p
     lib.reduce_state_size.restype = C.c_size_t
     lib.reduce_dtype_size.restype = C.c_size_t
-    lib.reduce_close.restype = lib.reduce_job_free.restype = lib.reduce_cancel.restype = lib.reduce_stream_abort.restype = None
+    lib.reduce_close.restype = lib.reduce_job_free.restype = lib.reduce_cancel.restype = None
+    lib.reduce_stream_abort.restype = lib.reduce_free.restype = None
     return lib
 
 
@@ -61,10 +67,10 @@ class Client:
         if code:
             raise Fault(self.lib, code)
 
-    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None):
+    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0):
         """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps."""
-        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, rows, index_base, initial, mask,
-                    offsets)
+        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, 0, rows, index_base,
+                    initial, mask, offsets)
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()
@@ -76,6 +82,28 @@ class Client:
         out, room = self._room(spec, data)
         self._check(self.lib.reduce_run(self.handle, C.byref(spec), data, C.c_size_t(len(data)), out, room, None))
         return out.raw
+
+    def _result(self, call, spec, where, *args):
+        """(bytes of the cells, Result)"""
+        out, room = self._room(spec, range(args[-1].value))
+        result = Result(C.sizeof(Result))
+        self._check(call(self.handle, C.byref(spec), where, *args, out, room, C.byref(result)))
+        return out.raw, result
+
+    def run_at(self, op, dtype, address, size, **kw):
+        return self._result(self.lib.reduce_run, self.spec(op, dtype, **kw), C.c_void_p(address), C.c_size_t(size))
+
+    def file(self, op, dtype, fd, offset, size, **kw):
+        return self._result(self.lib.reduce_file, self.spec(op, dtype, **kw), C.c_int(fd), C.c_uint64(offset), C.c_uint64(size))
+
+    def alloc(self, size):
+        """An address."""
+        memory = C.c_void_p()
+        self._check(self.lib.reduce_alloc(self.handle, C.c_size_t(size), C.byref(memory)))
+        return memory.value
+
+    def free(self, address):
+        self.lib.reduce_free(self.handle, C.c_void_p(address))
 
     def stream(self, op, dtype, pieces, **kw):
         spec = self.spec(op, dtype, **kw)

@@ -253,6 +253,11 @@ int ctl_merge(reduce_client *c, const ctl_options *o);
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
+/* Can the input be given to the daemon as a file, to be read there? Then have `bytes` bytes reduced, `at` bytes behind its
+ * first element. Returns as reduce_file. */
+bool ctl_is_direct(const ctl_work *w);
+int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
+
 /* ---- show.c ---- */
 int ctl_show(reduce_client *c, const ctl_options *o);
 

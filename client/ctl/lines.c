@@ -7,6 +7,7 @@
 
 enum {
     BUFFER = 16 << 20,     /* bytes of elements: lines up to this size go in one reduce_run */
+    DIRECT = 1 << 30,      /* the same of a file that the daemon reads, which costs no memory here */
     CELLS = 8 << 20,       /* bytes of results of one such run, and */
     MAX_LINES = 1 << 16    /* how many at most */
 };
@@ -14,6 +15,7 @@ enum {
 typedef struct lines {
     ctl_work *w;
     const ctl_shape *s;
+    bool direct;           /* the daemon reads the file: the buffer is not used */
     uint64_t size, fit;    /* bytes of an element; elements that the buffer holds */
     uint64_t most, cell;   /* lines of one run; bytes of a result */
     uint8_t *buffer, *mask, *cells;
@@ -50,14 +52,25 @@ static uint64_t how_many(const lines *x)
     return n;
 }
 
+/* Rows that the daemon reads from the file itself. */
+static int run_direct(lines *x, const reduce_spec *spec, uint64_t begin, uint64_t n, reduce_result *r)
+{
+    size_t room = (size_t)(spec->rows * x->cell);
+    int err = ctl_direct(x->w, spec, begin * x->size, n * x->size, x->cells, room, r);
+    x->at += n;
+    return err;
+}
+
 static int run(lines *x, uint64_t k, reduce_result *r, char why[CTL_WHY])
 {
     uint64_t begin = start_of(x, x->line), n = start_of(x, x->line + k) - begin;
     reduce_spec spec = x->w->spec;
+    spec.rows = k;
+    if (x->direct)
+        return run_direct(x, &spec, begin, n, r);
     int err = ctl_take(x->w, x->buffer, x->mask, n, why);
     if (err)
         return err;
-    spec.rows = k;
     spec.mask = x->mask;
     if (x->s->offsets) {
         for (uint64_t i = 0; i <= k; i++)
@@ -72,6 +85,8 @@ static int run(lines *x, uint64_t k, reduce_result *r, char why[CTL_WHY])
 static int run_long(lines *x, reduce_result *r, char why[CTL_WHY])
 {
     uint64_t n = start_of(x, x->line + 1) - start_of(x, x->line);
+    if (x->direct)
+        return run_direct(x, &x->w->spec, start_of(x, x->line), n, r);
     x->at += n;
     return ctl_stream(x->w, &x->w->spec, n, x->cells, (size_t)x->cell, r, why);
 }
@@ -97,7 +112,7 @@ static int run_all(lines *x, char why[CTL_WHY])
 
 static bool get_memory(lines *x)
 {
-    x->buffer = malloc((size_t)(x->fit * x->size));
+    x->buffer = malloc(x->direct ? 1 : (size_t)(x->fit * x->size));
     x->mask = x->w->mask ? malloc((size_t)x->fit) : NULL;
     x->cells = malloc((size_t)(x->most * x->cell) + 1);
     x->offsets = malloc((size_t)(x->most + 1) * sizeof *x->offsets);
@@ -112,7 +127,8 @@ int ctl_lines(ctl_work *w, const ctl_shape *s)
     if (reduce_result_size(&w->spec, 0, &cell))
         return ctl_print_error(w->o, &where, 0, NULL);
     lines x = {.w = w, .s = s, .cell = cell, .size = reduce_dtype_size(w->spec.dtype), .sum = REDUCE_RESULT_INIT};
-    x.fit = BUFFER / x.size;
+    x.direct = ctl_is_direct(w) && !s->offsets;
+    x.fit = (x.direct ? DIRECT : BUFFER) / x.size;
     x.most = CELLS / cell < MAX_LINES ? CELLS / cell : MAX_LINES;
     if (x.most > s->lines)
         x.most = s->lines;

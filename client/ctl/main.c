@@ -17,6 +17,14 @@ static void print_daemon(reduce_client *c)
         fprintf(stderr, "reducectl: %s on %s%s\n", info.server, info.url, info.autostarted ? ", started now" : "");
 }
 
+/* Why data went in messages, if they need not have. */
+static void print_side(reduce_client *c)
+{
+    reduce_info info = REDUCE_INFO_INIT;
+    if (reduce_get_info(c, &info) == 0 && info.side[0])
+        fprintf(stderr, "reducectl: no shared memory and no passed files: %s\n", info.side);
+}
+
 static int talk(const ctl_options *o)
 {
     reduce_client *c;
@@ -33,6 +41,8 @@ static int talk(const ctl_options *o)
     if (o->verbose)
         print_daemon(c);
     int code = o->command == CTL_REDUCE ? ctl_reduce(c, o) : ctl_show(c, o);
+    if (o->verbose)
+        print_side(c);
     reduce_close(c);
     return code;
 }

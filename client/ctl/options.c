@@ -9,7 +9,7 @@
 
 enum {
     OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL, OPT_MERGE,
-    OPT_INDEX_BASE, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
+    OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
 };
 
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
@@ -25,6 +25,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"partial", no_argument, NULL, OPT_PARTIAL},
                                      {"merge", no_argument, NULL, OPT_MERGE},
                                      {"index-base", required_argument, NULL, OPT_INDEX_BASE},
+                                     {"path", required_argument, NULL, OPT_PATH},
                                      {"connect", required_argument, NULL, OPT_CONNECT},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
@@ -65,6 +66,12 @@ static bool take_nan(int32_t *out, const char *value, char why[CTL_WHY])
 {
     *out = reduce_nan_parse(value);
     return *out >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
+}
+
+static bool take_path(int32_t *out, const char *value, char why[CTL_WHY])
+{
+    *out = reduce_path_parse(value);
+    return *out != 0 || unknown(why, "--path", value, reduce_path_name, REDUCE_PATH_INLINE);
 }
 
 static bool take_number(uint64_t *out, const char *what, const char *value, uint64_t min, uint64_t max, char why[CTL_WHY])
@@ -135,6 +142,8 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
             return false;
         o->spec.deadline_ms = (uint32_t)n;
         return true;
+    case OPT_PATH:
+        return take_path(&o->spec.path, optarg, why);
     case OPT_CONNECT:
         o->url = optarg;
         return true;
@@ -200,6 +209,8 @@ static const char *clash(const ctl_options *o)
         return "--wrap is for prod";
     if (o->initial && partial)
         return "--initial goes in when a value is finished: not with --partial";
+    if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
+        return "--merge goes in messages: --path inline only";
     if (o->merge && (shaped || o->mask || o->text || o->total))
         return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
     return NULL;

@@ -7,6 +7,7 @@
 
 enum {
     MAX_REPEATS = 3,        /* of a file whose stream the daemon lost */
+    EVERY_MS = 100,         /* between two looks at how far it is */
     MASKED_BLOCK = 1 << 20  /* elements read at a time when their mask has to be read, too */
 };
 
@@ -112,6 +113,41 @@ int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, si
     return reduce_stream_finish(s, cell, room, r);
 }
 
+/* ---- files, passed to the daemon ---- */
+
+bool ctl_is_direct(const ctl_work *w)
+{
+    const ctl_input *in = &w->in[0];
+    return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
+}
+
+/* Wait for it with a bar. */
+static int watch(ctl_work *w, reduce_job *job, reduce_result *r)
+{
+    uint64_t before = w->progress.done, done;
+    int err;
+    do {
+        err = reduce_wait(job, EVERY_MS, r);
+        reduce_job_progress(job, &done, NULL);
+        ctl_progress_add(&w->progress, before + done - w->progress.done);
+    } while (err == REDUCE_PENDING);
+    return err;
+}
+
+int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)
+{
+    const ctl_input *in = &w->in[0];
+    reduce_job *job;
+    if (!w->progress.on)
+        return reduce_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, r);
+    int err = reduce_submit_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, NULL, NULL, &job);
+    if (err)
+        return err;
+    err = watch(w, job, r);
+    reduce_job_free(job);
+    return err;
+}
+
 /* ---- Fortran order ---- */
 
 /* Do indexes matter, and lie the elements in another order than theirs? */
@@ -182,6 +218,8 @@ int ctl_whole(ctl_work *w)
         ctl_progress_start(&w->progress, w->name, sized ? total : 0, true);
         if (needs_order(w))
             err = ordered(w, cell, sizeof cell, &r, why);
+        else if (ctl_is_direct(w))
+            err = ctl_direct(w, &w->spec, 0, w->in[0].bytes, cell, sizeof cell, &r), why[0] = 0;
         else
             err = ctl_stream(w, &w->spec, UINT64_MAX, cell, sizeof cell, &r, why);
         ctl_progress_end(&w->progress);

@@ -1,0 +1,300 @@
+"""Files, shared memory and messages through libreduce and reducectl: the same bits from each, and what happens where one of
+them cannot be had."""
+import ctypes
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+from conftest import BIN
+from libreduce import COLUMNS, STATES_OUT, Client, Fault
+from test_side import calm, settle, descriptors  # noqa: F401
+
+AUTO, INLINE, STREAM, SHM, FILE = range(5)
+NAMES = {INLINE: "inline", STREAM: "stream", SHM: "shm", FILE: "file"}
+SEED = 20261122
+MIB = 1 << 20
+
+
+@pytest.fixture
+def lib(shared, pytestconfig):
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    with Client(shared.url) as c:
+        yield c
+
+
+def noise(size, seed=SEED):
+    """Any bits, but few enough NaNs and infinities to leave finite sums in some rows."""
+    return bytearray(random.Random(seed).randbytes(size))
+
+
+def address(data):
+    return ctypes.addressof(ctypes.c_char.from_buffer(data))
+
+
+def file_of(folder, data):
+    path = folder / "data"
+    path.write_bytes(b"#" * 64 + data)
+    return os.open(path, os.O_RDONLY)
+
+
+# ---- libreduce ----
+@pytest.mark.parametrize("op,dtype,kw", [
+    ("sum", "f32", {}), ("sum", "f64", {"nan": "omit"}), ("stats", "f64", {"nan": "omit"}), ("argmin", "i16", {"index_base": 1000}), ("prod", "bf16", {}),
+    ("var", "i64", {"ddof": 1}), ("sum", "i32", {"rows": 7}), ("max", "f16", {"rows": 1024, "nan": "omit"}), ("xor", "u8", {"rows": 3 * MIB // 8}),
+    ("sumsq", "u32", {"flags": STATES_OUT, "rows": 2}), ("norm2", "f32", {"initial": b"\0\0\x80\x40"})], ids=str)
+def test_same_bits_by_every_path(lib, scratch, op, dtype, kw):
+    size = 21 * MIB  # a few rounds of the stage; 7 x 3 MiB
+    data = noise(size)
+    fd = file_of(scratch, data)
+    memory = lib.alloc(size)
+    ctypes.memmove(memory, address(data), size)
+    want, result = lib.run_at(op, dtype, address(data), size, path=INLINE, **kw)
+    assert result.path == INLINE
+    for path in (AUTO, SHM):
+        for where in (address(data), memory):
+            got, result = lib.run_at(op, dtype, where, size, path=path, **kw)
+            assert got == want and result.path == SHM
+    for path in (AUTO, INLINE, SHM, FILE):
+        got, result = lib.file(op, dtype, fd, 64, size, path=path, **kw)
+        assert got == want and result.path == (path or FILE)
+        assert result.count * {"8": 1, "6": 2, "2": 4, "4": 8}[dtype[-1]] == size and result.compute_ns > 0
+    assert (result.copy_ns > 0) == (result.path == FILE)
+    lib.free(memory)
+    os.close(fd)
+
+
+def test_shapes_that_are_copied(lib):
+    """Masks, columns and segments of memory that the daemon has, and of memory that it has not."""
+    a = np.frombuffer(noise(8 * MIB), "u2").reshape(2048, 2048)
+    mask = np.frombuffer(random.Random(SEED).randbytes(a.size), "u1") & 1
+    offsets = np.sort(np.random.default_rng(SEED).integers(0, a.size, 1001)).astype("u8")
+    offsets[500] = offsets[501] - 1 if offsets[501] else 0
+    offsets = np.sort(offsets)
+    memory = lib.alloc(a.nbytes)
+    ctypes.memmove(memory, a.ctypes.data, a.nbytes)
+    segments = [int(a.reshape(-1)[i:j].sum(dtype="u8")) for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist())]
+    for where in (a.ctypes.data, memory):
+        for path in (AUTO, INLINE, SHM):
+            got, result = lib.run_at("sum", "u16", where, a.nbytes, mask=mask.tobytes(), path=path)
+            assert int.from_bytes(got, "little") == int(a.reshape(-1)[mask != 0].sum(dtype="u8")) and result.path == (path or SHM)
+            got, result = lib.run_at("sum", "u16", where, a.nbytes, flags=COLUMNS, rows=2048, path=path)
+            assert np.array_equal(np.frombuffer(got, "u8"), a.sum(axis=0, dtype="u8")) and result.path == (path or SHM)
+            got, result = lib.run_at("sum", "u16", where, a.nbytes, rows=1000, offsets=offsets.tobytes(), path=path)
+            assert np.frombuffer(got, "u8").tolist() == segments and result.path == INLINE  # offsets go in messages
+    lib.free(memory)
+
+
+def test_parts_of_allocated_memory(lib):
+    memory = lib.alloc(4 * MIB)
+    ctypes.memset(memory, 1, 4 * MIB)
+    for at, size in ((0, 4 * MIB), (1, 4 * MIB - 1), (MIB + 3, 2 * MIB), (4 * MIB - 100, 100), (3 * MIB, MIB)):
+        got, _ = lib.run_at("sum", "u8", memory + at, size)
+        assert int.from_bytes(got, "little") == size
+    lib.free(memory)
+    lib.free(None)
+
+
+def test_small_arrays_go_in_messages(lib, scratch):
+    data = noise(1000)
+    fd = file_of(scratch, data)
+    want, result = lib.run_at("sum", "u8", address(data), 1000)
+    assert result.path == INLINE
+    assert lib.file("sum", "u8", fd, 64, 1000)[1].path == INLINE
+    assert lib.file("sum", "u8", fd, 64, 1000, path=FILE)[0] == want
+    assert lib.file("sum", "u8", fd, 64, 0, path=FILE)[0] == bytes(8)
+    os.close(fd)
+
+
+def fails(code, call, *args, **kw):
+    with pytest.raises(Fault) as e:
+        call(*args, **kw)
+    assert e.value.code == code, e.value
+    return e.value
+
+
+def test_wrong_files(lib, scratch):
+    data = noise(2 * MIB)
+    fd = file_of(scratch, data)
+    write, folder, null = os.open(scratch / "data", os.O_WRONLY), os.open(scratch, os.O_RDONLY), os.open("/dev/zero", os.O_RDONLY)
+    pipe = os.pipe()
+    for path in (AUTO, INLINE, SHM, FILE):
+        assert fails("IO", lib.file, "sum", "u8", fd, 65, 2 * MIB, path=path).field == "file"  # one byte too many
+        assert fails("IO", lib.file, "sum", "u8", fd, 10**12, 2 * MIB, path=path).field == "file"
+        for bad in (folder, null, *pipe):
+            fails("IO", lib.file, "sum", "u8", bad, 0, 2 * MIB, path=path)
+        fails("ARGUMENT", lib.file, "sum", "u8", -1, 0, 2 * MIB, path=path)
+        fails("ARGUMENT", lib.file, "sum", "u8", fd, 2**63, 2 * MIB, path=path)
+        fails("ARGUMENT", lib.file, "sum", "u8", fd, 0, 2 * MIB, flags=COLUMNS, rows=2, path=path)
+    fails("IO", lib.file, "sum", "u8", write, 0, 2 * MIB)
+    fails("ARGUMENT", lib.file, "sum", "u8", fd, 0, MIB, path=STREAM)
+    fails("ARGUMENT", lib.run_at, "sum", "u8", address(data), MIB, path=FILE)
+    fails("ARGUMENT", lib.run_at, "sum", "u8", address(data), MIB, path=5)
+    assert lib.file("sum", "u8", fd, 64, 2 * MIB)[0] == lib.run_at("sum", "u8", address(data), 2 * MIB)[0]
+    for x in (fd, write, folder, null, *pipe):
+        os.close(x)
+
+
+def test_an_error_in_the_middle_leaves_nothing(shared, scratch, pytestconfig):
+    """A file that shrinks while it is read, again and again, and deadlines."""
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    shared.status()
+    before = descriptors(shared)
+    data = noise(32 * MIB)
+    fd = file_of(scratch, data)
+    seen = set()
+    with Client(shared.url) as c:
+        want = c.file("sum", "u8", fd, 64, len(data))[0]
+        for i in range(60):
+            path = (FILE, SHM, INLINE)[i % 3]
+            cutter = threading.Thread(target=os.truncate, args=(scratch / "data", 40 * MIB - (i % 10) * 4 * MIB))
+            cutter.start()
+            try:
+                assert c.file("max", "u8", fd, 64, len(data), path=path, deadline_ms=(0, 5)[i % 2])[0]
+                seen.add("OK")
+            except Fault as e:
+                seen.add(e.code)
+            cutter.join()
+        (scratch / "data").write_bytes(b"#" * 64 + data)
+        assert c.file("sum", "u8", fd, 64, len(data))[0] == want
+    assert "IO" in seen and seen <= {"OK", "IO", "DEADLINE"}
+    os.close(fd)
+    settle(shared, before)
+
+
+def test_many_threads_share_one_stage(lib):
+    arrays = [noise(5 * MIB + 8 * i, i) for i in range(6)]
+    wants = [int(np.frombuffer(a, "u8").sum(dtype="u8")) for a in arrays]
+    wrong = []
+
+    def work(i):
+        for _ in range(4):
+            got, _ = lib.run_at("xor", "u64", address(arrays[i]), len(arrays[i]))
+            if int.from_bytes(got, "little") != int(np.bitwise_xor.reduce(np.frombuffer(arrays[i], "u8"))):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and len(wants) == 6
+
+
+def test_everything_goes_on_after_a_restart(start, scratch, pytestconfig):
+    """Handles of the daemon before mean nothing to the next one: data go in messages, and by the fast ways again."""
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    daemon = start()
+    data = noise(16 * MIB)
+    fd = file_of(scratch, data)
+    with Client(daemon.url) as c:
+        memory = c.alloc(len(data))
+        ctypes.memmove(memory, address(data), len(data))
+        want = c.run_at("stats", "f32", memory, len(data))[0]
+        for i in range(3):
+            daemon.kill()
+            daemon = start()
+            for _ in range(2):
+                assert c.run_at("stats", "f32", memory, len(data))[0] == want
+                assert c.run_at("stats", "f32", address(data), len(data))[0] == want
+                assert c.file("stats", "f32", fd, 64, len(data))[0] == want
+            assert c.run_at("stats", "f32", address(data), len(data))[1].path == SHM
+            assert c.file("stats", "f32", fd, 64, len(data))[1].path == FILE
+        c.free(memory)
+    os.close(fd)
+
+
+def test_over_tcp_everything_goes_in_messages(shared, scratch, pytestconfig):
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    data = noise(6 * MIB)
+    fd = file_of(scratch, data)
+    with Client(shared.tcp_url) as c:
+        memory = c.alloc(len(data))
+        ctypes.memmove(memory, address(data), len(data))
+        want, result = c.run_at("sum", "u8", address(data), len(data))
+        assert result.path == INLINE
+        for got, result in (c.run_at("sum", "u8", memory, len(data)), c.file("sum", "u8", fd, 64, len(data))):
+            assert got == want and result.path == INLINE
+        for call, where in ((c.run_at, [address(data)]), (c.file, [fd, 64])):
+            e = fails("ARGUMENT", call, "sum", "u8", *where, len(data), path=SHM)
+            assert e.field == "path" and "side channel" in e.text
+        fails("ARGUMENT", c.file, "sum", "u8", fd, 64, len(data), path=FILE)
+        c.free(memory)
+    os.close(fd)
+
+
+# ---- reducectl, also with sanitizers ----
+def test_reducectl_by_every_path(shared, ctl, scratch):
+    a = np.frombuffer(noise(9 * MIB), "f4").reshape(9, -1)
+    np.save(scratch / "a.npy", a)
+    a.tofile(scratch / "a.raw")
+    for args in (["stats", "--nan", "omit", "a.npy"], ["max", "-t", "i64", "a.raw"], ["max", "--axis", "1", "--nan", "omit", "a.npy"],
+                 ["sum", "--rows", "9", "-t", "f32", "a.raw"], ["xor", "-t", "u8", "a.raw"]):
+        outputs = set()
+        args[-1] = scratch / args[-1]
+        for path in (None, "inline", "shm", "file"):
+            done = ctl(*args, "--json", *(["--path", path] if path else []), url=shared.url)
+            assert done.returncode == 0, done.stderr
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            assert {line["path"] for line in lines} == {path or "file"}
+            outputs.add(json.dumps([line["value"] for line in lines]))
+        assert len(outputs) == 1
+    stream = ctl("sum", "--json", "--path", "stream", scratch / "a.raw", url=shared.url)
+    assert json.loads(stream.stdout)["path"] == "stream"
+    assert json.loads(ctl("sum", "--json", stdin=a.tobytes(), url=shared.url).stdout)["path"] == "stream"
+    with open(scratch / "a.raw", "rb") as f:  # standard input may be a file, somewhere in the middle
+        f.seek(4 * MIB)
+        env = {**os.environ, "REDUCED_URL": shared.url}
+        done = subprocess.run([BIN / "reducectl", "sum", "-t", "u8", "--json", "--no-autostart", "-"], stdin=f, capture_output=True, env=env, timeout=60)
+    answer = json.loads(done.stdout)
+    assert (answer["path"], answer["value"]) == ("file", int(a.view("u1").reshape(-1)[4 * MIB:].sum(dtype="u8")))
+
+
+def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
+    daemon = start("--arena", 1, tcp=True)
+    np.full(MIB, 0.5, "f8").tofile(scratch / "a")
+    done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.tcp_url)
+    assert json.loads(done.stdout)["path"] == "inline" and b"no shared memory and no passed files: the daemon offers no" in done.stderr
+    done = ctl("sum", "-t", "f64", "-v", "--path", "shm", scratch / "a", url=daemon.url)  # the quota is below a stage
+    assert done.returncode == 2 and b"TOO_LARGE" in done.stderr
+    np.save(scratch / "c.npy", np.full((1024, 1024), 0.5))
+    done = ctl("sum", "-v", "--axis", "0", "--json", scratch / "c.npy", url=daemon.url)
+    assert {json.loads(line)["path"] for line in done.stdout.splitlines()} == {"inline"} and b"TOO_LARGE" in done.stderr
+    pathlib.Path(f"{daemon.path}.side").unlink()
+    done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.url)
+    assert json.loads(done.stdout)["value"] == MIB / 2 and json.loads(done.stdout)["path"] == "inline"
+    assert b"cannot be reached" in done.stderr
+    assert ctl("sum", "--path", "file", scratch / "a", url=daemon.url).returncode == 2
+    assert ctl("sum", "--path", "nothing", scratch / "a", url=daemon.url).returncode == 2
+    assert ctl("sum", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
+
+
+@pytest.mark.parametrize("path", ["file", "shm", "inline", "stream"])
+def test_killed_reducectl_leaves_nothing(calm, scratch, path):  # noqa: F811
+    data = scratch / "data"
+    with open(data, "wb") as f:
+        for _ in range(24):
+            f.write(noise(MIB))
+    pick = random.Random(SEED)
+    env = {**os.environ, "REDUCED_URL": calm.url}
+    killed = 0
+    for _ in range(30):
+        p = subprocess.Popen([BIN / "reducectl", "stats", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        try:
+            p.wait(pick.uniform(0, 0.03))
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGKILL)
+            killed += p.wait() == -signal.SIGKILL
+    assert killed
+    done = subprocess.run([BIN / "reducectl", "sum", "-t", "u8", "--no-autostart", "--path", path, data], capture_output=True, env=env, timeout=60)
+    assert int(done.stdout) == int(np.fromfile(data, "u1").sum(dtype="u8"))
