@@ -12,7 +12,7 @@
 
 #include "kernels/state.h"
 
-/* Words of scratch that finishing may use: n S2 - S1^2 of f64, where n is one limb. */
+/* Words of scratch that finishing may use: n S2 - S1^2 of f64, where S1^2 has up to 68 limbs, and one above. */
 enum { RK_FINISH_SCRATCH = 69 };
 
 /* ---- big integers ----------------------------------------------------------------------------------------------- */
@@ -134,39 +134,51 @@ RK_FN rk_top rk_root(rk_top t)
     return t;
 }
 
-/* out[0..n + 1) = limb[0..n) * k, limb not negative */
-RK_FN void rk_multiply(uint64_t *out, const uint64_t *limb, int n, uint64_t k)
+/* The limbs of |x| that are not zero: [low, end). Nothing: both 0. */
+typedef struct rk_range {
+    int low, end;
+} rk_range;
+
+RK_FN rk_range rk_range_of(const uint64_t *limb, int n)
 {
-    uint64_t carry = 0;
-    for (int i = 0; i < n; i++) {
-        unsigned __int128 p = (unsigned __int128)limb[i] * k + carry;
-        out[i] = (uint64_t)p;
-        carry = (uint64_t)(p >> 64);
-    }
-    out[n] = carry;
+    rk_range r = {0, n};
+    int negative = (int)(limb[n - 1] >> 63);
+    while (r.low < n && limb[r.low] == 0)
+        r.low++;
+    if (r.low == n)
+        r.low = r.end = 0;
+    while (r.end > r.low && rk_magnitude_limb(limb, r.end - 1, negative, r.low) == 0)
+        r.end--;
+    return r;
 }
 
-/* a[0..n) -= x^2 for the two's complement x[0..m). Column by column; zero limbs at both ends of |x| are passed over. */
-RK_FN void rk_subtract_square(uint64_t *a, int n, const uint64_t *x, int m)
+/* out[0..n) = limb[from..from + n) * k; limb is not negative, and zero outside of r */
+RK_FN void rk_multiply(uint64_t *out, const uint64_t *limb, rk_range r, int from, int n, uint64_t k)
 {
-    int negative = (int)(x[m - 1] >> 63), low = 0, high = m - 1;
-    while (low < m && x[low] == 0)
-        low++;
-    if (low == m)
-        return;
-    while (rk_magnitude_limb(x, high, negative, low) == 0)
-        high--;
-    unsigned __int128 column = 0; /* carried into the column, and its sum so far: below 2^128 x 68 */
+    uint64_t carry = 0;
+    for (int i = from; i < from + n; i++) {
+        unsigned __int128 p = (unsigned __int128)(i >= r.low && i < r.end ? limb[i] : 0) * k + carry;
+        out[i - from] = (uint64_t)p;
+        carry = (uint64_t)(p >> 64);
+    }
+}
+
+/* a[0..n), which begins at limb `from`, -= x^2 for the two's complement x[0..m) that is not zero in r. By columns. */
+RK_FN void rk_subtract_square(uint64_t *a, int from, int n, const uint64_t *x, int m, rk_range r)
+{
+    int negative = (int)(x[m - 1] >> 63);
+    unsigned __int128 column = 0; /* carried into the column, and its sum so far; `over` counts 2^128 */
     uint64_t over = 0, borrow = 0;
-    for (int k = 2 * low; k < n; k++) {
-        for (int i = low > k - high ? low : k - high; i <= high && i <= k - low; i++) {
-            unsigned __int128 p = (unsigned __int128)rk_magnitude_limb(x, i, negative, low) *
-                                  rk_magnitude_limb(x, k - i, negative, low);
+    for (int k = 2 * r.low; r.end && k < from + n; k++) {
+        int last = k - r.low < r.end - 1 ? k - r.low : r.end - 1;
+        for (int i = k - r.end + 1 > r.low ? k - r.end + 1 : r.low; i <= last; i++) {
+            unsigned __int128 p = (unsigned __int128)rk_magnitude_limb(x, i, negative, r.low) *
+                                  rk_magnitude_limb(x, k - i, negative, r.low);
             column += p;
             over += column < p;
         }
-        uint64_t digit = (uint64_t)column, before = a[k], t = before - digit;
-        a[k] = t - borrow;
+        uint64_t digit = (uint64_t)column, before = a[k - from], t = before - digit;
+        a[k - from] = t - borrow;
         borrow = (before < digit) | (t < borrow);
         column = column >> 64 | (unsigned __int128)over << 64;
         over = 0;
@@ -210,15 +222,25 @@ RK_FN uint64_t rk_finish_squares(const rk_state *s, int root, rk_format f)
     return rk_round_top(root ? rk_root(t) : t, 0, f);
 }
 
+/* n S2 - S1^2 of a state with both sums, to scratch[0..returned) in units of 2^(2 e0 + 64 *from). */
+RK_FN int rk_numerator(const rk_state *s, uint64_t *scratch, int *from)
+{
+    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
+    rk_range a = rk_range_of(s->limb, sum), b = rk_range_of(s->limb + sum, squares);
+    *from = a.end && 2 * a.low < b.low ? 2 * a.low : b.low;
+    int end = 2 * a.end > b.end ? 2 * a.end : b.end, n = end + 1 - *from; /* one above for n and the sign */
+    rk_multiply(scratch, s->limb + sum, b, *from, n, s->count);
+    rk_subtract_square(scratch, *from, n, s->limb, sum, a);
+    return n;
+}
+
 /* var of a state with both sums, unrounded. False: it is NaN. `scratch`: RK_FINISH_SCRATCH words. */
 RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_top *t)
 {
-    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
     if (s->special || s->count <= ddof)
         return 0;
-    rk_multiply(scratch, s->limb + sum, squares, s->count);
-    rk_subtract_square(scratch, squares + 1, s->limb, sum);
-    *t = rk_divide(scratch, squares + 1, 2 * rk_e0(s->dtype), s->count, s->count - ddof);
+    int from, n = rk_numerator(s, scratch, &from);
+    *t = rk_divide(scratch, n, 2 * rk_e0(s->dtype) + 64 * from, s->count, s->count - ddof);
     return 1;
 }
 

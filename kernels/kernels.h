@@ -22,6 +22,12 @@ typedef struct rk_engine rk_engine;
 
 typedef enum { RK_LOG_DEBUG, RK_LOG_INFO, RK_LOG_WARN, RK_LOG_ERROR } rk_log_level;
 
+typedef enum {
+    RK_SUMS_AUTO,    /* what is fastest for the size and the device */
+    RK_SUMS_LONG,    /* long accumulators for every size, as for large arrays */
+    RK_SUMS_INTEGERS /* f16, bf16 and f32 by integers, as on devices with slow doubles */
+} rk_sums;
+
 typedef struct rk_options {
     int backend;              /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
     int device;               /* CUDA device number, default 0 */
@@ -29,7 +35,7 @@ typedef struct rk_options {
     size_t small_bytes;       /* tasks up to this size run on the CPU in the submitter's thread, even with CUDA:
                                  they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
-    bool integer_sums;        /* CUDA: sum f16, bf16 and f32 by integers, as on devices with slow doubles, on any */
+    rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;

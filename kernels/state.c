@@ -60,11 +60,9 @@ static bool magnitude_below(const uint64_t *limb, int n, uint64_t count, int bit
 /* S1^2 <= n S2, which all numbers obey (Cauchy and Schwarz): so no variance is negative */
 static bool moments_possible(const rk_state *s)
 {
-    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
     uint64_t room[RK_FINISH_SCRATCH];
-    rk_multiply(room, s->limb + sum, squares, s->count);
-    rk_subtract_square(room, squares + 1, s->limb, sum);
-    return !(room[squares] >> 63);
+    int from, n = rk_numerator(s, room, &from);
+    return !(room[n - 1] >> 63);
 }
 
 /* ---- sums of floats and of their squares ---- */
@@ -133,7 +131,7 @@ static bool powers_possible(const rk_state *s, const uint64_t *limb, int n, int 
 {
     u128 largest = largest_magnitude(s->dtype), power = times == 2 ? largest * largest : largest;
     uint64_t one[2] = {(uint64_t)power, (uint64_t)(power >> 64)}, bound[3];
-    rk_multiply(bound, one, n - 1, s->count);
+    rk_multiply(bound, one, (rk_range){0, n - 1}, 0, n, s->count);
     return ordered(limb, bound, n, true);
 }
 

@@ -130,7 +130,7 @@ RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
     s->dtype = (uint8_t)dtype;
     s->zero[0] = s->zero[1] = s->zero[2] = 0;
     s->count = 0;
-    for (int i = 0; i < rk_limbs(layout); i++)
+    for (int i = 0, n = rk_limbs(layout); i < n; i++)
         s->limb[i] = 0;
     uint64_t *other = s->limb + rk_sum_limbs(layout) + rk_square_limbs(layout);
     if (layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX)

@@ -358,7 +358,8 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     pthread_cond_init(&b->flying, NULL);
     cudaSetDevice(o->device);
     err = device_open(&b->device, o->device);
-    b->device.slow_doubles |= o->integer_sums;
+    b->device.slow_doubles |= o->sums == RK_SUMS_INTEGERS;
+    b->device.long_sums = o->sums == RK_SUMS_LONG;
     if (err == cudaSuccess)
         err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
     if (err != cudaSuccess) {

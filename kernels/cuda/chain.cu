@@ -61,25 +61,26 @@ FinishArgs finish_args(const ChainTask &t)
 SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
 {
     bool skip = skips_nans(s);
-    const bool few = s.rows * s.row_len * rk_bytes(s.dtype) <= kTuning.few_bytes;
-    if (few && !d->slow_doubles && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
-        return sum_few_kernel(s.dtype, skip);
+    const bool pairs = !d->slow_doubles && !d->long_sums, long_row = s.row_len >= kTuning.long_f64_row;
+    const bool few = s.dtype == RP_F32 && s.rows * s.row_len * sizeof(float) <= kTuning.few_bytes;
+    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && few)))
+        return sum_few_kernel(s.dtype, skip, long_row);
     switch (layout) {
     case RP_STATE_SUM32:
     case RP_STATE_ABS32:
         // where doubles are slow, and for f16 and bf16 as well: integers only
         if (d->slow_doubles && layout == RP_STATE_SUM32)
-            return moments_f32_kernel(s.dtype, false, d->shared_per_block);
+            return moments_f32_kernel(s.dtype, false, d->large_shared);
         return sum_float_kernel(s.dtype, skip);
     case RP_STATE_SUM64:
     case RP_STATE_ABS64:
-        return sum_f64_kernel(skip, d->shared_per_block, s.row_len >= kTuning.long_f64_row);
+        return sum_f64_kernel(skip, d->large_shared);
     case RP_STATE_INT:
         return sum_int_kernel(s.dtype);
     case RP_STATE_SQ32:
     case RP_STATE_MOM32:
     case RP_STATE_STATS32:
-        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->shared_per_block);
+        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->large_shared);
     case RP_STATE_SQ64:
     case RP_STATE_MOM64:
     case RP_STATE_STATS64:
@@ -159,11 +160,13 @@ int merge_threads(u64 n, u32 words)
 }
 
 // Relaunch on the partials until one block a row can take the rest, which it also finishes.
-cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
+// `pairs`: beside their partials the blocks of pass 1 left pairs.
+cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row, bool pairs,
                        cudaStream_t stream)
 {
     const u64 fan_in = kTuning.fan_in_words / a.plan.all;
     while (per_row > fan_in) {
+        pairs = false; // the middle pass does not know of them
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
         TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, (u32)(rows < 65535 ? rows : 65535)), threads,
@@ -173,10 +176,17 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
         s.b = swap;
         per_row = blocks;
     }
+    const dim3 grid((u32)(rows < 65535 ? rows : 65535));
+    const u64 *in = s.a;
+    if (a.plain && a.plan.sum == kDigits32)
+        return launch_after(d, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a, in, rows,
+                            per_row, first_row, pairs);
+    if (a.plain)
+        return launch_after(d, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a, in, rows,
+                            per_row, first_row, pairs);
     int threads = merge_threads(per_row, a.plan.all);
-    u64 grid = rows < 65535 ? rows : 65535;
-    return launch_after(d, merge_and_finish, dim3((u32)grid), threads, threads * sizeof(u64), stream, a,
-                        (const u64 *)s.a, rows, per_row, first_row);
+    return launch_after(d, a.light ? merge_light : merge_and_finish, grid, threads, threads * sizeof(u64), stream, a, in,
+                        rows, per_row, first_row);
 }
 
 // Words of scratch that finishing a line takes, beside its state.
@@ -184,7 +194,7 @@ u32 scratch_words(const FinishArgs &a)
 {
     if (a.spec.op == RP_OP_RANGE)
         return RK_LIMBS64;
-    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? (u32)rk_square_limbs(a.plan.layout) + 1 : 0;
+    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
 }
 
 // Walkers for one line: fill the device with all lines, none with less than a few elements, partials within scratch.
@@ -220,7 +230,7 @@ cudaError_t launch_walk(Device *d, const ChainTask &t, const FinishArgs &a, Scra
         walk_lines<<<(u32)(blocks < most ? blocks : most), threads, shared, stream>>>(a, w, s.a);
         TRY_CUDA(cudaGetLastError());
         if (walkers > 1)
-            TRY_CUDA(merge_rows(d, a, s, w.lines, walkers, first, stream));
+            TRY_CUDA(merge_rows(d, a, s, w.lines, walkers, first, false, stream));
     }
     return cudaSuccess;
 }
@@ -245,7 +255,8 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
     const bool merge = per_row > 1 || !a.light; // else a row's block finishes it, and leaves no partial
-    u64 batch = merge ? s.words / (per_row * a.plan.all) : all.rows;
+    const u64 words = a.plan.all + (k.pairs ? sizeof(PairPartial) / sizeof(u64) : 0); // a block leaves
+    u64 batch = merge ? s.words / (per_row * words) : all.rows;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
     for (u64 first = 0; first < all.rows; first += batch) {
@@ -257,7 +268,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
         TRY_CUDA(cudaGetLastError());
         if (merge)
-            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
+            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, k.pairs, stream));
     }
     return cudaSuccess;
 }
@@ -283,8 +294,10 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype));
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    u64 blocks = div_up(lines * r.lanes, kRowThreads), most = (u64)d->sms * 64;
-    sum_rows_kernel(t.spec.dtype)<<<(u32)(blocks < most ? blocks : most), kRowThreads,
+    const bool tiny = r.lanes == 1 && !parts.offsets;
+    u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    RowsKernel kernel = tiny ? sum_tiny_rows_kernel(t.spec.dtype) : sum_rows_kernel(t.spec.dtype);
+    kernel<<<(u32)(blocks < most ? blocks : most), kRowThreads,
                                     kRowThreads * r.state_words * sizeof(u64), stream>>>(a, r);
     return cudaGetLastError();
 }
@@ -334,7 +347,7 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
         return launch_segments(d, t, a, k, s, stream);
     const bool split = k.fn && (spec.flags & RP_OFFSETS) && !masked;
     const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;
-    if (sums && !masked)
+    if (sums && !masked && !d->long_sums)
         TRY_CUDA(launch_sum_rows(d, t, a, longest, stream));
     else
         TRY_CUDA(launch_walk(d, t, a, s, longest, stream));
@@ -354,7 +367,7 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
         if (n)
             unpack_states<<<(u32)div_up(n * a.plan.all, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
         TRY_CUDA(cudaGetLastError());
-        TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, stream));
+        TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, false, stream));
     }
     return cudaSuccess;
 }

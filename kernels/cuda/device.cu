@@ -14,7 +14,7 @@ cudaError_t device_open(Device *d, int id)
     d->sms = p.multiProcessorCount;
     d->major = p.major;
     d->minor = p.minor;
-    d->shared_per_block = p.sharedMemPerBlockOptin;
+    d->large_shared = p.major == 9 || p.major == 10;
     d->overlapped_launch = p.major >= 9;
     int ratio = 2; // of FP32 to FP64 speed: 2 on the data centre's cards, 32 and 64 on others
     TRY_CUDA(cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, id));

@@ -20,8 +20,9 @@ struct Device {
     char name[64];
     int sms;
     int major, minor;      // compute capability
-    size_t shared_per_block; // the most a block may ask for
+    bool large_shared;       // a block may have 227 KiB of shared memory: compute capability 9 and 10
     bool overlapped_launch;  // programmatic dependent launch: compute capability 9.0 and later
+    bool long_sums;          // no sums in two doubles
     bool slow_doubles;       // FP64 at a small fraction of FP32's speed: sum f32 by integers
     // Kernels met so far, with how many of their blocks an SM holds. Filled on first use by the launching thread.
     struct Known {
@@ -40,7 +41,7 @@ struct Tuning {
     u64 long_f64_row;      // f64 sums of rows from this length on keep twice as many loads in flight
     u64 walkers_per_sm;    // the general way: threads that keep an SM busy
     u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
-    u64 few_bytes;         // float sums of so many bytes at most are tried in two doubles a thread
+    u64 few_bytes;         // f32 sums of so many bytes at most are tried in two doubles a thread
     u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
@@ -48,11 +49,11 @@ constexpr Tuning kTuning = {
     64,   // a serial walk of 64 elements takes about as long as a block's prologue and epilogue
     32,   // fewer rows than a warp leave it idle
     1ull << 15,
-    9400, // nine words a thread (132 partials of a f64 sum): more take longer than one more launch
-    1ull << 26, // 512 MiB: equal there, 2.5 % faster at four times that, 15 % slower at 8 MiB (H100, 2026-11-21)
+    40000, // 570 partials of a f64 sum: more take longer than one more launch
+    1ull << 26, // 512 MiB: 3 % faster from there on, no slower below (H100, 2026-11-21)
     1024,
     16,
-    32u << 20,
+    128u << 20,
     1,    // persistent blocks: the tiles are handed out round-robin
 };
 

@@ -112,26 +112,40 @@ __device__ inline void carry_digits(const u64 *words, int n, uint64_t *limb)
         carry_digits<5>(words, n, (u32 *)limb);
 }
 
-// The limbs of a float sum rounded to the type of the reply. Lane 0 has the result.
-__device__ inline u64 round_sum(const FinishArgs &a, const uint64_t *limb, bool minus_zero)
+// The plain float sum (a.plain) that `words` of shared memory stand for, in kDigits digits: rounded and written. By a warp.
+template <int kDigits> __device__ __forceinline__ void finish_plain(const FinishArgs &a, u64 row, const u64 *words)
 {
-    const int lane = threadIdx.x % kWarp, n = a.plan.sum / 2;
-    const int negative = (int)(limb[n - 1] >> 63);
-    rk_format f = rk_format_of(a.spec.out);
-    int low = n, head = -1;
-    for (int k = 0; k < n; k += kWarp) {
-        u32 some = __ballot_sync(kFullMask, lane + k < n && limb[lane + k] != 0);
-        if (some && low == n)
-            low = k + __ffs((int)some) - 1;
+    constexpr int n = kDigits / 2, kGroups = (kDigits + kWarp - 1) / kWarp;
+    __shared__ uint64_t limb[n];
+    const int lane = threadIdx.x % kWarp;
+    const u32 flags = (u32)words[kDigits + kWordFlags];
+    const rk_format f = rk_format_of(a.spec.out);
+    u64 bits;
+    if (flags & kFlagSpecial) {
+        bits = rk_special_bits(flags & kFlagSpecial, f);
+    } else {
+        carry_digits<kGroups>(words, kDigits, (u32 *)limb);
+        const int negative = (int)(limb[n - 1] >> 63);
+        int low = n, head = 0;
+        for (int k = 0; k < n; k += kWarp) {
+            u32 some = __ballot_sync(kFullMask, lane + k < n && limb[lane + k] != 0);
+            if (some && low == n)
+                low = k + __ffs((int)some) - 1;
+        }
+        for (int k = 0; k < n; k += kWarp) {
+            u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(limb, lane + k, negative, low) != 0);
+            if (some)
+                head = k + kWarp - 1 - __clz((int)some);
+        }
+        bits = low < n ? rk_round_between(limb, low, head, rk_e0(a.spec.dtype), negative, f)
+                       : rk_sign_bit(f, words[kDigits + kWordCount] && !(flags & kFlagNz));
     }
-    if (low == n)
-        return rk_sign_bit(f, minus_zero);
-    for (int k = 0; k < n; k += kWarp) {
-        u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(limb, lane + k, negative, low) != 0);
-        if (some)
-            head = k + kWarp - 1 - __clz((int)some);
+    if (lane == 0) {
+        if (a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped))
+            *a.fault = 1;
+        write_bits(a.cell_bytes, a.cells, row, bits);
     }
-    return rk_round_between(limb, low, head, rk_e0(a.spec.dtype), negative, f);
+    __syncwarp();
 }
 
 // A finished value that takes no state: an integer sum, an element, an index, a count.
@@ -171,22 +185,13 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
 // it is no part of the loops.
 static __device__ __noinline__ void finish_light(const FinishArgs &a, u64 row, const u64 *words)
 {
-    __shared__ uint64_t limb[RK_LIMBS64];
-    const WordPlan &p = a.plan;
-    const u32 flags = (u32)words[p.own + kWordFlags];
-    const bool refused = a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped);
-    u64 bits = 0;
-    int code = refused ? RP_NAN : RP_OK;
-    if (!a.plain) {
-        code = light_value(a, words, &bits);
-    } else if (flags & kFlagSpecial) {
-        bits = rk_special_bits(flags & kFlagSpecial, rk_format_of(a.spec.out));
-    } else {
-        carry_digits(words, p.sum, limb);
-        bits = round_sum(a, limb, words[p.own + kWordCount] && !(flags & kFlagNz));
-    }
-    if (threadIdx.x % kWarp == 0) {
-        if (code != RP_OK)
+    if (a.plain && a.plan.sum == kDigits32) {
+        finish_plain<kDigits32>(a, row, words);
+    } else if (a.plain) {
+        finish_plain<kDigits64>(a, row, words);
+    } else if (threadIdx.x % kWarp == 0) {
+        u64 bits = 0;
+        if (light_value(a, words, &bits) != RP_OK)
             *a.fault = 1;
         write_bits(a.cell_bytes, a.cells, row, bits);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/finish.cuh"
+#include "kernels/cuda/pair.cuh"
 
 namespace rk {
 
@@ -11,10 +12,13 @@ constexpr int kMergeThreads = 1024; // at most
 __device__ inline void join_own(WordKind kind, const u64 *in, u64 n, u32 words, u64 first, u32 step, u64 *word, u64 *index)
 {
     u64 w = word_identity(kind), at = RP_NO_INDEX;
-    if (kind == kWordAdd) { // the hot one: sums
+    if (kind == kWordAdd || kind == kWordOr) { // the hot ones, in one loop: a warp has both
+        const bool bits = kind == kWordOr;
 #pragma unroll 8
-        for (u64 p = first; p < n; p += step)
-            w += in[p * words];
+        for (u64 p = first; p < n; p += step) {
+            u64 x = in[p * words];
+            w = bits ? w | x : w + x;
+        }
     } else if (kind == kWordRank) {
         for (u64 p = first; p < n; p += step)
             join_pair(w, at, in[p * words], in[p * words + 1]);
@@ -82,7 +86,10 @@ merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u6
     }
 }
 
-// Last pass: a block joins all partials of a row and finishes it.
+// Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
+// instructions come from memory one by one.
+
+// Any layout, any value.
 __global__ void __launch_bounds__(kMergeThreads)
 merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
 {
@@ -90,12 +97,90 @@ merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, 
     __shared__ u64 total[kMaxWords];
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        const u64 *mine = in + row * per_row * a.plan.all;
-        merge_words(a.plan, mine, per_row, space, total);
-        if (threadIdx.x < kWarp && a.light)
-            finish_light(a, first_row + row, total);
-        else if (threadIdx.x < kWarp)
+        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        if (threadIdx.x < kWarp)
             finish_row(a, first_row + row, total);
+        __syncthreads();
+    }
+}
+
+// Values that take no state (a.light).
+__global__ void __launch_bounds__(kMergeThreads)
+merge_light(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+{
+    extern __shared__ u64 space[];
+    __shared__ u64 total[kMaxWords];
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        if (threadIdx.x < kWarp)
+            finish_light(a, first_row + row, total);
+        __syncthreads();
+    }
+}
+
+// Plain float sums (a.plain): the number of words is known, and all but the flags are added.
+template <int kDigits, int kGroups> struct MergeSum {
+    static constexpr int kWords = kDigits + kTailWords, kThreads = (kWords * kGroups + kWarp - 1) / kWarp * kWarp;
+
+    static __device__ __forceinline__ void join(const u64 *in, u64 n, u64 *total)
+    {
+        __shared__ u64 space[kGroups][kWords];
+        // Thread (group, j) adds word j of every kGroups-th partial: neighbours read neighbouring words.
+        const u32 group = threadIdx.x / kWords, j = threadIdx.x % kWords, lane = threadIdx.x % kWarp;
+        const bool flags = j == kDigits + kWordFlags;
+        if (group < kGroups) {
+            u64 sum = 0;
+#pragma unroll 4
+            for (u64 p = group; p < n; p += kGroups) {
+                u64 w = in[p * kWords + j];
+                sum = flags ? sum | w : sum + w;
+            }
+            space[group][j] = sum;
+        }
+        __syncthreads();
+        for (u32 word = threadIdx.x / kWarp; word < kWords; word += kThreads / kWarp) { // a warp joins a word's groups
+            u64 w = lane < kGroups ? space[lane][word] : 0;
+            w = word == kDigits + kWordFlags ? warp_or((u32)w) : warp_sum(w);
+            if (lane == 0)
+                total[word] = w;
+        }
+        __syncthreads();
+    }
+};
+
+// The row's sum out of its pairs, if they and their sum fit. Whole block.
+template <int kWarps> __device__ bool merge_pairs(const FinishArgs &a, const PairPartial *in, u64 n, u64 row)
+{
+    Pair sum = {-0.0, -0.0, false};
+    bool some = false;
+    for (u64 p = threadIdx.x; p < n; p += kWarps * kWarp) {
+        sum.lost |= !in[p].usable;
+        some |= in[p].count != 0;
+        sum.join(in[p].s, in[p].t);
+    }
+    some = __syncthreads_or(some);
+    bool kept = join_block<kWarps>(sum);
+    if (kept && threadIdx.x == 0)
+        ((double *)a.cells)[row] = some ? sum.value() : 0.0;
+    return kept;
+}
+
+// `few`: sum_few left pairs behind the partials.
+template <int kDigits, int kGroups> __global__ void __launch_bounds__(MergeSum<kDigits, kGroups>::kThreads)
+merge_sum(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row, bool few)
+{
+    __shared__ u64 total[kDigits + kTailWords];
+    const PairPartial *pairs = (const PairPartial *)(in + rows * per_row * (kDigits + kTailWords));
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        if (few && merge_pairs<MergeSum<kDigits, kGroups>::kThreads / kWarp>(a, pairs + row * per_row, per_row, first_row + row)) {
+            __syncthreads();
+            continue;
+        }
+        MergeSum<kDigits, kGroups>::join(in + row * per_row * (kDigits + kTailWords), per_row, total);
+        if (threadIdx.x < kWarp)
+            finish_plain<kDigits>(a, first_row + row, total);
         __syncthreads();
     }
 }

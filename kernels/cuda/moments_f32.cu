@@ -13,6 +13,8 @@
 
 #include "kernels/cuda/extremes.cuh"
 
+#pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
+
 namespace rk {
 namespace {
 
@@ -61,21 +63,23 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kPerVector = 4 * Element::kPerWord;
     static size_t shared_bytes() { return sizeof(ulonglong2) * kRows * kThreads; }
 
-    ulonglong2 *column; // row g of this thread: column[g * kThreads]
+    static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
+
+    unsigned char *column; // row g of this thread: column + g * kRowBytes
     u32 flags, skipped;
     bool skip, one_infinity; // NaNs are left out; squares do not tell the infinities apart
     Extremes<Element, kUnroll, kThreads * kPerVector> extremes; // stats
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
-        column = (ulonglong2 *)shared + threadIdx.x;
+        column = (unsigned char *)((ulonglong2 *)shared + threadIdx.x);
         flags = skipped = 0;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
         extremes.init();
 #pragma unroll 8
         for (int g = 0; g < kRows; g++)
-            column[g * kThreads] = make_ulonglong2(0, 0);
+            *(ulonglong2 *)(column + g * kRowBytes) = make_ulonglong2(0, 0);
     }
 
     // A finite element.
@@ -88,16 +92,17 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         float whole = __uint_as_float((scaled & 0x3ffffffu) | 0x48000000u) * 64.0f;
         if (tiny)
             whole -= 0x1p23f;
-        const int v = __float2int_rn(whole);
-        ulonglong2 *row = column + (scaled >> 26) * kThreads;
+        const int v = __float2int_rn(whole), sign = (int)bits >> 31 | 1;
+        ulonglong2 *row = (ulonglong2 *)(column + (scaled >> 26) * kRowBytes);
         ulonglong2 a = *row;
-        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)v * ((int)bits < 0 ? -65536 : 65536));
+        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)(v * sign) * 65536);
         asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(square));
         a.y = upper;
         *row = a;
-        if (kStats)
-            extremes.zeros += magnitude == 0;
     }
+
+    // 1 for zeros; a shift and an addition are one instruction
+    static __device__ __forceinline__ u32 is_zero(u32 bits) { return ((bits & 0x7fffffffu) - 1) >> 31; }
 
     // An infinity or NaN, which adds nothing but a note.
     __device__ __forceinline__ void note(u32 bits, u64 index)
@@ -120,8 +125,11 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     {
         u32 top = 0;
 #pragma unroll
-        for (int i = 0; i < kPerVector; i++)
+        for (int i = 0; i < kPerVector; i++) {
             top = max(top, x[i] & 0x7fffffffu);
+            if (kStats)
+                extremes.zeros += is_zero(x[i]);
+        }
         if (top - 1 < kInfinite - 1) { // all finite, and not all zero
             flags |= kFlagNz;
 #pragma unroll
@@ -197,6 +205,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         u32 bits = Element::load(p);
         if (kStats && !Element::nan(bits))
             extremes.choose_one(bits, index);
+        extremes.zeros += is_zero(bits);
         if ((bits & 0x7fffffffu) >= kInfinite) {
             note(bits, index);
         } else {
@@ -211,7 +220,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     __device__ void sum_row(int g, i64 *sums) const
     {
         const int lane = threadIdx.x % kWarp;
-        const ulonglong2 *row = column - threadIdx.x + g * kThreads;
+        const ulonglong2 *row = (const ulonglong2 *)(column + g * kRowBytes) - threadIdx.x;
         i64 low = 0, middle = 0, high = 0, elements = 0;
         bool some = false;
 #pragma unroll 4
@@ -282,30 +291,28 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     }
 };
 
-// The columns of a block are its shared memory: one large block an SM where the device allows it.
-template <class Element, bool kStats> SegmentKernel pick(size_t shared_per_block)
+// The columns of a block are its shared memory: one large block an SM where the device allows it, else 48 KiB.
+template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
 {
-    if (shared_per_block < Moments32<Element, 384, kStats>::shared_bytes() + 8192)
-        return segment_kernel<Moments32<Element, 96, kStats>>(); // 48 KiB: any
-    return segment_kernel<Moments32<Element, 384, kStats>>();
+    return large_shared ? segment_kernel<Moments32<Element, 384, kStats>>() : segment_kernel<Moments32<Element, 96, kStats>>();
 }
 
-template <class Element> SegmentKernel pick(size_t shared_per_block, bool stats)
+template <class Element> SegmentKernel pick(bool large_shared, bool stats)
 {
-    return stats ? pick<Element, true>(shared_per_block) : pick<Element, false>(shared_per_block);
+    return stats ? pick<Element, true>(large_shared) : pick<Element, false>(large_shared);
 }
 
 } // namespace
 
-SegmentKernel moments_f32_kernel(int dtype, bool stats, size_t shared_per_block)
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared)
 {
     switch (dtype) {
     case RP_F16:
-        return pick<F16>(shared_per_block, stats);
+        return pick<F16>(large_shared, stats);
     case RP_BF16:
-        return pick<Bf16>(shared_per_block, stats);
+        return pick<Bf16>(large_shared, stats);
     default:
-        return pick<F32>(shared_per_block, stats);
+        return pick<F32>(large_shared, stats);
     }
 }
 

@@ -159,7 +159,7 @@ template <bool kStats> struct Moments64 {
 
     // Is there an element beyond K in the block's next tile, or in the rest of the row? Then begin anew with a larger one.
     static constexpr bool kPrepares = true, kTiles = false;
-    __device__ __forceinline__ void prepare(const uint4 (&tile)[kUnroll])
+    __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
         u32 top = 0;
 #pragma unroll
@@ -167,6 +167,7 @@ template <bool kStats> struct Moments64 {
             top = max(top, top_of(tile[u]));
         if (__syncthreads_or(top >= limit))
             begin(top);
+        return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
     {

@@ -54,10 +54,43 @@ struct Pair {
     __device__ __forceinline__ double value() const { return t == 0 ? s : __dadd_rn(s, t); }
     __device__ __forceinline__ void join(double s2, double t2)
     {
-        add(s2);
-        double e = two_sum(t, t2, t);
-        lost |= !(e == 0);
+        double e = two_sum(s, s2, s), f = two_sum(t, t2, t);
+        e = two_sum(t, e, t);
+        lost |= !(e == 0 && f == 0);
     }
+    // With the same of the other lanes of `lanes`; every lane gets the result.
+    __device__ __forceinline__ void join_lanes(int lanes)
+    {
+#pragma unroll 1 // short code: cold instructions cost more than a loop
+        for (int d = lanes / 2; d; d >>= 1) {
+            double s2 = __shfl_xor_sync(kFullMask, s, d), t2 = __shfl_xor_sync(kFullMask, t, d);
+            join(s2, t2);
+        }
+    }
+};
+
+// Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. False if it is lost.
+template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)
+{
+    __shared__ double pairs[kWarps][2];
+    const int lane = threadIdx.x % kWarp;
+    sum.join_lanes(kWarp);
+    if (lane == 0) {
+        pairs[threadIdx.x / kWarp][0] = sum.s;
+        pairs[threadIdx.x / kWarp][1] = sum.t;
+    }
+    __syncthreads();
+    bool lost = sum.lost;
+    sum = {lane < kWarps ? pairs[lane][0] : -0.0, lane < kWarps ? pairs[lane][1] : -0.0, false};
+    sum.join_lanes(kWarp); // every warp the same
+    return !__syncthreads_or(lost || sum.lost);
+}
+
+// What a block leaves beside its partial if its part of a plain sum fits a pair: so the merging pass can do with these.
+struct PairPartial {
+    double s, t;
+    u64 count;   // elements, skipped NaNs not counted
+    u64 usable;  // not 0 if s and t are all there is to know
 };
 
 // The mantissa of v, a multiple of 2^e0, in units of 2^(e0 + *offset).

@@ -19,6 +19,7 @@ struct RowArgs {
 
 using RowsKernel = void (*)(FinishArgs, RowArgs);
 
-RowsKernel sum_rows_kernel(int dtype); // sum_rows.cu: f16 bf16 f32 f64
+RowsKernel sum_rows_kernel(int dtype);      // sum_rows.cu: f16 bf16 f32 f64
+RowsKernel sum_tiny_rows_kernel(int dtype); // equal rows, lanes = 1
 
 } // namespace rk

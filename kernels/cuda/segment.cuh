@@ -9,7 +9,8 @@
 //   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
 //   static size_t shared_bytes()
 //   static constexpr bool kPrepares           if true: whole block, before a tile is added, and before the row's rest
-//     void prepare(const uint4 (&tile)[kUnroll]), prepare_rest(const uint4 *vectors, u64 from, u64 to)
+//     bool prepare(const uint4 (&tile)[kUnroll])   false: it is no use, give up
+//     void prepare_rest(const uint4 *vectors, u64 from, u64 to)
 //   void init(void *shared, const SegmentArgs &)
 //   void add_vector(uint4 v, u64 first)       16 bytes of elements; index of the first one within the row
 //   static constexpr bool kTiles              if true there is, for a thread's vectors of a tile at once,
@@ -48,6 +49,7 @@ struct SegmentKernel {
     int threads, unroll;
     size_t shared_bytes;
     u32 max_per_thread;
+    bool pairs; // it leaves pairs behind the partials (pair.cuh)
 };
 
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
@@ -85,7 +87,8 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
                 next[u] = load_vector(at + u * kThreads);
         }
         if constexpr (Accumulator::kPrepares)
-            acc.prepare(now);
+            if (!acc.prepare(now))
+                return 0;
         if constexpr (Accumulator::kTiles) {
             acc.add_tile(now, first);
         } else {
@@ -110,21 +113,34 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
     return elements + args.row_len - tiles * (kThreads * kUnroll) * per_vector;
 }
 
+// Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
+// is made for it (Device::large_shared), so the other one is left empty there: compiling takes minutes.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
+constexpr bool kLargeShared = true;
+#else
+constexpr bool kLargeShared = false;
+#endif
+template <class Accumulator>
+constexpr bool kUsedHere = Accumulator::kBlocksPerSm > 1 || (Accumulator::kThreads >= 384) == kLargeShared;
+
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
 segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ u64 only_partial[Accumulator::kWords + kTailWords];
-    let_next_pass_start();
-    const bool whole = gridDim.x == 1 && finish.light; // else the merging pass finishes it
-    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
-        const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-        Accumulator acc;
-        u64 elements = add_part(acc, args, p, shared);
-        acc.flush(args, p, shared, elements, whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all);
-        __syncthreads(); // `shared` is free for the next row
-        if (whole && threadIdx.x < kWarp)
-            finish_light(finish, args.first_row + row, only_partial);
+    if constexpr (kUsedHere<Accumulator>) {
+        extern __shared__ __align__(16) unsigned char shared[];
+        __shared__ u64 only_partial[Accumulator::kWords + kTailWords];
+        let_next_pass_start();
+        const bool whole = gridDim.x == 1 && finish.light; // else the merging pass finishes it
+        for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
+            const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
+            Accumulator acc;
+            u64 elements = add_part(acc, args, p, shared);
+            acc.flush(args, p, shared, elements,
+                      whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all);
+            __syncthreads(); // `shared` is free for the next row
+            if (whole && threadIdx.x < kWarp)
+                finish_light(finish, args.first_row + row, only_partial);
+        }
     }
 }
 
@@ -134,14 +150,15 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kThreads,
             Accumulator::kUnroll,
             Accumulator::shared_bytes(),
-            Accumulator::kMaxPerThread};
+            Accumulator::kMaxPerThread,
+            false};
 }
 
 // The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
 // family.
 SegmentKernel sum_float_kernel(int dtype, bool skip); // sum_float.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip);   // sum_few.cu: f32 f64, short rows
-SegmentKernel sum_f64_kernel(bool skip, size_t shared_per_block, bool long_row); // sum_f64.cu
+SegmentKernel sum_few_kernel(int dtype, bool skip, bool long_row); // sum_few.cu: f32 f64
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared); // sum_f64.cu
 SegmentKernel sum_int_kernel(int dtype);              // sum_int.cu
 SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu
 SegmentKernel count_kernel(int dtype, bool skip);     // count.cu
@@ -149,6 +166,6 @@ SegmentKernel moments_int_kernel(int layout, int dtype); // moments_int.cu
 SegmentKernel minmax_kernel(int dtype);              // minmax.cu
 SegmentKernel bits_kernel(int layout);               // bits.cu
 SegmentKernel moments_f64_kernel(bool stats);         // moments_f64.cu
-SegmentKernel moments_f32_kernel(int dtype, bool stats, size_t shared_per_block); // moments_f32.cu: f16 bf16 f32
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared); // moments_f32.cu: f16 bf16 f32
 
 } // namespace rk

@@ -1,5 +1,5 @@
-// Exact sums of short f32 and f64 arrays: in two doubles a thread (pair.cuh), which cost nothing to begin and little to
-// join. A block whose part does not fit takes it again with bins or columns, by then out of the L2 cache.
+// Exact sums of short f32 arrays and of f64: in two doubles a thread (pair.cuh), which cost nothing to begin and little to
+// join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
 #include "kernels/cuda/bins.cuh"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/pair.cuh"
@@ -7,9 +7,9 @@
 namespace rk {
 namespace {
 
-template <int kDtype, int kBlock, int kLoads, bool kSkip> struct PairSum {
-    static constexpr int kThreads = kBlock, kUnroll = kLoads;
-    static constexpr bool kPrepares = false, kTiles = false;
+template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
+    static constexpr int kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
+    static constexpr bool kPrepares = true, kTiles = false;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
 
     Pair sum;
@@ -20,6 +20,10 @@ template <int kDtype, int kBlock, int kLoads, bool kSkip> struct PairSum {
         sum = {-0.0, -0.0, false};
         skipped = 0;
     }
+    // Wide data are found out early, and cost little more than the other way from the start.
+    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__syncthreads_or(sum.lost); }
+    __device__ __forceinline__ void prepare_rest(const uint4 *, u64, u64) const {}
+
     __device__ __forceinline__ void add(typename Float<kDtype>::Bits bits)
     {
         double x = Float<kDtype>::value(bits);
@@ -43,37 +47,18 @@ template <int kDtype, int kBlock, int kLoads, bool kSkip> struct PairSum {
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const typename Float<kDtype>::Bits *)p); }
 
-    __device__ __forceinline__ void join_lanes(int lanes)
+    // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
+    __device__ __forceinline__ bool join()
     {
-        for (int d = lanes / 2; d; d >>= 1) {
-            double s = __shfl_xor_sync(kFullMask, sum.s, d), t = __shfl_xor_sync(kFullMask, sum.t, d);
-            sum.join(s, t);
-        }
-    }
-
-    // Whole block: the block's pair to everyone. False if it was lost.
-    __device__ bool join_block()
-    {
-        constexpr int kWarps = kThreads / kWarp;
-        __shared__ double pairs[kWarps][2];
         __shared__ u32 skipped_sum;
-        const int lane = threadIdx.x % kWarp;
         if (threadIdx.x == 0)
             skipped_sum = 0;
-        join_lanes(kWarp);
-        if (lane == 0) {
-            pairs[threadIdx.x / kWarp][0] = sum.s;
-            pairs[threadIdx.x / kWarp][1] = sum.t;
-        }
         __syncthreads();
         if (skipped)
             atomicAdd(&skipped_sum, skipped);
-        bool lost = sum.lost;
-        sum = {pairs[lane % kWarps][0], pairs[lane % kWarps][1], false};
-        join_lanes(kWarps); // every warp the same
-        lost = __syncthreads_or(lost || sum.lost);
+        bool kept = join_block<kThreads / kWarp>(sum);
         skipped = skipped_sum;
-        return !lost;
+        return kept;
     }
 
     __device__ void write(u64 elements, u64 *partial) const
@@ -96,7 +81,8 @@ __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
     return a.plain && a.spec.out == RP_F64 && !(skipped && a.spec.nan == RP_NAN_ERROR);
 }
 
-template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, 3)
+// `pairs`: a PairPartial for each partial.
+template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
 sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -105,10 +91,12 @@ sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partia
     const bool whole = gridDim.x == 1 && finish.light; // else the merging pass finishes it
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
         const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-        u64 *partial = whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all;
+        const u64 number = row * gridDim.x + blockIdx.x;
+        u64 *partial = whole ? only_partial : partials + number * finish.plan.all;
+        PairPartial *pair = (PairPartial *)(partials + args.rows * gridDim.x * finish.plan.all) + number;
         Few few;
         u64 elements = add_part(few, args, p, shared);
-        if (few.join_block()) {
+        if (few.join()) {
             if (whole && is_value(finish, few.skipped)) {
                 if (threadIdx.x == 0)
                     ((double *)finish.cells)[args.first_row + row] = elements > few.skipped ? few.sum.value() : 0.0;
@@ -116,9 +104,13 @@ sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partia
                 continue;
             }
             few.write(elements, partial);
+            if (!whole && threadIdx.x == 0)
+                *pair = {few.sum.s, few.sum.t, elements - few.skipped, is_value(finish, few.skipped)};
         } else {
+            if (!whole && threadIdx.x == 0)
+                pair->usable = 0;
             Any any;
-            add_part(any, args, p, shared);
+            elements = add_part(any, args, p, shared);
             any.flush(args, p, shared, elements, partial);
         }
         __syncthreads(); // `shared` is free for the next row
@@ -129,19 +121,24 @@ sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partia
 
 template <class Few, class Any> SegmentKernel pick()
 {
-    static_assert(Few::kThreads == Any::kThreads && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread};
+    // the same tiles, for a block may change its way while others do not
+    static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, true};
 }
 
-template <bool kSkip> SegmentKernel pick(int dtype)
+template <bool kSkip> SegmentKernel pick(int dtype, bool long_row)
 {
-    if (dtype == RP_F64)
-        return pick<PairSum<RP_F64, 128, 4, kSkip>, DigitSum<128, 4, kSkip>>();
-    return pick<PairSum<RP_F32, 256, 4, kSkip>, BinSum<F32Words, kSkip>>();
+    if (dtype == RP_F32)
+        return pick<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Words, kSkip>>();
+    return long_row ? pick<PairSum<RP_F64, 128, 3, 8, kSkip>, DigitSum<128, 8, kSkip>>()
+                    : pick<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
 }
 
 } // namespace
 
-SegmentKernel sum_few_kernel(int dtype, bool skip) { return skip ? pick<true>(dtype) : pick<false>(dtype); }
+SegmentKernel sum_few_kernel(int dtype, bool skip, bool long_row)
+{
+    return skip ? pick<true>(dtype, long_row) : pick<false>(dtype, long_row);
+}
 
 } // namespace rk

@@ -50,19 +50,20 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
 
-__device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, const Pair &p, u64 n, u64 skipped, rk_state *s)
+// The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
+__device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped, rk_state *s)
 {
     rk_state_init(s, a.plan.layout, a.spec.dtype);
     s->count = n - skipped;
     s->skipped = skipped != 0;
-    s->nz = s->count && (u64)__double_as_longlong(p.s) != 1ull << 63;
+    s->nz = s->count && (u64)__double_as_longlong(high) != 1ull << 63;
     const int limbs = rk_sum_limbs(a.plan.layout), e0 = rk_e0(a.spec.dtype);
-    add_double(s->limb, limbs, e0, p.s);
-    add_double(s->limb, limbs, e0, p.t);
+    add_double(s->limb, limbs, e0, high);
+    add_double(s->limb, limbs, e0, low);
     write_cell(a, number, *s, NULL);
 }
 
-// By all lanes of a line (`mask`): the general way. `first`: a state for each of them.
+// By all lanes of a line (`mask`; 0 if it is one): the general way. `first`: a state for each of them.
 __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r, u64 number, rk_line line, u32 lane, u32 mask,
                                            rk_state *first)
 {
@@ -71,7 +72,8 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
     rk_state_init(mine, a.plan.layout, a.spec.dtype);
     for (u64 i = lane; i < line.n; i += r.lanes)
         rk_state_add(mine, rk_load(r.elements + (line.first + i) * bytes, bytes), 0, a.spec.nan);
-    __syncwarp(mask);
+    if (mask)
+        __syncwarp(mask);
     if (lane)
         return;
     for (u32 k = 1; k < r.lanes; k++)
@@ -132,11 +134,70 @@ sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r
         if (plain && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
             ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
         else
-            finish_pair(a, i, l.sum, line.n, l.skipped, first);
+            finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
+    }
+}
+
+// Equal rows of a few elements: a thread a row, and four rows at once, so that loads and additions of one row fill the
+// gaps of the others.
+template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
+sum_tiny_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    using Bits = typename Float<kDtype>::Bits;
+    constexpr int kRows = 4;
+    extern __shared__ u64 states[];
+    rk_state *mine = (rk_state *)(states + threadIdx.x * r.state_words);
+    const u64 step = (u64)gridDim.x * kRowThreads;
+    const u32 n = (u32)a.spec.row_len;
+    const bool value = a.plain && a.spec.out == RP_F64 && n;
+    for (u64 first = (u64)blockIdx.x * kRowThreads + threadIdx.x; first < r.lines; first += kRows * step) {
+        Line<kDtype> l[kRows];
+        const Bits *p[kRows];
+#pragma unroll
+        for (int k = 0; k < kRows; k++) {
+            u64 row = first + k * step;
+            l[k] = {{-0.0, -0.0, false}, 0, r.skip};
+            p[k] = (const Bits *)r.elements + (row < r.lines ? row : first) * n; // past the last row: any row, to no use
+        }
+        for (u32 e = 0; e < n; e++) {
+            Bits x[kRows];
+#pragma unroll
+            for (int k = 0; k < kRows; k++)
+                x[k] = p[k][e];
+#pragma unroll
+            for (int k = 0; k < kRows; k++)
+                l[k].add(x[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < kRows; k++) {
+            u64 row = first + k * step;
+            if (row >= r.lines)
+                break;
+            if (value && !l[k].sum.lost && !l[k].skipped)
+                ((double *)a.cells)[row] = l[k].sum.value();
+            else if (l[k].sum.lost)
+                walk_together(a, r, row, {row * n, 1, n}, 0, 0, mine);
+            else
+                finish_pair(a, row, l[k].sum.s, l[k].sum.t, n, l[k].skipped, mine);
+        }
     }
 }
 
 } // namespace
+
+RowsKernel sum_tiny_rows_kernel(int dtype)
+{
+    switch (dtype) {
+    case RP_F16:
+        return sum_tiny_rows<RP_F16>;
+    case RP_BF16:
+        return sum_tiny_rows<RP_BF16>;
+    case RP_F32:
+        return sum_tiny_rows<RP_F32>;
+    default:
+        return sum_tiny_rows<RP_F64>;
+    }
+}
 
 RowsKernel sum_rows_kernel(int dtype)
 {

@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers]     exit 0: all equal; 77: no device; the last line counts */
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long]     exit 0: all equal; 77: no device; the last line counts */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
     amount quick = FULL;
     uint64_t seed = 1;
     int only = 0;
-    bool integers = false;
+    rk_sums sums = RK_SUMS_AUTO;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -305,12 +305,14 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = rp_op_parse(argv[++i]);
         else if (strcmp(argv[i], "--integers") == 0)
-            integers = true;
+            sums = RK_SUMS_INTEGERS;
+        else if (strcmp(argv[i], "--long") == 0)
+            sums = RK_SUMS_LONG;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
     rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = quick ? 0 : 600000, .slots = 3,
-                    .integer_sums = integers, .wake = wake, .wake_arg = &w};
+                    .sums = sums, .wake = wake, .wake_arg = &w};
     char why[160];
     rk_engine *e;
     rp_err err = rk_open(&e, &o, why, sizeof why);

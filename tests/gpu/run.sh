@@ -17,11 +17,15 @@ note() { # name, exit code, text
 }
 
 check() {
-    "$B/gpu/check_engine" >"$OUT/check.log" 2>&1
-    local rc=$?
-    [ $rc = 77 ] && { echo "skipped: $(head -1 "$OUT/check.log")"; exit 77; }
-    grep -m 20 FAIL "$OUT/check.log"
-    note "cpu = cuda" $rc "$(tail -1 "$OUT/check.log")"
+    local ways=("" "--only sum --integers" "--only sum --long") way rc
+    for way in "${ways[@]}"; do
+        # shellcheck disable=SC2086 # words of an option list
+        "$B/gpu/check_engine" $way >"$OUT/check${way// /}.log" 2>&1
+        rc=$?
+        [ $rc = 77 ] && { echo "skipped: $(head -1 "$OUT/check.log")"; exit 77; }
+        grep -m 20 FAIL "$OUT/check${way// /}.log"
+        note "cpu = cuda $way" $rc "$(tail -1 "$OUT/check${way// /}.log")"
+    done
 }
 
 sanitize() {
