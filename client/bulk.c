@@ -94,7 +94,7 @@ static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == 
 rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot)
 {
     bool mine = b->handle && b->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
-    if (t->spec.flags & (RP_STATES_IN | RP_OFFSETS))
+    if (b->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
         return RC_INLINE;
     if (mine && plain)
         return b->fd >= 0 ? RC_FILE : RC_SHARED;

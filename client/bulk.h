@@ -29,6 +29,7 @@ typedef struct rc_bulk {
     uint64_t handle, session; /* of the file, or of the arena in which the data lie; 0: none */
     uint64_t at;         /* bytes from the start of the file or arena to the data */
     bool stage;
+    bool lost;           /* the daemon knows the handles no more: messages from here on */
 } rc_bulk;
 
 struct reduce_client;

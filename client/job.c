@@ -338,8 +338,7 @@ static void on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
         call->fault = p->read;
         err = -(int)p->read.code;
     } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && going(j)) { /* of a session that is no more */
-        j->bulk.handle = 0;
-        j->bulk.stage = false;
+        j->bulk.lost = true;
         start_tile(j, p);
         return;
     }

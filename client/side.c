@@ -28,20 +28,24 @@ void rc_side_fini(rc_side *s)
 
 /* ---- with s->lock ---- */
 
+/* Not rc_leave: it runs the callbacks of jobs, which may come back here. */
+static void enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
+static void leave(reduce_client *c) { pthread_mutex_unlock(&c->lock); }
+
 static void set_why(reduce_client *c, const char *what, const char *detail)
 {
-    rc_enter(c);
+    enter(c);
     snprintf(c->side.why, sizeof c->side.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
-    rc_leave(c);
+    leave(c);
 }
 
 static void hang_up(reduce_client *c)
 {
-    rc_enter(c);
+    enter(c);
     if (c->side.fd >= 0)
         close(c->side.fd);
     c->side.fd = -1;
-    rc_leave(c);
+    leave(c);
 }
 
 static bool broken(reduce_client *c, int error)
@@ -150,9 +154,9 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
         set_why(c, "the side channel cannot be reached", "");
         return false;
     }
-    rc_enter(c);
+    enter(c);
     c->side.fd = fd;
-    rc_leave(c);
+    leave(c);
     memcpy(ask.token, token, RP_TOKEN);
     bool mine = exchange(c, &ask, -1, &reply, &got);
     if (!mine)
@@ -163,18 +167,18 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
 static bool open_locked(reduce_client *c)
 {
     uint8_t token[RP_TOKEN];
-    rc_enter(c);
+    enter(c);
     uint64_t session = c->session;
     bool known = session == c->side.session;
     memcpy(token, c->welcome.token, RP_TOKEN);
-    rc_leave(c);
+    leave(c);
     if (known || !session)
         return known && session && c->side.fd >= 0;
     hang_up(c);
-    rc_enter(c);
+    enter(c);
     c->side.session = session;
     c->side.why[0] = 0;
-    rc_leave(c);
+    leave(c);
     return attach(c, c->url, session, token);
 }
 

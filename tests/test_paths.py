@@ -7,12 +7,14 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from conftest import BIN
+from conftest import BIN, SANITIZER, TESTS, select_a_moment
 from libreduce import COLUMNS, STATES_OUT, Client, Fault
 from test_side import calm, settle, descriptors  # noqa: F401
 
@@ -213,6 +215,28 @@ def test_everything_goes_on_after_a_restart(start, scratch, pytestconfig):
     os.close(fd)
 
 
+def test_threads_and_restarts_also_with_sanitizers(start, scratch, pytestconfig):
+    """The library in a process of its own, into which the sanitizer is loaded first, if there is one."""
+    env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # Python's own
+    if pytestconfig.sanitized:
+        name = "libasan.so" if b"__asan_init" in (BIN / "reduced").read_bytes() else "libtsan.so"
+        env["LD_PRELOAD"] = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    (scratch / "data").write_bytes(noise(6 * MIB))
+    daemon = start()
+    worker = subprocess.Popen([sys.executable, TESTS / "paths_worker.py", daemon.url, scratch / "data"], env=env, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert worker.stdout.readline() == b"ready\n", worker.stderr.read().decode()
+    for _ in range(3):
+        daemon.kill()
+        daemon = start()
+        end = time.monotonic() + 60
+        while daemon.status()["requests.reduce_at"] < 20 and worker.poll() is None:
+            assert time.monotonic() < end
+            select_a_moment(daemon.process)
+    out, err = worker.communicate(timeout=120)
+    assert worker.returncode == 0 and int(out) > 0 and not SANITIZER.search(err.decode()), err.decode()
+
+
 def test_over_tcp_everything_goes_in_messages(shared, scratch, pytestconfig):
     if pytestconfig.sanitized:
         pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
@@ -279,8 +303,9 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     assert ctl("sum", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
 
 
+@pytest.mark.parametrize("n", [30, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", ["file", "shm", "inline", "stream"])
-def test_killed_reducectl_leaves_nothing(calm, scratch, path):  # noqa: F811
+def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     data = scratch / "data"
     with open(data, "wb") as f:
         for _ in range(24):
@@ -288,7 +313,7 @@ def test_killed_reducectl_leaves_nothing(calm, scratch, path):  # noqa: F811
     pick = random.Random(SEED)
     env = {**os.environ, "REDUCED_URL": calm.url}
     killed = 0
-    for _ in range(30):
+    for _ in range(n):
         p = subprocess.Popen([BIN / "reducectl", "stats", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))
