@@ -1,5 +1,6 @@
 // Bitwise and, or, xor: a vector at a time, cut down to the element's width at the end.
 #include "kernels/cuda/segment.cuh"
+#include "kernels/line.h"
 
 namespace rk {
 namespace {
@@ -30,7 +31,7 @@ template <WordKind kKind> struct Bitwise {
     __device__ __forceinline__ void add_element(const void *p, u64)
     {
         u64 rest = bytes == 8 ? 0 : ~0ull << (8 * bytes);
-        u64 x = bytes == 1 ? *(const uint8_t *)p : bytes == 2 ? *(const uint16_t *)p : bytes == 4 ? *(const u32 *)p : *(const u64 *)p;
+        u64 x = rk_load((const uint8_t *)p, (int)bytes);
         even = join(even, x | (word_identity(kKind) & rest));
     }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)

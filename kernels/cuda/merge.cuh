@@ -174,7 +174,8 @@ merge_sum(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per
     const PairPartial *pairs = (const PairPartial *)(in + rows * per_row * (kDigits + kTailWords));
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        if (few && merge_pairs<MergeSum<kDigits, kGroups>::kThreads / kWarp>(a, pairs + row * per_row, per_row, first_row + row)) {
+        constexpr int kWarps = MergeSum<kDigits, kGroups>::kThreads / kWarp;
+        if (few && merge_pairs<kWarps>(a, pairs + row * per_row, per_row, first_row + row)) {
             __syncthreads();
             continue;
         }

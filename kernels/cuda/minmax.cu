@@ -45,7 +45,10 @@ template <int kBytes, Kind kKind> struct MinMax {
             return (Key)(Bits)(bits ^ turn);
         return (Key)(Bits)(bits ^ ((Bits)((Key)bits >> (8 * kBytes - 1)) & (Bits)~kSign));
     }
-    __device__ __forceinline__ Bits bits(Key k) const { return kKind == kInteger ? (Bits)((Bits)k ^ turn) : (Bits)key((Bits)k); }
+    __device__ __forceinline__ Bits bits(Key k) const
+    {
+        return kKind == kInteger ? (Bits)((Bits)k ^ turn) : (Bits)key((Bits)k);
+    }
 
     __device__ __forceinline__ void add(Bits b)
     {

@@ -144,7 +144,8 @@ template <bool kStats> struct Moments64 {
             const bool sum = j < kSumDigits;
             i64 d = 0;
             for (int l = sum ? 0 : 2; l < (sum ? 2 : kLevels); l++)
-                d += digit_of(block->levels[l], anchor_of(l, k) - 52 - (sum ? RK_E0_64 : 2 * RK_E0_64), sum ? j : j - kSumDigits);
+                d += digit_of(block->levels[l], anchor_of(l, k) - 52 - (sum ? RK_E0_64 : 2 * RK_E0_64),
+                              sum ? j : j - kSumDigits);
             block->digits[j] += d;
         }
         __syncthreads();

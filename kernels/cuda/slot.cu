@@ -84,7 +84,8 @@ cudaError_t slot_launch(Slot *s, Device *d, rk_task *t)
     TRY_CUDA(cudaEventRecord(s->begin, s->stream));
     TRY_CUDA(cudaMemcpyAsync(s->input, s->staging, t->bytes, cudaMemcpyHostToDevice, s->stream));
     TRY_CUDA(cudaEventRecord(s->copied, s->stream));
-    ChainTask chain = {t->spec, s->input, rp_spec_parts(&t->spec, t->data).offsets, t->base, mapped ? s->mapped : s->cells_device, s->fault};
+    ChainTask chain = {t->spec, s->input, rp_spec_parts(&t->spec, t->data).offsets,
+                       t->base, mapped ? s->mapped : s->cells_device, s->fault};
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
     if (!mapped)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));

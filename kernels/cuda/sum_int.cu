@@ -103,7 +103,10 @@ template <bool kSigned> struct WideSum {
         add((u64)v.w << 32 | v.z);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
-    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial) { flush_int<kThreads>(low, high, elements, partial); }
+    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
+    {
+        flush_int<kThreads>(low, high, elements, partial);
+    }
 };
 
 } // namespace

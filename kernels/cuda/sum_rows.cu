@@ -51,7 +51,8 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
 }
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
-__device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped, rk_state *s)
+__device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped,
+                                         rk_state *s)
 {
     rk_state_init(s, a.plan.layout, a.spec.dtype);
     s->count = n - skipped;

@@ -37,7 +37,7 @@ template <class T> __global__ void nested(T *data, size_t n, unsigned segment, u
 
 template <class T> cudaError_t launch_nested(const Launch<T> &l)
 {
-    return in_slices(l, [&](T *data, size_t n, unsigned grid, unsigned number) {
+    return in_slices(l, 2, [&](T *data, size_t n, unsigned grid, unsigned number) {
         nested<<<grid, l.block, 0, l.stream>>>(data, n, l.block, number, l.out);
     });
 }

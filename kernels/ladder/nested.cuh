@@ -5,20 +5,22 @@
 
 namespace ladder {
 
-// Launches that device code has made and that have not started wait in a pool of fixed size (2048 unless told
-// otherwise); one more fails. Each block here has one at most, so a slice of the grid that is half of the pool is safe.
-constexpr unsigned kSlice = 8192;
+// Launches that device code has made take a place in a pool of fixed size (2048 unless told otherwise); one more fails,
+// and what it should have added is missing.
+constexpr unsigned kPool = 16384;
 
-// Cut the grid: launch(data, n, blocks, number of the first block) for each slice, one after another in the stream.
-template <class T, class F> cudaError_t in_slices(const Launch<T> &l, F launch)
+// Cut the grid, so that the pool has `places` for each block: launch(data, n, blocks, number of the first block) for each
+// slice, one after another in the stream.
+template <class T, class F> cudaError_t in_slices(const Launch<T> &l, unsigned places, F launch)
 {
+    const unsigned slice = kPool / places;
     size_t room = 0;
     cudaError_t err = cudaDeviceGetLimit(&room, cudaLimitDevRuntimePendingLaunchCount);
-    if (err == cudaSuccess && room < 2 * kSlice)
-        err = cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, 2 * kSlice);
-    for (unsigned number = 0; err == cudaSuccess && number < l.grid; number += kSlice) {
+    if (err == cudaSuccess && room < kPool)
+        err = cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, kPool);
+    for (unsigned number = 0; err == cudaSuccess && number < l.grid; number += slice) {
         size_t first = (size_t)number * l.block;
-        unsigned grid = l.grid - number < kSlice ? l.grid - number : kSlice;
+        unsigned grid = l.grid - number < slice ? l.grid - number : slice;
         size_t n = l.n - first < (size_t)grid * l.block ? l.n - first : (size_t)grid * l.block;
         launch(l.data + first, n, grid, number);
         err = cudaGetLastError();

@@ -34,7 +34,8 @@ template <class T> __global__ void nested_nosync(T *data, size_t n, unsigned seg
 
 template <class T> cudaError_t launch_nested_nosync(const Launch<T> &l)
 {
-    return in_slices(l, [&](T *data, size_t n, unsigned grid, unsigned number) {
+    // a grid has not ended before those that it launched: a block's ten levels may all have a place at once
+    return in_slices(l, 16, [&](T *data, size_t n, unsigned grid, unsigned number) {
         nested_nosync<<<grid, l.block, 0, l.stream>>>(data, n, l.block, number, l.out);
     });
 }

@@ -1,7 +1,9 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long]     exit 0: all equal; 77: no device; the last line counts */
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long]
+ *
+ * Exit 0: all equal; 77: no device. The last line counts. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -195,7 +197,8 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     size_t bytes = rp_dtype_size(dtype), count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
         uint32_t flags = shapes[i].flags | (i % 3 == 1 ? RP_INITIAL : i % 4 == 2 ? RP_STATES_OUT : 0);
-        rk_task t = task_of(op, dtype, nan, shapes[i].flags | (flags & RP_STATES_OUT), shapes[i].rows, shapes[i].row_len, memory);
+        rk_task t = task_of(op, dtype, nan, shapes[i].flags | (flags & RP_STATES_OUT), shapes[i].rows, shapes[i].row_len,
+                            memory);
         uint64_t n = rp_elements(&t.spec), at = 0;
         char *p = memory;
         if (flags & RP_OFFSETS)
