@@ -17,8 +17,8 @@ ATTACH, FILE, ARENA, DROP = range(1, 5)
 class Side:
     def __init__(self, connection, attach=True, timeout=30.0, path=None):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect((path or connection.socket.getpeername()) + ".side")  # before the timeout: a full backlog is waited for
         self.socket.settimeout(timeout)
-        self.socket.connect((path or connection.socket.getpeername()) + ".side")
         if attach:
             self.attach(connection.session, connection.welcome["token"])
 
