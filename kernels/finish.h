@@ -61,17 +61,13 @@ RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
 RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b)
 {
     rk_top t = {0, 0, 0};
-    int negative = (int)(limb[n - 1] >> 63), low = 0, have = 0;
-    while (low < n && limb[low] == 0)
-        low++;
-    if (low == n)
+    rk_range r = rk_range_of(limb, n);
+    if (!r.end)
         return t;
     uint64_t q[3] = {0, 0, 0}, rest_a = 0, rest_b = 0;
-    int i = n - 1, highest = 0;
+    int negative = (int)(limb[n - 1] >> 63), i = r.end - 1, highest = 0, have = 0;
     for (; have < 3; i--) {
-        uint64_t next = i >= 0 ? rk_magnitude_limb(limb, i, negative, low) : 0;
-        if (!have && !next && !rest_a && !rest_b)
-            continue; /* leading zeros: cheaper than dividing them */
+        uint64_t next = i >= 0 ? rk_magnitude_limb(limb, i, negative, r.low) : 0;
         uint64_t by_b = rk_divide_step(&rest_b, rk_divide_step(&rest_a, next, a), b);
         if (have || by_b) {
             if (!have)
@@ -84,7 +80,7 @@ RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t
     if (shift)
         t.window = t.window << shift | q[2] >> (64 - shift);
     t.top = e0 + 64 * highest + 63 - shift;
-    t.sticky = (q[2] << shift) != 0 || rest_a || rest_b || low <= i;
+    t.sticky = (q[2] << shift) != 0 || rest_a || rest_b || r.low <= i;
     return t;
 }
 
@@ -132,24 +128,6 @@ RK_FN rk_top rk_root(rk_top t)
     t.top = exponent / 2 + 63;
     t.sticky |= square != v;
     return t;
-}
-
-/* The limbs of |x| that are not zero: [low, end). Nothing: both 0. */
-typedef struct rk_range {
-    int low, end;
-} rk_range;
-
-RK_FN rk_range rk_range_of(const uint64_t *limb, int n)
-{
-    rk_range r = {0, n};
-    int negative = (int)(limb[n - 1] >> 63);
-    while (r.low < n && limb[r.low] == 0)
-        r.low++;
-    if (r.low == n)
-        r.low = r.end = 0;
-    while (r.end > r.low && rk_magnitude_limb(limb, r.end - 1, negative, r.low) == 0)
-        r.end--;
-    return r;
 }
 
 /* out[0..n) = limb[from..from + n) * k; limb is not negative, and zero outside of r */

@@ -37,6 +37,24 @@ RK_FN uint64_t rk_magnitude_limb(const uint64_t *limb, int i, int negative, int 
     return i == low ? 0 - limb[i] : ~limb[i];
 }
 
+/* The limbs of |x| that are not zero: [low, end). Nothing: both 0. */
+typedef struct rk_range {
+    int low, end;
+} rk_range;
+
+RK_FN rk_range rk_range_of(const uint64_t *limb, int n)
+{
+    rk_range r = {0, n};
+    int negative = (int)(limb[n - 1] >> 63);
+    while (r.low < n && limb[r.low] == 0)
+        r.low++;
+    if (r.low == n)
+        r.low = r.end = 0;
+    while (r.end > r.low && rk_magnitude_limb(limb, r.end - 1, negative, r.low) == 0)
+        r.end--;
+    return r;
+}
+
 /* Round the integer limb * 2^e0 that is not zero. `low`: its lowest limb that is not zero; `head`: the highest limb of its
  * magnitude that is not zero. */
 RK_FN uint64_t rk_round_between(const uint64_t *limb, int low, int head, int e0, int negative, rk_format f)
@@ -52,14 +70,10 @@ RK_FN uint64_t rk_round_between(const uint64_t *limb, int low, int head, int e0,
 /* Round the integer limb[0..n) * 2^e0. `zero_negative`: what an exact zero rounds to. */
 RK_FN uint64_t rk_round_limbs(const uint64_t *limb, int n, int e0, int zero_negative, rk_format f)
 {
-    int low = 0, head = n - 1, negative = (int)(limb[n - 1] >> 63);
-    while (low < n && limb[low] == 0)
-        low++;
-    if (low == n)
+    rk_range r = rk_range_of(limb, n);
+    if (!r.end)
         return rk_sign_bit(f, zero_negative);
-    while (rk_magnitude_limb(limb, head, negative, low) == 0)
-        head--;
-    return rk_round_between(limb, low, head, e0, negative, f);
+    return rk_round_between(limb, r.low, r.end - 1, e0, (int)(limb[n - 1] >> 63), f);
 }
 
 /* limb[0..n) += or -= v * 2^shift */

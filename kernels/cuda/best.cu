@@ -3,16 +3,11 @@
 // The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented
 // for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
 // integer types of a width, and both directions.
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
 namespace {
-
-template <int kBytes> struct Width;
-template <> struct Width<1> { using Bits = uint8_t; };
-template <> struct Width<2> { using Bits = uint16_t; };
-template <> struct Width<4> { using Bits = uint32_t; };
-template <> struct Width<8> { using Bits = u64; };
 
 enum Kind { kInteger, kFloat, kFloatSkip };
 
@@ -68,18 +63,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
 
     __device__ __forceinline__ void add_vector(uint4 v, u64 first)
     {
-        const u32 w[4] = {v.x, v.y, v.z, v.w};
-        if (kBytes == 8) {
-            add((Rank)((u64)w[1] << 32 | w[0]), first);
-            add((Rank)((u64)w[3] << 32 | w[2]), first + 1);
-            return;
-        }
-        constexpr int kPerWord = kBytes < 8 ? 4 / kBytes : 1;
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int e = 0; e < kPerWord; e++)
-                add((Rank)(Bits)(w[k] >> (8 * kBytes * e)), first + k * kPerWord + e);
+        each_element<kBytes>(v, [&](Bits bits, int e) { add((Rank)bits, first + e); });
     }
 
     // Head and tail: not in index order, so they are joined like another thread's best.

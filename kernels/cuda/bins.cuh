@@ -6,6 +6,7 @@
 // nothing but -0.0. The bank of an access depends on the lane alone.
 #pragma once
 
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
@@ -20,22 +21,8 @@ __device__ __forceinline__ u32 flags_of(double x)
     return flags;
 }
 
-struct F32Words { // four f32 in a vector
-    static constexpr int kPerWord = 1;
-    static __device__ __forceinline__ float get(u32 word, int) { return __uint_as_float(word); }
-    static __device__ __forceinline__ float load(const void *p) { return *(const float *)p; }
-};
-
-struct Bf16Words { // eight bf16: the upper half of an f32 each
-    static constexpr int kPerWord = 2;
-    static __device__ __forceinline__ float get(u32 word, int k)
-    {
-        return __uint_as_float(k ? word & 0xffff0000u : word << 16);
-    }
-    static __device__ __forceinline__ float load(const void *p) { return get(*(const uint16_t *)p, 0); }
-};
-
-template <class Words, bool kSkip> struct BinSum {
+// Element: F32Element or Bf16Element
+template <class Element, bool kSkip> struct BinSum {
     static constexpr int kThreads = 256, kUnroll = 4, kBins = 16;
     static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = kDigits32;
@@ -75,11 +62,11 @@ template <class Words, bool kSkip> struct BinSum {
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int k = 0; k < Words::kPerWord; k++)
-                add(Words::get(w[i], k));
+            for (int k = 0; k < Element::kPerWord; k++)
+                add(__uint_as_float(Element::get(w[i], k)));
     }
 
-    __device__ __forceinline__ void add_element(const void *p, u64) { add(Words::load(p)); }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(__uint_as_float(Element::load(p))); }
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)
     {

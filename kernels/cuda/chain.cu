@@ -9,6 +9,9 @@ namespace {
 
 u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
 
+// Blocks along a grid's y, or along x where a block a row will do: the kernels go on to further rows by themselves.
+u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
+
 // Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
 // of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
@@ -68,8 +71,7 @@ SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
     switch (layout) {
     case RP_STATE_SUM32:
     case RP_STATE_ABS32:
-        // where doubles are slow, and for f16 and bf16 as well: integers only
-        if (d->slow_doubles && layout == RP_STATE_SUM32)
+        if (d->slow_doubles && layout == RP_STATE_SUM32) // by integers
             return moments_f32_kernel(s.dtype, false, d->large_shared);
         return sum_float_kernel(s.dtype, skip);
     case RP_STATE_SUM64:
@@ -169,14 +171,14 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
         pairs = false; // the middle pass does not know of them
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
-        TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, (u32)(rows < 65535 ? rows : 65535)), threads,
+        TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, rows_of_grid(rows)), threads,
                               threads * sizeof(u64), stream, a, (const u64 *)s.a, rows, per_row, share, s.b));
         u64 *swap = s.a;
         s.a = s.b;
         s.b = swap;
         per_row = blocks;
     }
-    const dim3 grid((u32)(rows < 65535 ? rows : 65535));
+    const dim3 grid(rows_of_grid(rows));
     const u64 *in = s.a;
     if (a.plain && a.plan.sum == kDigits32)
         return launch_after(d, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a, in, rows,
@@ -185,8 +187,8 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
         return launch_after(d, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a, in, rows,
                             per_row, first_row, pairs);
     int threads = merge_threads(per_row, a.plan.all);
-    return launch_after(d, a.light ? merge_light : merge_and_finish, grid, threads, threads * sizeof(u64), stream, a, in,
-                        rows, per_row, first_row);
+    return launch_after(d, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads,
+                        threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
 }
 
 // Words of scratch that finishing a line takes, beside its state.
@@ -263,7 +265,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         SegmentArgs g = all;
         g.rows = all.rows - first < batch ? all.rows - first : batch;
         g.data += (first * g.row_len) << g.element_log2;
-        dim3 grid((u32)per_row, (u32)(g.rows < 65535 ? g.rows : 65535));
+        dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
         TRY_CUDA(cudaGetLastError());
@@ -296,9 +298,8 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.skip = skips_nans(t.spec);
     const bool tiny = r.lanes == 1 && !parts.offsets;
     u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
-    RowsKernel kernel = tiny ? sum_tiny_rows_kernel(t.spec.dtype) : sum_rows_kernel(t.spec.dtype);
-    kernel<<<(u32)(blocks < most ? blocks : most), kRowThreads,
-                                    kRowThreads * r.state_words * sizeof(u64), stream>>>(a, r);
+    const size_t shared = kRowThreads * r.state_words * sizeof(u64);
+    sum_rows_kernel(t.spec.dtype, tiny)<<<(u32)(blocks < most ? blocks : most), kRowThreads, shared, stream>>>(a, r);
     return cudaGetLastError();
 }
 

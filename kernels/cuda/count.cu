@@ -1,5 +1,7 @@
 // Counting elements that are not zero (a NaN is nonzero unless it is skipped, -0.0 is zero), or NaNs.
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/segment.cuh"
+#include "kernels/line.h"
 
 namespace rk {
 namespace {
@@ -36,28 +38,10 @@ template <int kBytes, Kind kKind> struct Count {
 
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        const u32 w[4] = {v.x, v.y, v.z, v.w};
-        if (kBytes == 8) {
-            add((u64)w[1] << 32 | w[0]);
-            add((u64)w[3] << 32 | w[2]);
-            return;
-        }
-        constexpr int kPerWord = kBytes < 8 ? 4 / kBytes : 1;
-        constexpr u32 kMask = kBytes < 4 ? (1u << (8 * (kBytes & 3))) - 1 : ~0u;
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int e = 0; e < kPerWord; e++)
-                add((w[k] >> (8 * kBytes * e)) & kMask);
+        each_element<kBytes>(v, [&](u64 bits, int) { add(bits); });
     }
 
-    __device__ __forceinline__ void add_element(const void *p, u64)
-    {
-        add(kBytes == 1   ? *(const uint8_t *)p
-            : kBytes == 2 ? *(const uint16_t *)p
-            : kBytes == 4 ? *(const uint32_t *)p
-                          : *(const u64 *)p);
-    }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(rk_load((const uint8_t *)p, kBytes)); }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {

@@ -87,10 +87,9 @@ merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u6
 }
 
 // Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
-// instructions come from memory one by one.
-
-// Any layout, any value.
-__global__ void __launch_bounds__(kMergeThreads)
+// instructions come from memory one by one. This is two of them: any layout and value, or values that take no state
+// (kLight: a.light).
+template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
 merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
 {
     extern __shared__ u64 space[];
@@ -98,28 +97,17 @@ merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, 
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
         merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
-        if (threadIdx.x < kWarp)
-            finish_row(a, first_row + row, total);
+        if (threadIdx.x < kWarp) {
+            if constexpr (kLight)
+                finish_light(a, first_row + row, total);
+            else
+                finish_row(a, first_row + row, total);
+        }
         __syncthreads();
     }
 }
 
-// Values that take no state (a.light).
-__global__ void __launch_bounds__(kMergeThreads)
-merge_light(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
-{
-    extern __shared__ u64 space[];
-    __shared__ u64 total[kMaxWords];
-    wait_for_previous_pass();
-    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
-        if (threadIdx.x < kWarp)
-            finish_light(a, first_row + row, total);
-        __syncthreads();
-    }
-}
-
-// Plain float sums (a.plain): the number of words is known, and all but the flags are added.
+// The third: plain float sums (a.plain). The number of words is known, and all but the flags are added.
 template <int kDigits, int kGroups> struct MergeSum {
     static constexpr int kWords = kDigits + kTailWords, kThreads = (kWords * kGroups + kWarp - 1) / kWarp * kWarp;
 

@@ -1,15 +1,10 @@
 // minmax and norminf: the least and the greatest element at once, without their places. The largest magnitude is that of
 // one of the two.
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {
 namespace {
-
-template <int kBytes> struct Width;
-template <> struct Width<1> { using Key = int8_t; using Bits = uint8_t; };
-template <> struct Width<2> { using Key = int16_t; using Bits = uint16_t; };
-template <> struct Width<4> { using Key = int32_t; using Bits = uint32_t; };
-template <> struct Width<8> { using Key = i64; using Bits = u64; };
 
 enum Kind { kInteger, kFloat };
 
@@ -64,17 +59,7 @@ template <int kBytes, Kind kKind> struct MinMax {
 
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        const u32 w[4] = {v.x, v.y, v.z, v.w};
-        if constexpr (kBytes == 8) {
-            add((u64)w[1] << 32 | w[0]);
-            add((u64)w[3] << 32 | w[2]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-#pragma unroll
-                for (int e = 0; e < 4 / kBytes; e++)
-                    add((Bits)(w[k] >> (8 * kBytes * e)));
-        }
+        each_element<kBytes>(v, [&](Bits bits, int) { add(bits); });
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const Bits *)p); }
 
@@ -86,8 +71,8 @@ template <int kBytes, Kind kKind> struct MinMax {
         if (nan) {
             rank[0] = rank[1] = rk_all_ones(args.dtype);
         } else if (any && norm) {
-            rank[0] = rank_of(args.layout, args.dtype, rk_magnitude(args.dtype, low));
-            rank[1] = rank_of(args.layout, args.dtype, rk_magnitude(args.dtype, high));
+            rank[0] = rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, low));
+            rank[1] = rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, high));
             rank[0] = max(rank[0], rank[1]);
         } else if (any) {
             rank[0] = rk_rank(args.dtype, 1, low);

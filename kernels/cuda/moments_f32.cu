@@ -9,8 +9,7 @@
 // shift it. Infinities and NaNs are sorted out a vector at a time.
 //
 // This is also the way to sum f32 on devices where doubles are slow (device.cuh).
-#include <cuda_fp16.h>
-
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/extremes.cuh"
 
 #pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
@@ -20,7 +19,7 @@ namespace {
 
 constexpr u32 kInfinite = 0xffu << 23; // magnitude of infinities; NaNs are above
 
-// Elements as the bits of f32, which holds all of them exactly.
+// What Extremes asks of elements as the bits of f32.
 struct AsF32 {
     using Bits = u32;
     using Key = int;
@@ -29,25 +28,13 @@ struct AsF32 {
     static __device__ __forceinline__ u32 bits(int key) { return (u32)AsF32::key((u32)key); }
     static __device__ __forceinline__ bool nan(u32 bits) { return (bits & 0x7fffffffu) > kInfinite; }
 };
-struct F32 : AsF32 {
-    static constexpr int kPerWord = 1;
-    static __device__ __forceinline__ u32 get(u32 word, int) { return word; }
-    static __device__ __forceinline__ u32 load(const void *p) { return *(const u32 *)p; }
+struct F32 : F32Element, AsF32 {
     static __device__ __forceinline__ u64 own(u32 bits) { return bits; }
 };
-struct Bf16 : AsF32 {
-    static constexpr int kPerWord = 2;
-    static __device__ __forceinline__ u32 get(u32 word, int k) { return k ? word & 0xffff0000u : word << 16; }
-    static __device__ __forceinline__ u32 load(const void *p) { return (u32)*(const uint16_t *)p << 16; }
+struct Bf16 : Bf16Element, AsF32 {
     static __device__ __forceinline__ u64 own(u32 bits) { return bits >> 16; }
 };
-struct F16 : AsF32 {
-    static constexpr int kPerWord = 2;
-    static __device__ __forceinline__ u32 get(u32 word, int k)
-    {
-        return __float_as_uint(__half2float(__ushort_as_half((unsigned short)(k ? word >> 16 : word))));
-    }
-    static __device__ __forceinline__ u32 load(const void *p) { return get(*(const uint16_t *)p, 0); }
+struct F16 : F16Element, AsF32 {
     static __device__ __forceinline__ u64 own(u32 bits)
     {
         return __half_as_ushort(__float2half_rn(__uint_as_float(bits)));
@@ -216,7 +203,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
 
     // ---- flush ----
 
-    // What 256 and more threads have in row g, by a warp: the squares in 32-bit pieces, the elements.
+    // What all threads have in row g, by a warp: the squares in 32-bit pieces, the elements.
     __device__ void sum_row(int g, i64 *sums) const
     {
         const int lane = threadIdx.x % kWarp;
@@ -285,9 +272,8 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             partial[j] = square_digit(sums, (int)(j - sum));
         if (kStats)
             extremes.template write<kThreads>(args, row, partial + sum + squares);
-        if (j == 0) {
+        if (j == 0)
             write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
-        }
     }
 };
 

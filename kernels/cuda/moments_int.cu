@@ -1,6 +1,7 @@
 // Exact sums, sums of squares and sums of magnitudes of integers, and the rest of `stats`: in registers, widened as they
 // are read. A thread has its sum in 64 bits and a count of carries, its squares in 128 bits and carries where a square
 // takes more than 64.
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/extremes.cuh"
 
 namespace rk {
@@ -18,15 +19,6 @@ template <class T, class U, class S> struct Integer { // T: the type, U and S: u
     static __device__ __forceinline__ U load(const void *p) { return *(const U *)p; }
     static __device__ __forceinline__ u64 own(U bits) { return bits; }
     static __device__ __forceinline__ bool nan(U) { return false; }
-    // element e of a vector
-    static __device__ __forceinline__ U get(const u32 (&w)[4], int e)
-    {
-        constexpr int kPerWord = sizeof(U) < 4 ? 4 / (int)sizeof(U) : 1;
-        if constexpr (sizeof(U) == 8)
-            return (U)((u64)w[2 * e + 1] << 32 | w[2 * e]);
-        else
-            return (U)(w[e / kPerWord] >> (8 * (int)sizeof(U) * (e % kPerWord)));
-    }
     // |x|, and x < 0
     static __device__ __forceinline__ U magnitude(U bits) { return kSigned && (S)bits < 0 ? (U)(0 - bits) : bits; }
     static __device__ __forceinline__ bool negative(U bits) { return kSigned && (S)bits < 0; }
@@ -41,7 +33,6 @@ template <class Element, Want kWant> struct MomentsInt {
     static constexpr int kWords = kDigitsInt + 6 + 6;
     static constexpr int kBlocksPerSm = kWant == kStatistics ? 3 : 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
-    static constexpr int kPerVector = 16 / (int)sizeof(typename Element::Bits);
     static constexpr bool kWide = sizeof(typename Element::Bits) == 8; // else 2^30 elements and their sum fit 64 bits
     static constexpr bool kWideSquare = sizeof(typename Element::Bits) >= 4;
     static size_t shared_bytes() { return 0; }
@@ -91,20 +82,17 @@ template <class Element, Want kWant> struct MomentsInt {
 
     __device__ __forceinline__ void add_vector(uint4 v, u64 first)
     {
-        const u32 w[4] = {v.x, v.y, v.z, v.w};
+        constexpr int kBytes = sizeof(Bits);
         if (kWant == kStatistics) {
-            typename Element::Key low = Element::key(Element::get(w, 0)), high = low;
-#pragma unroll
-            for (int e = 1; e < kPerVector; e++) {
-                typename Element::Key key = Element::key(Element::get(w, e));
+            typename Element::Key low = extremes.kFirst, high = extremes.kLast;
+            each_element<kBytes>(v, [&](Bits bits, int) {
+                typename Element::Key key = Element::key(bits);
                 low = key < low ? key : low;
                 high = key > high ? key : high;
-            }
+            });
             extremes.choose(low, high, first);
         }
-#pragma unroll
-        for (int e = 0; e < kPerVector; e++)
-            add(Element::get(w, e));
+        each_element<kBytes>(v, [&](Bits bits, int) { add(bits); });
     }
 
     __device__ __forceinline__ void add_element(const void *p, u64 index)

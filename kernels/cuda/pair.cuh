@@ -6,30 +6,30 @@
 // less their own precision, or overflow: then `lost` tells, and the sum must be taken another way.
 #pragma once
 
-#include <cuda_fp16.h>
-
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/limbs.h"
 
 namespace rk {
 
+// Elements as doubles.
 template <int kDtype> struct Float;
 template <> struct Float<RP_F32> {
-    using Bits = u32;
+    static constexpr int kBytes = 4;
     static __device__ __forceinline__ double value(u32 bits) { return (double)__uint_as_float(bits); }
 };
 template <> struct Float<RP_F64> {
-    using Bits = u64;
+    static constexpr int kBytes = 8;
     static __device__ __forceinline__ double value(u64 bits) { return __longlong_as_double((i64)bits); }
 };
 template <> struct Float<RP_F16> {
-    using Bits = uint16_t;
-    static __device__ __forceinline__ double value(uint16_t bits) { return (double)__half2float(__ushort_as_half(bits)); }
+    static constexpr int kBytes = 2;
+    static __device__ __forceinline__ double value(u32 bits) { return (double)__uint_as_float(F16Element::get(bits, 0)); }
 };
 template <> struct Float<RP_BF16> {
-    using Bits = uint16_t;
-    static __device__ __forceinline__ double value(uint16_t bits) { return (double)__uint_as_float((u32)bits << 16); }
+    static constexpr int kBytes = 2;
+    static __device__ __forceinline__ double value(u32 bits) { return (double)__uint_as_float(Bf16Element::get(bits, 0)); }
 };
+template <int kDtype> using FloatBits = typename Width<Float<kDtype>::kBytes>::Bits;
 
 // a + b = s + the returned error, exactly, unless something overflows: then the error is NaN
 __device__ __forceinline__ double two_sum(double a, double b, double &s)
@@ -68,6 +68,18 @@ struct Pair {
         }
     }
 };
+
+// Adds an element; with `skip` a NaN is counted instead.
+template <int kDtype, class Number>
+__device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, bool skip, Number &skipped)
+{
+    double x = Float<kDtype>::value(bits);
+    if (skip && x != x) {
+        skipped++;
+        x = -0.0;
+    }
+    sum.add(x);
+}
 
 // Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. False if it is lost.
 template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)

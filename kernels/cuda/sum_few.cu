@@ -24,28 +24,12 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__syncthreads_or(sum.lost); }
     __device__ __forceinline__ void prepare_rest(const uint4 *, u64, u64) const {}
 
-    __device__ __forceinline__ void add(typename Float<kDtype>::Bits bits)
-    {
-        double x = Float<kDtype>::value(bits);
-        if (kSkip && x != x) {
-            skipped++;
-            x = -0.0;
-        }
-        sum.add(x);
-    }
+    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        if constexpr (kDtype == RP_F64) {
-            add((u64)v.y << 32 | v.x);
-            add((u64)v.w << 32 | v.z);
-        } else {
-            add(v.x);
-            add(v.y);
-            add(v.z);
-            add(v.w);
-        }
+        each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
-    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const typename Float<kDtype>::Bits *)p); }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
 
     // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
     __device__ __forceinline__ bool join()
@@ -129,7 +113,7 @@ template <class Few, class Any> SegmentKernel pick()
 template <bool kSkip> SegmentKernel pick(int dtype, bool long_row)
 {
     if (dtype == RP_F32)
-        return pick<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Words, kSkip>>();
+        return pick<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
     return long_row ? pick<PairSum<RP_F64, 128, 3, 8, kSkip>, DigitSum<128, 8, kSkip>>()
                     : pick<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
 }

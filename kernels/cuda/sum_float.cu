@@ -1,7 +1,5 @@
 // Exact sums of f32, bf16 and f16 by doubles. f32 and bf16: bins.cuh. f16: all elements are multiples of 2^-24 below 2^16, so
 // one double takes 2^13 of them exactly; no bins are needed.
-#include <cuda_fp16.h>
-
 #include "kernels/cuda/bins.cuh"
 
 namespace rk {
@@ -26,9 +24,8 @@ template <bool kSkip> struct HalfSum {
         keep = args.keep;
     }
 
-    __device__ __forceinline__ void add(__half h)
+    __device__ __forceinline__ void add(float x)
     {
-        float x = __half2float(h);
         if (kSkip && x != x) {
             skipped++;
             x = -0.0f;
@@ -41,12 +38,12 @@ template <bool kSkip> struct HalfSum {
         const u32 w[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            add(__ushort_as_half((unsigned short)w[i]));
-            add(__ushort_as_half((unsigned short)(w[i] >> 16)));
+            add(__uint_as_float(F16Element::get(w[i], 0)));
+            add(__uint_as_float(F16Element::get(w[i], 1)));
         }
     }
 
-    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const __half *)p); }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(__uint_as_float(F16Element::load(p))); }
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
@@ -84,8 +81,8 @@ SegmentKernel sum_float_kernel(int dtype, bool skip)
     if (dtype == RP_F16)
         return skip ? segment_kernel<HalfSum<true>>() : segment_kernel<HalfSum<false>>();
     if (dtype == RP_BF16)
-        return skip ? segment_kernel<BinSum<Bf16Words, true>>() : segment_kernel<BinSum<Bf16Words, false>>();
-    return skip ? segment_kernel<BinSum<F32Words, true>>() : segment_kernel<BinSum<F32Words, false>>();
+        return skip ? segment_kernel<BinSum<Bf16Element, true>>() : segment_kernel<BinSum<Bf16Element, false>>();
+    return skip ? segment_kernel<BinSum<F32Element, true>>() : segment_kernel<BinSum<F32Element, false>>();
 }
 
 } // namespace rk

@@ -13,32 +13,10 @@ template <int kDtype> struct Line {
     u64 skipped;
     bool skip;
 
-    __device__ __forceinline__ void add(typename Float<kDtype>::Bits bits)
-    {
-        double x = Float<kDtype>::value(bits);
-        if (skip && x != x) {
-            skipped++;
-            x = -0.0;
-        }
-        sum.add(x);
-    }
-
+    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, skip, skipped); }
     __device__ __forceinline__ void add_vector(uint4 v)
     {
-        const u32 w[4] = {v.x, v.y, v.z, v.w};
-        if constexpr (sizeof(typename Float<kDtype>::Bits) == 8) {
-            add((u64)w[1] << 32 | w[0]);
-            add((u64)w[3] << 32 | w[2]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                if constexpr (sizeof(typename Float<kDtype>::Bits) == 4) {
-                    add(w[k]);
-                } else {
-                    add((uint16_t)w[k]);
-                    add((uint16_t)(w[k] >> 16));
-                }
-        }
+        each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
 };
 
@@ -68,11 +46,8 @@ __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double
 __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r, u64 number, rk_line line, u32 lane, u32 mask,
                                            rk_state *first)
 {
-    const int bytes = rk_bytes(a.spec.dtype);
     rk_state *mine = (rk_state *)((u64 *)first + lane * r.state_words);
-    rk_state_init(mine, a.plan.layout, a.spec.dtype);
-    for (u64 i = lane; i < line.n; i += r.lanes)
-        rk_state_add(mine, rk_load(r.elements + (line.first + i) * bytes, bytes), 0, a.spec.nan);
+    walk_line(a, {NULL, r.elements, NULL}, 0, line, lane, r.lanes, mine);
     if (mask)
         __syncwarp(mask);
     if (lane)
@@ -85,7 +60,7 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
 template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
 sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
-    using Bits = typename Float<kDtype>::Bits;
+    using Bits = FloatBits<kDtype>;
     constexpr u32 kPerVector = 16 / sizeof(Bits);
     extern __shared__ u64 states[];
     const u32 lanes = r.lanes, lane = threadIdx.x % lanes;
@@ -144,7 +119,7 @@ sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r
 template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
 sum_tiny_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
-    using Bits = typename Float<kDtype>::Bits;
+    using Bits = FloatBits<kDtype>;
     constexpr int kRows = 4;
     extern __shared__ u64 states[];
     rk_state *mine = (rk_state *)(states + threadIdx.x * r.state_words);
@@ -186,31 +161,17 @@ sum_tiny_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowA
 
 } // namespace
 
-RowsKernel sum_tiny_rows_kernel(int dtype)
+RowsKernel sum_rows_kernel(int dtype, bool tiny)
 {
     switch (dtype) {
     case RP_F16:
-        return sum_tiny_rows<RP_F16>;
+        return tiny ? sum_tiny_rows<RP_F16> : sum_rows<RP_F16>;
     case RP_BF16:
-        return sum_tiny_rows<RP_BF16>;
+        return tiny ? sum_tiny_rows<RP_BF16> : sum_rows<RP_BF16>;
     case RP_F32:
-        return sum_tiny_rows<RP_F32>;
+        return tiny ? sum_tiny_rows<RP_F32> : sum_rows<RP_F32>;
     default:
-        return sum_tiny_rows<RP_F64>;
-    }
-}
-
-RowsKernel sum_rows_kernel(int dtype)
-{
-    switch (dtype) {
-    case RP_F16:
-        return sum_rows<RP_F16>;
-    case RP_BF16:
-        return sum_rows<RP_BF16>;
-    case RP_F32:
-        return sum_rows<RP_F32>;
-    default:
-        return sum_rows<RP_F64>;
+        return tiny ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64>;
     }
 }
 

@@ -6,8 +6,7 @@
 // One walker a line finishes it; several leave partials, which the merging passes join.
 #pragma once
 
-#include "kernels/cuda/finish.cuh"
-#include "kernels/line.h"
+#include "kernels/cuda/rows.cuh"
 
 namespace rk {
 
@@ -25,19 +24,6 @@ struct WalkArgs {
     u32 scratch_at;   // where the scratch begins
 };
 
-__device__ inline void walk_line(const FinishArgs &a, const WalkArgs &w, rk_line line, u32 walker, rk_state *s)
-{
-    const rp_spec &spec = a.spec;
-    const int bytes = rk_bytes(spec.dtype);
-    rk_state_init(s, a.plan.layout, spec.dtype);
-    for (u64 i = walker; i < line.n; i += w.walkers) {
-        u64 at = line.first + i * line.stride;
-        if (w.parts.mask && !w.parts.mask[at])
-            continue;
-        rk_state_add(s, rk_load(w.parts.elements + at * bytes, bytes), w.first_index + i, spec.nan);
-    }
-}
-
 __global__ void walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, u64 *partials)
 {
     extern __shared__ u64 states[];
@@ -51,7 +37,7 @@ __global__ void walk_lines(const __grid_constant__ FinishArgs a, const __grid_co
         const rk_line l = rk_line_of(&a.spec, w.parts.offsets, w.first_line + line);
         if (l.n > w.longest)
             continue; // another kernel's
-        walk_line(a, w, l, walker, s);
+        walk_line(a, w.parts, w.first_index, l, walker, w.walkers, s);
         if (w.walkers == 1) {
             write_cell(a, w.first_line + line, *s, (uint64_t *)(mine + w.scratch_at));
             continue;

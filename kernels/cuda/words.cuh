@@ -162,7 +162,7 @@ __device__ inline int pair_layout(int layout, u32 pair)
     return layout;
 }
 
-__device__ inline u64 rank_of(int layout, int dtype, u64 bits) { return rk_rank_in(layout, dtype, bits); }
+// The inverse of rk_rank_in.
 __device__ inline u64 bits_of_rank(int layout, int dtype, u64 rank)
 {
     if (layout == RP_STATE_NORMINF && !rk_is_float(dtype))
@@ -190,7 +190,7 @@ __device__ inline u64 word_of_state(const WordPlan &p, u64 head, u64 count, cons
     const u32 k = j - p.digits;
     switch (p.kinds[k]) {
     case kWordRank:
-        return count ? rank_of(pair_layout(p.layout, k / 2), p.dtype, other[pair_limb(p.layout, k / 2)]) : 0;
+        return count ? rk_rank_in(pair_layout(p.layout, k / 2), p.dtype, other[pair_limb(p.layout, k / 2)]) : 0;
     case kWordIndex:
         return count && p.indexed ? other[pair_limb(p.layout, k / 2) + 1] : RP_NO_INDEX;
     default:
