@@ -115,7 +115,7 @@ static void reduced(rd_server *s, rd_job *job)
     else if (rd_late(r, &f))
         rd_refuse(s, r, &f);
     else
-        rd_answer_result(s, r, &job->task.spec, file ? RP_PATH_FILE : RP_PATH_SHM, rp_elements(&job->task.spec));
+        rd_answer_result(s, r, &job->task.spec, rp_elements(&job->task.spec));
 }
 
 /* Its session is gone, or its time is over: no work for it any more. */
@@ -218,11 +218,12 @@ rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
     if (!err)
         err = rd_make_room(r, &spec, f);
     bool file = x && x->kind == RD_SHARE_FILE;
+    r->path = file ? RP_PATH_FILE : RP_PATH_SHM;
     if (!err && file && !(b = take_buffer(&s->buffers, f)))
         err = f->code;
     if (err)
         return err;
-    rd_stats_op(&s->stats, spec.op);
+    rd_tally_op(&s->stats.tally, spec.op);
     r->job.done = reduced;
     r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
     r->share = x;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "daemon/answered.h"
 #include "daemon/log.h"
 
 enum {
@@ -41,9 +42,10 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
                    .session = r->session->id,
                    .id = r->header.id,
                    .body_len = body_len};
+    rd_answered a = rd_answered_of(r, r->session, status, rd_now_ns());
     end_wait(r);
     rd_at_end(s, r);
-    rd_stats_answered(&s->stats, h.type, (int)status, rd_now_ns() - r->received_ns, r->body_len);
+    rd_stats_answered(&s->stats, &a);
     r->session->inflight--;
     rd_reply_send(r, &h, &r->session->unsent);
 }
@@ -130,6 +132,7 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
     if (s->sessions.greeted >= s->config.max_sessions)
         return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
     rd_transport_peer(x->pipe, x->peer, sizeof x->peer, &x->local, &x->pid, &x->uid);
+    x->user = rd_stats_user(&s->stats, x->local, x->uid);
     if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->local && s->side.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     s->stats.sessions++;
@@ -171,7 +174,7 @@ enum { MESSAGES = sizeof table / sizeof table[0] };
  * requests, or one that does not read its replies, does not lock out the others. */
 static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
 {
-    uint32_t hint = (uint32_t)(rd_histogram_quantile(&s->stats.latency, 0.5) / 1000000) + 1;
+    uint32_t hint = (uint32_t)(rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000) + 1;
     if (hint > 100)
         hint = 100;
     if (x->inflight > s->config.max_inflight)
@@ -219,6 +222,8 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->link = NULL;
     r->stream = NULL;
     r->share = NULL;
+    r->path = 0;
+    r->job.task = (rk_task){0};
     if (!r->session) { /* the peer is gone, and so is everybody who could miss the answer */
         rd_request_forget(r);
         return;

@@ -11,7 +11,7 @@ void rd_dispatch(rd_server *s, rd_request *r);
 void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 
 /* Answer with the result of the finished task of the request, whose cells are in the reply. */
-void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
+void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t count);
 
 /* Answer with an error. */
 void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f);

@@ -154,13 +154,13 @@ static void start_probe_timer(rd_server *s)
  * back to the system. */
 static void trim_when_idle(rd_server *s)
 {
-    rd_quick_collect(&s->quick, &s->stats);
-    if (s->stats.requests == s->ticked_at && s->stats.requests != s->trimmed_at) {
+    rd_quick_collect(&s->quick, &s->stats.tally);
+    if (s->stats.tally.requests == s->ticked_at && s->stats.tally.requests != s->trimmed_at) {
         malloc_trim(0);
         rd_buffers_trim(s);
-        s->trimmed_at = s->stats.requests;
+        s->trimmed_at = s->stats.tally.requests;
     }
-    s->ticked_at = s->stats.requests;
+    s->ticked_at = s->stats.tally.requests;
 }
 
 static void on_tick(uv_timer_t *t)
@@ -173,7 +173,7 @@ static void on_tick(uv_timer_t *t)
         char text[64];
         s->told_sessions = s->sessions.greeted;
         snprintf(text, sizeof text, "%zu sessions, %llu requests so far", s->told_sessions,
-                 (unsigned long long)s->stats.requests);
+                 (unsigned long long)s->stats.tally.requests);
         rd_notify_status(text);
     }
     if (s->sessions.greeted)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/answered.h"
 #include "daemon/server.h"
 
 bool rd_quick_init(rd_quick *q)
@@ -65,17 +66,17 @@ static bool compute(const rd_quick *q, rd_request *r)
     t->cells = reply + RP_RESULT_SIZE;
     if (!rk_run_small(q->engine, t) || t->fault.code != RP_OK)
         return false;
-    rp_result x = rd_result_of(r, &t->spec, RP_PATH_INLINE, rp_elements(&t->spec));
+    rp_result x = rd_result_of(r, &t->spec, rp_elements(&t->spec));
     rp_put_result(reply, &x);
     return true;
 }
 
-static void count(rd_quick *q, const rd_request *r)
+static void count(rd_quick *q, const rd_request *r, const rd_session *x)
 {
-    uint64_t took = rd_now_ns() - r->received_ns;
+    rd_answered a = rd_answered_of(r, x, RP_OK, rd_now_ns());
     pthread_mutex_lock(&q->lock);
-    rd_stats_op(&q->stats, r->job.task.spec.op);
-    rd_stats_answered(&q->stats, RP_MSG_REDUCE, RP_OK, took, r->body_len);
+    rd_tally_op(&q->tally, a.op);
+    rd_tally_add(&q->tally, &a);
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -96,7 +97,7 @@ static bool answer(rd_quick *q, rd_request *r)
                        .session = r->header.session,
                        .id = r->header.id,
                        .body_len = RP_RESULT_SIZE + rp_results(&t->spec) * rp_cell_size(&t->spec)};
-        count(q, r);
+        count(q, r, x);
         rd_reply_send(r, &h, &x->unsent); /* the request is no longer ours */
     }
     rd_session_release(x);
@@ -112,10 +113,10 @@ bool rd_quick_answer(void *quick, rd_request *r)
     return done;
 }
 
-void rd_quick_collect(rd_quick *q, rd_stats *to)
+void rd_quick_collect(rd_quick *q, rd_tally *to)
 {
     pthread_mutex_lock(&q->lock);
-    rd_stats_join(to, &q->stats);
-    memset(&q->stats, 0, sizeof q->stats);
+    rd_tally_join(to, &q->tally);
+    memset(&q->tally, 0, sizeof q->tally);
     pthread_mutex_unlock(&q->lock);
 }

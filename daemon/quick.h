@@ -4,7 +4,7 @@
  * through one thread. So a REDUCE that is small, well formed and of a known session is computed by the CPU engine and
  * answered at once. Everything else, every error included, is left to the loop, which owns sessions and says what is wrong.
  *
- * What nng's threads touch: the session table (under its lock), the engine's rk_run_small, and `stats` here (under
+ * What nng's threads touch: the session table (under its lock), the engine's rk_run_small, and `tally` here (under
  * `lock`), which the loop collects. The gate keeps all of it alive: rd_quick_close waits for those inside. */
 #ifndef RD_QUICK_H
 #define RD_QUICK_H
@@ -23,7 +23,7 @@ typedef struct rd_quick {
     size_t small_bytes;     /* elements of larger requests are not looked at */
     atomic_uint max_unsent; /* a session with more replies on their way is the loop's business */
     pthread_mutex_t lock;
-    rd_stats stats; /* answered here since the last rd_quick_collect */
+    rd_tally tally; /* answered here since the last rd_quick_collect */
 } rd_quick;
 
 bool rd_quick_init(rd_quick *q);
@@ -37,6 +37,6 @@ void rd_quick_close(rd_quick *q); /* take no more, and wait for those under way;
 bool rd_quick_answer(void *quick, rd_request *r);
 
 /* The loop: move what was counted here into `to`. */
-void rd_quick_collect(rd_quick *q, rd_stats *to);
+void rd_quick_collect(rd_quick *q, rd_tally *to);
 
 #endif

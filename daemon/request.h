@@ -20,6 +20,7 @@ typedef struct rd_job {
 typedef struct rd_request {
     rd_job job; /* first: a job of a request is the request */
     /* set by the transport */
+    unsigned context; /* its number, for good */
     uint32_t pipe;
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     const uint8_t *bytes; /* the message: valid, with everything that points into it, until the request is answered */
@@ -31,6 +32,7 @@ typedef struct rd_request {
     uint64_t deadline_ns; /* 0 = none */
     struct rd_session *session;
     /* the handler's */
+    rp_path path; /* how the data come; 0: not known */
     struct rd_stream *stream;
     struct rd_share *share;      /* REDUCE_AT: held until the request ends */
     rd_read read;                /* REDUCE_AT: of a file */
@@ -49,6 +51,9 @@ rp_err rd_read_task(rd_request *r, rp_fault *f);
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
 
 /* The reply to REDUCE, REDUCE_AT or FINISH, from the request's finished task. */
-rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count);
+rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count);
+
+/* From its receipt until the engine took it up. */
+uint64_t rd_queued_ns(const rd_request *r);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct rd_session {
     uint64_t id;      /* 0 before HELLO; never 0 after */
     uint64_t pid, uid; /* told by the kernel on ipc, else 0 */
     bool local;        /* on ipc */
+    unsigned user;     /* place of its user's counters (stats.h) */
     uint8_t token[RP_TOKEN]; /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
     rd_share_list shares;       /* go with the channel */

@@ -75,8 +75,9 @@ static void put_info(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "limits.small_bytes", s->config.small_bytes);
 }
 
-static void put_requests(const rd_stats *t, rp_writer *w)
+static void put_requests(const rd_stats *s, rp_writer *w)
 {
+    const rd_tally *t = &s->tally;
     put_u64(w, "requests", t->requests);
 #define X(NAME, name, code) put_counter(w, "requests", name, t->by_msg[code]);
     RP_MSGS(X)
@@ -85,10 +86,10 @@ static void put_requests(const rd_stats *t, rp_writer *w)
     RP_OPS(X)
 #undef X
     put_u64(w, "errors", t->errors);
-    for (int i = 1; i < RD_ERR_SLOTS; i++)
-        if (t->by_err[i])
-            put_counter(w, "errors", rp_err_name(i), t->by_err[i]);
-    put_u64(w, "disconnected", t->dropped);
+    for (int i = 1; i < RD_ERRS; i++)
+        if (s->by_err[i])
+            put_counter(w, "errors", rp_err_name(i), s->by_err[i]);
+    put_u64(w, "disconnected", s->dropped);
     put_u64(w, "bytes_in", t->bytes_in);
 }
 
@@ -135,10 +136,10 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "side.arena_bytes", s->users.arena_bytes);
     put_u64(w, "side.arena_cap", s->users.arena_cap);
     put_u64(w, "side.buffers", s->buffers.made);
-    rd_quick_collect(&s->quick, &s->stats);
+    rd_quick_collect(&s->quick, &s->stats.tally);
     put_requests(&s->stats, w);
     put_engine(k, w);
-    put_latency(&s->stats.latency, w);
+    put_latency(&s->stats.tally.latency, w);
     put_u64(w, "rss_bytes", resident_bytes());
 }
 

@@ -4,23 +4,29 @@
 #include "daemon/dispatch.h"
 
 /* ---- results ---- */
-rp_result rd_result_of(const rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+uint64_t rd_queued_ns(const rd_request *r)
+{
+    uint64_t start = r->job.task.start_ns;
+    return start > r->received_ns ? start - r->received_ns : 0;
+}
+
+rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
 {
     const rk_task *t = &r->job.task;
     return (rp_result){.dtype = spec->flags & RP_STATES_OUT ? 0 : spec->out,
                        .backend = t->backend,
-                       .path = path,
+                       .path = r->path,
                        .cell_size = (uint32_t)rp_cell_size(spec),
                        .cells = rp_results(spec),
                        .count = count,
-                       .queue_ns = t->start_ns > r->received_ns ? t->start_ns - r->received_ns : 0,
+                       .queue_ns = rd_queued_ns(r),
                        .copy_ns = t->copy_ns,
                        .compute_ns = t->compute_ns};
 }
 
-void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, rp_path path, uint64_t count)
+void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t count)
 {
-    rp_result x = rd_result_of(r, spec, path, count);
+    rp_result x = rd_result_of(r, spec, count);
     if (r->stream) {
         x.copy_ns += r->stream->copy_ns;
         x.compute_ns += r->stream->compute_ns;
@@ -46,23 +52,26 @@ static void reduce_done(rd_server *s, rd_job *job)
     else if (rd_late(r, &f))
         rd_refuse(s, r, &f);
     else
-        rd_answer_result(s, r, spec, RP_PATH_INLINE, rp_elements(spec));
+        rd_answer_result(s, r, spec, rp_elements(spec));
 }
 
 rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
-    rp_spec spec;
-    rp_err err = rp_get_spec(r->body, r->body_len, &spec, f);
+    r->path = RP_PATH_INLINE;
+    r->job.task = (rk_task){0};
+    rp_spec *spec = &r->job.task.spec;
+    rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
-        err = rp_spec_check(&spec, f);
+        err = rp_spec_check(spec, f);
     if (err)
         return err;
     const uint8_t *data = r->body + RP_SPEC_SIZE;
     size_t bytes = r->body_len - RP_SPEC_SIZE;
-    err = rp_spec_match(&spec, bytes, f);
-    if (!err && (spec.flags & RP_OFFSETS))
-        err = rp_offsets_check(&spec, rp_spec_parts(&spec, data).offsets, f);
-    r->job.task = (rk_task){.spec = spec, .data = data, .bytes = bytes};
+    err = rp_spec_match(spec, bytes, f);
+    if (!err && (spec->flags & RP_OFFSETS))
+        err = rp_offsets_check(spec, rp_spec_parts(spec, data).offsets, f);
+    r->job.task.data = data;
+    r->job.task.bytes = bytes;
     return err;
 }
 
@@ -76,7 +85,7 @@ rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
         err = rd_make_room(r, spec, f);
     if (err)
         return err;
-    rd_stats_op(&s->stats, spec->op);
+    rd_tally_op(&s->stats.tally, spec->op);
     r->job.done = reduce_done;
     r->job.task.cells = r->reply + RP_RESULT_SIZE;
     rd_wait(s, r);
@@ -125,7 +134,7 @@ rp_err rd_on_begin(rd_server *s, rd_request *r, rp_fault *f)
     rd_stream *x = rd_stream_open(list, ++s->streams_opened, &spec);
     if (!x)
         return rp_fail(f, RP_NO_MEMORY, "stream", 0, "no memory for a stream");
-    rd_stats_op(&s->stats, spec.op);
+    rd_tally_op(&s->stats.tally, spec.op);
     return answer_u64(s, r, x->id, f);
 }
 
@@ -174,7 +183,7 @@ static void finish_done(rd_server *s, rd_job *job)
     } else if (rd_late(r, &f)) {
         rd_refuse(s, r, &f);
     } else {
-        rd_answer_result(s, r, &x->spec, RP_PATH_STREAM, r->count);
+        rd_answer_result(s, r, &x->spec, r->count);
     }
     settle(s, x);
 }
@@ -223,11 +232,13 @@ rp_err rd_on_append(rd_server *s, rd_request *r, rp_fault *f)
 {
     rp_append a;
     rd_stream *x = NULL;
+    r->path = RP_PATH_STREAM;
     rp_err err = rp_get_append(r->body, r->body_len, &a, f);
     if (!err)
         err = find_stream(r, a.stream, &x, f);
     if (err)
         return err;
+    r->job.task.spec = x->spec;
     if (x->fault.code) {
         *f = x->fault;
         return f->code;
@@ -264,11 +275,13 @@ rp_err rd_on_finish(rd_server *s, rd_request *r, rp_fault *f)
 {
     rp_finish x;
     rd_stream *stream = NULL;
+    r->path = RP_PATH_STREAM;
     rp_err err = rp_get_finish(r->body, r->body_len, &x, f);
     if (!err)
         err = find_stream(r, x.stream, &stream, f);
     if (err)
         return err;
+    r->job.task.spec = stream->spec;
     rd_stream_end(stream->list, stream); /* FINISH ends a stream, whatever comes of it */
     if (stream->fault.code)
         *f = stream->fault;
