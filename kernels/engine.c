@@ -1,7 +1,7 @@
 /* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
  *
- * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete.
- * What both touch (the done queue and the counters) is under `lock`. */
+ * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete; any
+ * calls rk_memory_*. What several touch (the done queue and the counters) is under `lock`. */
 #include "kernels/engine.h"
 
 #include <pthread.h>
@@ -24,6 +24,7 @@ struct rk_engine {
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     uint64_t tasks, small_tasks, device_tasks, small_ns;
+    uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of rk_memory_open */
     double probe_data[PROBE_ELEMENTS];
     double probe_cell;
 };
@@ -57,6 +58,7 @@ static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
         return err;
     e->ops = ops;
     e->backend = backend;
+    e->resident_cap = e->o.resident_bytes ? e->o.resident_bytes : ops->memory_total(e->impl) / 2;
     return RP_OK;
 }
 
@@ -133,9 +135,11 @@ void rk_close(rk_engine *e)
 
 /* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe
  * never: it is there to try the backend. Nor partial states, where there is a device: what its passes left is joined and
- * finished by its passes. */
+ * finished by its passes. Nor what lies on the device. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
+    if (t->fill || (t->memory && e->backend == RP_BACKEND_CUDA))
+        return false;
     size_t cells = rp_results(&t->spec) * rp_cell_size(&t->spec);
     if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
@@ -159,6 +163,8 @@ bool rk_submit(rk_engine *e, rk_task *t)
 {
     t->next = NULL;
     t->impl = NULL;
+    if (t->memory && !t->fill && e->backend == RP_BACKEND_CPU)
+        t->data = (const uint8_t *)t->memory->base + t->offset;
     if (rk_run_small(e, t))
         return true;
     e->ops->submit(e->impl, t);
@@ -196,6 +202,89 @@ bool rk_pin(rk_engine *e, const void *base, size_t bytes) { return e->ops->pin &
 
 void rk_unpin(rk_engine *e, const void *base) { e->ops->unpin(e->impl, base); }
 
+/* ---- memory ---- */
+
+/* Count `bytes` more as resident, if they are within the cap. */
+static rp_err take_resident(rk_engine *e, size_t bytes, rp_fault *f)
+{
+    pthread_mutex_lock(&e->lock);
+    bool fits = bytes <= e->resident_cap - e->resident_bytes;
+    e->resident_bytes += fits ? bytes : 0;
+    pthread_mutex_unlock(&e->lock);
+    if (fits)
+        return RP_OK;
+    return rp_fail(f, RP_QUOTA, "resident", e->resident_cap, "no room for %zu more bytes of resident data", bytes);
+}
+
+/* Take a memory out of the counters and free its struct. */
+static void forget(rk_engine *e, rk_memory *m)
+{
+    pthread_mutex_lock(&e->lock);
+    if (m->imported)
+        e->imports--;
+    else
+        e->resident_bytes -= m->bytes;
+    pthread_mutex_unlock(&e->lock);
+    free(m);
+}
+
+static rk_memory *remember(rk_memory value, rp_fault *f)
+{
+    rk_memory *m = malloc(sizeof *m);
+    if (m)
+        *m = value;
+    else
+        rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory");
+    return m;
+}
+
+rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = remember((rk_memory){.bytes = bytes}, f);
+    if (!m)
+        return RP_NO_MEMORY;
+    rp_err err = take_resident(e, bytes, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    err = e->ops->memory_new(e->impl, m, f);
+    if (err)
+        forget(e, m);
+    else
+        *out = m;
+    return err;
+}
+
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RK_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
+{
+    if (!e->ops->memory_open)
+        return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
+    rk_memory *m = remember((rk_memory){.imported = true}, f);
+    if (!m)
+        return RP_NO_MEMORY;
+    rp_err err = e->ops->memory_open(e->impl, handle, m, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->imports++;
+    pthread_mutex_unlock(&e->lock);
+    *out = m;
+    return RP_OK;
+}
+
+size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
+
+void rk_memory_close(rk_engine *e, rk_memory *m)
+{
+    if (!m)
+        return;
+    e->ops->memory_close(e->impl, m);
+    forget(e, m);
+}
+
 /* ---- health and counters ---- */
 
 void rk_probe(rk_engine *e, rk_task *t)
@@ -228,6 +317,9 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
     s->tasks = e->tasks;
     s->small_tasks = e->small_tasks;
     s->device_tasks = e->device_tasks;
+    s->resident_bytes = e->resident_bytes;
+    s->resident_cap = e->resident_cap;
+    s->imports = e->imports;
     s->busy_ns += e->small_ns;
     pthread_mutex_unlock(&e->lock);
 }

@@ -11,6 +11,12 @@
 extern "C" {
 #endif
 
+struct rk_memory {
+    void *base;  /* device pointer; CPU backend: host pointer */
+    size_t bytes;
+    bool imported;
+};
+
 typedef struct rk_backend_ops {
     /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
     rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
@@ -19,6 +25,10 @@ typedef struct rk_backend_ops {
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
     bool (*pin)(void *impl, const void *base, size_t bytes); /* NULL: memory is as good as it is */
     void (*unpin)(void *impl, const void *base);             /* NULL if pin is */
+    rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
+    rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
+    void (*memory_close)(void *impl, rk_memory *m);
+    uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
 } rk_backend_ops;
 
 extern const rk_backend_ops rk_cpu_backend;

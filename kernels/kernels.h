@@ -2,13 +2,14 @@
  *
  *     rk_open -> rk_submit ... rk_poll ... -> rk_close
  *
- * A task names host memory with elements (or partial states) and host memory for the cells of the reply. The engine
- * allocates nothing per task; the caller keeps the task and both memories alive and untouched from rk_submit until
- * rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
+ * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
+ * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched
+ * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
- * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner); rk_run_small,
- * rk_state_check, rk_pin and rk_unpin are for any. The engine's own threads call
- * only `wake` and `log`, which must not block and must not call back into the engine. */
+ * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait for the
+ * device (rk_close does); rk_run_small, rk_state_check, rk_pin, rk_unpin and rk_memory_* are for any, also several at once,
+ * before rk_close. The engine's own threads call only `wake` and `log`, which must not block and must not call back into the
+ * engine. */
 #ifndef RK_KERNELS_H
 #define RK_KERNELS_H
 
@@ -19,6 +20,7 @@ extern "C" {
 #endif
 
 typedef struct rk_engine rk_engine;
+typedef struct rk_memory rk_memory;
 
 typedef enum { RK_LOG_DEBUG, RK_LOG_INFO, RK_LOG_WARN, RK_LOG_ERROR } rk_log_level;
 
@@ -37,6 +39,7 @@ typedef struct rk_options {
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
+    uint64_t resident_bytes;  /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
     void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
     void (*log)(void *arg, rk_log_level level, const char *text);
@@ -56,6 +59,11 @@ typedef struct rk_task {
     rp_spec spec;      /* checked: rp_spec_check and rp_spec_match have passed */
     const void *data;  /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
     size_t bytes;
+    rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
+                          number; `offset` a multiple of the element's size; no offsets, mask or states; `data` NULL */
+    uint64_t offset;
+    bool fill;         /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. At most chunk_bytes.
+                          Tasks have no order: who reads what was filled submits after the fill was polled */
     void *cells;       /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base;     /* index of the first element within its row: chunks of a stream; 0 otherwise */
     void *user;        /* the caller's */
@@ -90,6 +98,27 @@ rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fau
 bool rk_pin(rk_engine *e, const void *base, size_t bytes);
 void rk_unpin(rk_engine *e, const void *base);
 
+/* ---- memory of the engine ----
+ * Where the device reads it fastest: on the CUDA device, else plain memory. All three may take long (they may wait for the
+ * device to be idle): not for the thread that must not wait. */
+
+/* A device's IPC handle: cudaIpcMemHandle_t. */
+enum { RK_DEVICE_HANDLE = 64 };
+
+/* New memory, zeroed. Errors: QUOTA (resident_bytes), NO_MEMORY, DEVICE_LOST. */
+rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
+
+/* The whole device allocation that another process exported; the task's `offset` counts from its first byte. The other
+ * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opening
+ * one twice is fine. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's,
+ * this process's own), NO_MEMORY, DEVICE_LOST. */
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RK_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
+
+size_t rk_memory_bytes(const rk_memory *m);
+
+/* Free or unmap it; every task that names it has been polled. NULL is fine. All are closed before rk_close. */
+void rk_memory_close(rk_engine *e, rk_memory *m);
+
 /* A real reduction with a known answer on the engine's device: health is this, not a flag. Fills *t (memory included)
  * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe at a time. */
 void rk_probe(rk_engine *e, rk_task *t);
@@ -104,6 +133,8 @@ typedef struct rk_stats {
     uint64_t device_bytes;   /* device memory in pools now */
     uint64_t pinned_bytes;   /* pinned staging in pools now */
     uint64_t device_cap, pinned_cap;
+    uint64_t resident_bytes, resident_cap; /* of rk_memory_new */
+    uint64_t imports;        /* memories of rk_memory_open */
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;        /* device or worker time, summed */

@@ -261,6 +261,17 @@ static void run_states(pool *p, rk_task *t)
     p->busy_ns += ns;
 }
 
+/* Enters and returns with the lock. */
+static void run_fill(pool *p, rk_task *t)
+{
+    pthread_mutex_unlock(&p->lock);
+    memcpy((uint8_t *)t->memory->base + t->offset, t->data, t->bytes);
+    t->copy_ns = rk_now_ns() - t->start_ns;
+    t->compute_ns = 0;
+    rk_complete(p->e, t);
+    pthread_mutex_lock(&p->lock);
+}
+
 /* ---- workers ---- */
 
 static job *job_with_piece(pool *p)
@@ -296,6 +307,10 @@ static void open_task(pool *p)
     t->copy_ns = 0;
     t->backend = RP_BACKEND_CPU;
     t->fault.code = RP_OK;
+    if (t->fill) {
+        run_fill(p, t);
+        return;
+    }
     if (t->spec.flags & RP_STATES_IN) {
         run_states(p, t);
         return;
@@ -433,4 +448,31 @@ static void cpu_stats(void *impl, rk_stats *s)
     pthread_mutex_unlock(&p->lock);
 }
 
-const rk_backend_ops rk_cpu_backend = {.open = cpu_open, .submit = cpu_submit, .close = cpu_close, .stats = cpu_stats};
+/* ---- resident memory ---- */
+
+static rp_err cpu_memory_new(void *impl, rk_memory *m, rp_fault *f)
+{
+    (void)impl;
+    m->base = calloc(1, at_least_1(m->bytes));
+    return m->base ? RP_OK : rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory of %zu bytes", m->bytes);
+}
+
+static void cpu_memory_close(void *impl, rk_memory *m)
+{
+    (void)impl;
+    free(m->base);
+}
+
+static uint64_t cpu_memory_total(void *impl)
+{
+    (void)impl;
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
+                                       .submit = cpu_submit,
+                                       .close = cpu_close,
+                                       .stats = cpu_stats,
+                                       .memory_new = cpu_memory_new,
+                                       .memory_close = cpu_memory_close,
+                                       .memory_total = cpu_memory_total};

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/slot.cuh"
 #include "kernels/cuda/split.h"
 
@@ -423,8 +424,65 @@ void cuda_stats(void *impl, rk_stats *s)
     pthread_mutex_unlock(&b->lock);
 }
 
+// ---- memory: any thread ----
+
+rp_err memory_fault(Backend *b, cudaError_t err, size_t bytes, rp_fault *f)
+{
+    cudaGetLastError();
+    if (err == cudaErrorMemoryAllocation)
+        return rp_fail(f, RP_NO_MEMORY, "device", 0, "the device has no memory of %zu bytes", bytes);
+    device_lost(b, err, "getting memory");
+    return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
+}
+
+rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_new(m);
+    return err == cudaSuccess ? RP_OK : memory_fault(b, err, m->bytes, f);
+}
+
+// An error is the handle's fault, unless the context no longer answers a simple question either.
+rp_err cuda_memory_open(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    size_t idle, total;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_open(handle, m);
+    if (err == cudaSuccess)
+        return RP_OK;
+    cudaGetLastError();
+    cudaError_t alive = cudaMemGetInfo(&idle, &total);
+    if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
+        return memory_fault(b, alive == cudaSuccess ? err : alive, 0, f);
+    return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "the device's driver does not take the handle: %s", cudaGetErrorString(err));
+}
+
+void cuda_memory_close(void *impl, rk_memory *m)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_close(m);
+    cudaGetLastError();
+    if (err != cudaSuccess)
+        rk_log(b->engine, RK_LOG_WARN, "device memory is not given back: %s", cudaGetErrorString(err));
+}
+
+uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes; }
+
 } // namespace
 } // namespace rk
 
-extern "C" const rk_backend_ops rk_cuda_backend = {rk::cuda_open, rk::cuda_submit, rk::cuda_close, rk::cuda_stats, nullptr,
-                                                    nullptr};
+extern "C" const rk_backend_ops rk_cuda_backend = {
+    .open = rk::cuda_open,
+    .submit = rk::cuda_submit,
+    .close = rk::cuda_close,
+    .stats = rk::cuda_stats,
+    .pin = nullptr,
+    .unpin = nullptr,
+    .memory_new = rk::cuda_memory_new,
+    .memory_open = rk::cuda_memory_open,
+    .memory_close = rk::cuda_memory_close,
+    .memory_total = rk::cuda_memory_total,
+};

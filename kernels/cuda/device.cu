@@ -11,6 +11,7 @@ cudaError_t device_open(Device *d, int id)
     *d = Device{};
     d->id = id;
     snprintf(d->name, sizeof d->name, "%.63s", p.name);
+    d->bytes = p.totalGlobalMem;
     d->sms = p.multiProcessorCount;
     d->major = p.major;
     d->minor = p.minor;

@@ -18,6 +18,7 @@ namespace rk {
 struct Device {
     int id;
     char name[64];
+    u64 bytes;             // of memory
     int sms;
     int major, minor;      // compute capability
     bool large_shared;       // a block may have 227 KiB of shared memory: compute capability 9 and 10

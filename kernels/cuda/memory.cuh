@@ -1,0 +1,18 @@
+// Memory on the device beside the slots: resident data, and what other processes exported.
+#pragma once
+
+#include "kernels/cuda/common.cuh"
+#include "kernels/engine.h"
+
+namespace rk {
+
+// m->bytes of zeros on the current device. Waits for them.
+cudaError_t memory_new(rk_memory *m);
+
+// The allocation of another process behind a cudaIpcMemHandle_t: base and bytes are set. An error of the handle leaves the
+// context in order.
+cudaError_t memory_open(const uint8_t *handle, rk_memory *m);
+
+cudaError_t memory_close(rk_memory *m);
+
+} // namespace rk

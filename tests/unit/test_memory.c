@@ -1,0 +1,142 @@
+/* Memory of the engine: new, filled, reduced at an offset, counted, capped; what a CPU engine has no device for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+enum { CAP = 1 << 20, COUNT = 10000 };
+
+static sem_t woken;
+
+static void wake(void *arg)
+{
+    (void)arg;
+    sem_post(&woken);
+}
+
+static rk_engine *open_cpu(size_t small_bytes)
+{
+    rk_options o = {.backend = RP_BACKEND_CPU,
+                    .threads = 2,
+                    .small_bytes = small_bytes,
+                    .resident_bytes = CAP,
+                    .wake = wake};
+    rk_engine *e;
+    sem_init(&woken, 0, 0);
+    assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
+    return e;
+}
+
+static void run(rk_engine *e, rk_task *t)
+{
+    if (rk_submit(e, t))
+        return;
+    rk_task *done;
+    while (!(done = rk_poll(e)))
+        sem_wait(&woken);
+    assert_ptr_equal(done, t);
+}
+
+static void fill(rk_engine *e, rk_memory *m, uint64_t offset, const void *data, size_t bytes)
+{
+    rk_task t = {.memory = m, .offset = offset, .data = data, .bytes = bytes, .fill = true};
+    run(e, &t);
+    assert_int_equal(t.fault.code, RP_OK);
+}
+
+static uint64_t sum(rk_engine *e, rk_memory *m, uint64_t from, uint64_t n)
+{
+    uint64_t cell = 77;
+    rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = n},
+                 .memory = m,
+                 .offset = from * sizeof(uint32_t),
+                 .bytes = n * sizeof(uint32_t),
+                 .cells = &cell};
+    assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
+    run(e, &t);
+    assert_int_equal(t.fault.code, RP_OK);
+    return cell;
+}
+
+static void check_contents(size_t small_bytes)
+{
+    static uint32_t x[COUNT];
+    rk_engine *e = open_cpu(small_bytes);
+    rk_memory *m;
+    rp_fault f;
+    assert_int_equal(rk_memory_new(e, sizeof x, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_bytes(m), sizeof x);
+    assert_int_equal(sum(e, m, 0, COUNT), 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        x[i] = i;
+    fill(e, m, sizeof x / 2, (char *)x + sizeof x / 2, sizeof x / 2);
+    assert_int_equal(sum(e, m, 0, COUNT / 2), 0);
+    fill(e, m, 0, x, sizeof x / 2);
+    assert_int_equal(sum(e, m, 0, COUNT), (uint64_t)COUNT * (COUNT - 1) / 2);
+    assert_int_equal(sum(e, m, COUNT - 3, 3), 3 * COUNT - 6);
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
+static void test_contents(void **state)
+{
+    (void)state;
+    check_contents(0);
+    check_contents(CAP);
+}
+
+static void test_cap(void **state)
+{
+    (void)state;
+    rk_engine *e = open_cpu(0);
+    rk_memory *m, *more;
+    rk_stats s;
+    rp_fault f;
+    assert_int_equal(rk_memory_new(e, CAP - 100, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, 101, &more, &f), RP_QUOTA);
+    assert_int_equal(f.limit, CAP);
+    assert_int_equal(rk_memory_new(e, SIZE_MAX, &more, &f), RP_QUOTA);
+    assert_int_equal(rk_memory_new(e, 100, &more, &f), RP_OK);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.resident_bytes, CAP);
+    assert_int_equal(s.resident_cap, CAP);
+    rk_memory_close(e, m);
+    rk_memory_close(e, more);
+    rk_memory_close(e, NULL);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.resident_bytes, 0);
+    rk_close(e);
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    static const uint8_t handle[RK_DEVICE_HANDLE];
+    rk_engine *e = open_cpu(0);
+    rk_memory *m = NULL;
+    rk_stats s;
+    rp_fault f;
+    assert_int_equal(rk_memory_open(e, handle, &m, &f), RP_TYPE);
+    assert_string_equal(f.field, "device");
+    assert_null(m);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.imports, 0);
+    rk_close(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contents),
+        cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_no_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
