@@ -13,7 +13,7 @@
 #include "daemon/paths.h"
 #include "proto/types.h"
 
-typedef enum { NUMBER, CHOICE, OCTAL, URLS } kind;
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, PATH } kind;
 
 typedef struct {
     const char *name;
@@ -29,8 +29,24 @@ typedef struct {
 
 static const option options[] = {
     {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
-     "URL to serve, ipc:///path/to/socket or tcp://address:port; repeat it for more. Default: the socket that "
-     "clients try by themselves. tcp has no authentication: whoever reaches the port may use the device"},
+     "URL to serve, ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port; repeat it for more. Default: the "
+     "socket that clients try by themselves"},
+    {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
+     "user, by name or number, who may use the ipc socket of the `listen` before it, or, before any, all ipc sockets that "
+     "have no list of their own; repeat it for more. Without any allow-uid and allow-gid all may whom socket-mode lets in"},
+    {"allow-gid", GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, false,
+     "the same for a group: processes whose primary group it is, and users who are its members when the daemon starts"},
+    {"allow-plain-tcp", CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
+     "serve tcp:// without encryption and authentication: whoever reaches the port may use the device and change what others "
+     "send and get"},
+    {"tls-cert", PATH, FIELD(tls_cert), 0, RD_MAX_PATH - 1, 0, NULL, false,
+     "certificate of tls+tcp://, PEM, with those between it and its CA"},
+    {"tls-key", PATH, FIELD(tls_key), 0, RD_MAX_PATH - 1, 0, NULL, false,
+     "its private key, PEM without a passphrase; others than owner and group may have no access to the file"},
+    {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_PATH - 1, 0, NULL, false,
+     "certificates of the CAs, PEM, whose clients are served"},
+    {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
+     "known: a client must show a certificate of tls-ca; any: whoever reaches the port may use the device"},
     {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
      "engine; auto takes CUDA if a device answers, else the CPU"},
     {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
@@ -53,6 +69,9 @@ static const option options[] = {
      "seconds between health checks: a real reduction with a known answer"},
     {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
     {"socket-mode", OCTAL, FIELD(socket_mode), 0600, 0777, 0660, NULL, false, "permissions of ipc sockets"},
+    {"socket-group", GROUP, FIELD(socket_group), 0, 1, 0, NULL, false,
+     "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, by which clients "
+     "know it"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read the files of clients, with two buffers of 4 MiB each; 0 = one per core, 4 to 16. A user gets "
      "three quarters of them"},
@@ -67,12 +86,16 @@ _Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2, "the choices of `bac
 
 static uint64_t *number_of(rd_config *c, const option *o) { return (uint64_t *)((char *)c + o->at); }
 static uint64_t value_of(const rd_config *c, const option *o) { return *(const uint64_t *)((const char *)c + o->at); }
+static const char *text_of(const rd_config *c, const option *o) { return (const char *)c + o->at; }
+
+static bool is_number(const option *o) { return o->kind == NUMBER || o->kind == CHOICE || o->kind == OCTAL; }
+static const rd_ids *ids_of(const rd_allow *a, const option *o) { return o->kind == USERS ? &a->users : &a->groups; }
 
 void rd_config_defaults(rd_config *c)
 {
     memset(c, 0, sizeof *c);
     for (int i = 0; i < OPTIONS; i++)
-        if (options[i].kind != URLS)
+        if (is_number(&options[i]))
             *number_of(c, &options[i]) = options[i].preset;
 }
 
@@ -134,8 +157,8 @@ enum { MAX_IPC_PATH = 107 };
 static bool add_url(rd_config *c, const char *url, char *why)
 {
     const char *path = rd_ipc_path(url), *problem = NULL;
-    if (!path && strncmp(url, "tcp://", 6) != 0)
-        problem = "a URL must start with ipc:// or tcp://";
+    if (!path && !rd_is_plain_tcp(url) && !rd_is_tls(url))
+        problem = "a URL must start with ipc://, tls+tcp:// or tcp://";
     else if (path && (path[0] != '/' || !path[1]))
         problem = "an ipc URL needs an absolute path: ipc:///run/x.sock";
     else if (path && strlen(path) > MAX_IPC_PATH)
@@ -148,8 +171,28 @@ static bool add_url(rd_config *c, const char *url, char *why)
         snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
         return false;
     }
-    strcpy(c->listen[c->listens++], url);
+    c->last = ++c->listens;
+    strcpy(c->listen[c->last - 1], url);
     return true;
+}
+
+static bool add_id(const option *o, rd_ids *ids, const char *value, char *why)
+{
+    const char *problem = rd_ids_add(ids, o->kind == USERS ? RD_USER_ID : RD_GROUP_ID, value);
+    if (problem)
+        snprintf(why, RD_MAX_WHY, "%s = %.60s: %s", o->name, value, problem);
+    return !problem;
+}
+
+static bool set_path(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n = strlen(value);
+    if (value[0] == '/' && n <= o->max) {
+        memcpy((char *)c + o->at, value, n + 1);
+        return true;
+    }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: an absolute path of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    return false;
 }
 
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
@@ -159,9 +202,23 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         snprintf(why, RD_MAX_WHY, "unknown option '%.60s'; reduced --help lists them", name);
         return false;
     }
-    if (o->kind == URLS)
+    switch (o->kind) {
+    case URLS:
         return add_url(c, value, why);
-    return o->kind == CHOICE ? set_choice(c, o, value, why) : set_number(c, o, value, why);
+    case USERS:
+        return add_id(o, &c->allow[c->last].users, value, why);
+    case GROUPS:
+        return add_id(o, &c->allow[c->last].groups, value, why);
+    case GROUP:
+        c->socket_group.n = 0; /* a later one replaces it */
+        return add_id(o, &c->socket_group, value, why);
+    case PATH:
+        return set_path(c, o, value, why);
+    case CHOICE:
+        return set_choice(c, o, value, why);
+    default:
+        return set_number(c, o, value, why);
+    }
 }
 
 /* ---- file ---- */
@@ -249,6 +306,7 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
     }
     if (strcmp(name, "listen") == 0 && !*listening) {
         c->listens = 0;
+        memset(c->allow + 1, 0, sizeof c->allow - sizeof c->allow[0]);
         *listening = true;
     }
     char problem[RD_MAX_WHY];
@@ -261,6 +319,7 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
 bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
 {
     bool listening = false;
+    c->last = 0;
     for (int i = 1; i < argc; i++) {
         char name[32];
         const char *arg = argv[i];
@@ -288,6 +347,29 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
     return true;
 }
 
+/* What the options say together about who gets in over the network. */
+static bool consistent(const rd_config *c, char *why)
+{
+    for (uint64_t i = 0; i < c->listens; i++) {
+        const char *url = c->listen[i], *problem = NULL;
+        const rd_allow *own = &c->allow[i + 1];
+        bool tls = rd_is_tls(url);
+        if (rd_is_plain_tcp(url) && !c->allow_plain_tcp)
+            problem = "plain tcp has no encryption and no authentication: use tls+tcp://, or say allow-plain-tcp = yes";
+        else if (tls && !(c->tls_cert[0] && c->tls_key[0]))
+            problem = "tls needs tls-cert and tls-key";
+        else if (tls && !c->tls_ca[0] && !c->tls_clients)
+            problem = "tls needs tls-ca, which says whose clients are served";
+        else if (!rd_ipc_path(url) && own->users.n + own->groups.n)
+            problem = "allow-uid and allow-gid are for ipc sockets";
+        if (problem) {
+            snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
 {
     char path[RD_MAX_PATH];
@@ -305,7 +387,7 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char w
     if (!rd_config_flags(c, cmd, argc, argv, why))
         return false;
     if (c->listens)
-        return true;
+        return consistent(c, why);
     char url[RD_MAX_URL];
     if (rd_default_url(url, sizeof url))
         return add_url(c, url, why);
@@ -314,16 +396,37 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char w
 }
 
 /* ---- reload ---- */
-static bool same(const rd_config *a, const rd_config *b, const option *o)
+static bool same_urls(const rd_config *a, const rd_config *b)
 {
-    if (o->kind != URLS)
-        return value_of(a, o) == value_of(b, o);
-    if (a->listens != b->listens)
-        return false;
-    for (uint64_t i = 0; i < a->listens; i++)
+    for (uint64_t i = 0; i < a->listens && i < b->listens; i++)
         if (strcmp(a->listen[i], b->listen[i]) != 0)
             return false;
+    return a->listens == b->listens;
+}
+
+static bool same_lists(const rd_config *a, const rd_config *b, const option *o)
+{
+    for (uint64_t i = 0; i <= RD_MAX_LISTEN; i++)
+        if (memcmp(ids_of(&a->allow[i], o), ids_of(&b->allow[i], o), sizeof(rd_ids)) != 0)
+            return false;
     return true;
+}
+
+static bool same(const rd_config *a, const rd_config *b, const option *o)
+{
+    switch (o->kind) {
+    case URLS:
+        return same_urls(a, b);
+    case USERS:
+    case GROUPS:
+        return same_lists(a, b, o);
+    case GROUP:
+        return memcmp(&a->socket_group, &b->socket_group, sizeof(rd_ids)) == 0;
+    case PATH:
+        return strcmp(text_of(a, o), text_of(b, o)) == 0;
+    default:
+        return value_of(a, o) == value_of(b, o);
+    }
 }
 
 unsigned rd_config_reload(rd_config *now, const rd_config *fresh, char *names, size_t cap)
@@ -369,8 +472,9 @@ static void put_wrapped(const char *text, FILE *out)
 
 static void help_option(const option *o, FILE *out)
 {
-    if (o->kind == URLS) {
-        fprintf(out, "  --%s URL\n", o->name);
+    if (!is_number(o)) {
+        static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP", [PATH] = "FILE"};
+        fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
         put_value(o, o->preset, out);
@@ -411,17 +515,42 @@ void rd_config_help(FILE *out)
             file);
 }
 
+static void dump_ids(const option *o, const rd_ids *ids, FILE *out)
+{
+    for (uint32_t i = 0; i < ids->n; i++)
+        fprintf(out, "%s = %" PRIu32 "\n", o->name, ids->id[i]);
+}
+
+static void dump_allow(const rd_allow *a, FILE *out)
+{
+    dump_ids(find("allow-uid"), &a->users, out);
+    dump_ids(find("allow-gid"), &a->groups, out);
+}
+
+/* Each URL with the lists that belong to it. */
+static void dump_urls(const rd_config *c, FILE *out)
+{
+    dump_allow(&c->allow[0], out);
+    for (uint64_t i = 0; i < c->listens; i++) {
+        fprintf(out, "listen = %s\n", c->listen[i]);
+        dump_allow(&c->allow[i + 1], out);
+    }
+}
+
 void rd_config_dump(const rd_config *c, FILE *out)
 {
     for (int i = 0; i < OPTIONS; i++) {
         const option *o = &options[i];
         if (o->kind == URLS) {
-            for (uint64_t k = 0; k < c->listens; k++)
-                fprintf(out, "%s = %s\n", o->name, c->listen[k]);
-            continue;
+            dump_urls(c, out);
+        } else if (o->kind == GROUP) {
+            dump_ids(o, &c->socket_group, out);
+        } else if (o->kind == PATH && text_of(c, o)[0]) {
+            fprintf(out, "%s = %s\n", o->name, text_of(c, o));
+        } else if (is_number(o)) {
+            fprintf(out, "%s = ", o->name);
+            put_value(o, value_of(c, o), out);
+            fputc('\n', out);
         }
-        fprintf(out, "%s = ", o->name);
-        put_value(o, value_of(c, o), out);
-        fputc('\n', out);
     }
 }

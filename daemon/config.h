@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/access.h"
+
 enum {
     RD_MAX_LISTEN = 8, /* URLs: a user's socket, the system's, a few tcp interfaces */
     RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name 253 of which nobody types that many */
@@ -19,12 +21,17 @@ enum {
 typedef struct rd_config {
     char listen[RD_MAX_LISTEN][RD_MAX_URL];
     uint64_t listens;
+    rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
+    uint64_t last;                     /* which of these the next allow-uid or allow-gid goes to */
     uint64_t backend; /* 0 = auto, or an rp_backend */
     uint64_t device, threads, small_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
     uint64_t drain, idle_exit, probe; /* seconds */
     uint64_t log_level;               /* rd_log_level */
     uint64_t socket_mode;
+    rd_ids socket_group; /* none: the daemon's, or one */
+    uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
+    char tls_cert[RD_MAX_PATH], tls_key[RD_MAX_PATH], tls_ca[RD_MAX_PATH];
     uint64_t readers;
     uint64_t arena, arena_user; /* MiB */
 } rd_config;

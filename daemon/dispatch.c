@@ -59,7 +59,7 @@ static void drop(rd_server *s, rd_request *r, const char *reason)
     s->stats.dropped++;
     if (now >= s->next_drop_log_ns) {
         s->next_drop_log_ns = now + DROP_LOG_NS;
-        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer[0] ? r->session->peer : "a peer", reason);
+        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
     }
     end_wait(r);
     rd_at_end(s, r);
@@ -74,7 +74,7 @@ void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
         drop(s, r, "no memory for a reply");
         return;
     }
-    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer, rp_msg_name(r->header.type),
+    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->header.type),
            rp_err_name((int)f->code), f->field, f->text);
     reply(s, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
 }
@@ -131,12 +131,11 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (s->sessions.greeted >= s->config.max_sessions)
         return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
-    rd_transport_peer(x->pipe, x->peer, sizeof x->peer, &x->local, &x->pid, &x->uid);
-    x->user = rd_stats_user(&s->stats, x->local, x->uid);
-    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->local && s->side.n_doors))
+    x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
+    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->side.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     s->stats.sessions++;
-    rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer, x->name);
+    rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
     return welcome(s, r, f);
 }
 
@@ -184,10 +183,12 @@ static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
     return RP_OK;
 }
 
-/* In the order of PROTOCOL.md: version, type, time_ms, session, then the body by the handler. */
+/* In the order of PROTOCOL.md: user, version, type, time_ms, session, then the body by the handler. */
 static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
 {
     const rp_header *h = &r->header;
+    if (r->session->barred)
+        return rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", r->session->peer.uid);
     if (h->type != RP_MSG_HELLO && h->version != RP_WIRE_VERSION)
         return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d", h->version,
                        RP_WIRE_VERSION);

@@ -1,5 +1,6 @@
 #include "daemon/life.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -313,6 +314,38 @@ static bool open_transport(rd_server *s)
     return s->transport != NULL;
 }
 
+static bool wants_tls(const rd_config *c)
+{
+    for (uint64_t i = 0; i < c->listens; i++)
+        if (rd_is_tls(c->listen[i]))
+            return true;
+    return false;
+}
+
+/* A key that anybody may read is none. */
+static bool private_key(const char *path, char *why, size_t cap)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        snprintf(why, cap, "%.120s: %s", path, strerror(errno));
+    else if (st.st_mode & 07)
+        snprintf(why, cap, "%.120s: others than its owner and group have access to the key (mode %03o)", path, st.st_mode & 0777);
+    else
+        return true;
+    return false;
+}
+
+static bool open_tls(rd_server *s)
+{
+    const rd_config *c = &s->config;
+    char why[RD_MAX_WHY];
+    if (!wants_tls(c) || (private_key(c->tls_key, why, sizeof why) &&
+                          rd_transport_tls(s->transport, c->tls_cert, c->tls_key, c->tls_ca, c->tls_clients, why, sizeof why)))
+        return true;
+    rd_log(RD_LOG_ERROR, "no tls: %s", why);
+    return false;
+}
+
 /* Half of a machine's cores can fill its memory bus; some more threads, so that one user never has them all. */
 static unsigned readers(const rd_server *s)
 {
@@ -339,27 +372,50 @@ bool rd_life_open(rd_server *s, const rd_command *command, int *exit_code)
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
-    return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_chores(s) &&
-           open_engine(s);
+    return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_tls(s) &&
+           open_chores(s) && open_engine(s);
+}
+
+/* An ipc socket, already bound with no mode for others, and its side channel. */
+static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
+{
+    const rd_config *c = &s->config;
+    const rd_allow *own = &c->allow[i + 1];
+    if (!rd_gate_init(&s->gates[i], own->users.n || own->groups.n ? own : &c->allow[0])) {
+        snprintf(why, cap, "%s: no memory", path);
+        return false;
+    }
+    if (!rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
+        snprintf(why, cap, "%s: socket-group: %s", path, strerror(errno));
+        return false;
+    }
+    if (!rd_side_listen(s, path, &s->gates[i], why, cap))
+        rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+    return true;
+}
+
+static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
+{
+    const char *url = s->config.listen[i], *path = rd_ipc_path(url);
+    unsigned mode = s->config.socket_group.n ? 0600 : (unsigned)s->config.socket_mode; /* until it has its group */
+    if (!rd_transport_listen(s->transport, url, mode, s->urls[s->serving], RD_MAX_URL, why, cap) ||
+        (path && !open_ipc(s, i, path, why, cap)))
+        return false;
+    rd_log(RD_LOG_INFO, "serving %s", s->urls[s->serving++]);
+    if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
+        rd_log(RD_LOG_WARN, "%s has no authentication%s: whoever reaches the port may use the device", url,
+               rd_is_tls(url) ? "" : " and no encryption");
+    return true;
 }
 
 static bool listen_all(rd_server *s)
 {
     char why[RD_MAX_WHY];
-    for (uint64_t i = 0; i < s->config.listens; i++) {
-        const char *url = s->config.listen[i];
-        if (!rd_transport_listen(s->transport, url, (unsigned)s->config.socket_mode, s->urls[s->serving], RD_MAX_URL, why,
-                                 sizeof why)) {
+    for (uint64_t i = 0; i < s->config.listens; i++)
+        if (!listen_to(s, i, why, sizeof why)) {
             rd_log(RD_LOG_ERROR, "cannot listen on %s", why);
             return false;
         }
-        rd_log(RD_LOG_INFO, "serving %s", s->urls[s->serving++]);
-        const char *path = rd_ipc_path(url);
-        if (path && !rd_side_listen(s, path, (unsigned)s->config.socket_mode, why, sizeof why))
-            rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
-        if (!path)
-            rd_log(RD_LOG_WARN, "%s has no authentication: whoever reaches the port may use the device", url);
-    }
     return true;
 }
 
@@ -409,6 +465,8 @@ void rd_life_close(rd_server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
     rd_bell_close(&s->bell);
+    for (uint64_t i = 0; i < s->config.listens; i++)
+        rd_gate_fini(&s->gates[i]);
     while (s->locked)
         close(s->locks[--s->locked]);
 }

@@ -34,6 +34,11 @@ rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap)
     return unlink(path) == 0 ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
 }
 
+bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group)
+{
+    return (!group->n || chown(path, (uid_t)-1, group->id[0]) == 0) && chmod(path, mode) == 0;
+}
+
 rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
 {
     char name[256];

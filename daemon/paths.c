@@ -48,7 +48,11 @@ bool rd_default_config(char *out, size_t cap)
     return home && fits(snprintf(out, cap, "%s/.config/reduced/reduced.conf", home), cap);
 }
 
-const char *rd_ipc_path(const char *url) { return strncmp(url, "ipc://", 6) == 0 ? url + 6 : NULL; }
+static bool begins(const char *url, const char *scheme) { return strncmp(url, scheme, strlen(scheme)) == 0; }
+
+const char *rd_ipc_path(const char *url) { return begins(url, "ipc://") ? url + 6 : NULL; }
+bool rd_is_tls(const char *url) { return begins(url, "tls+tcp://"); }
+bool rd_is_plain_tcp(const char *url) { return begins(url, "tcp://"); }
 
 /* Is `path` a name directly inside `dir`? */
 static bool inside(const char *path, const char *dir)

@@ -17,6 +17,8 @@ bool rd_default_config(char *out, size_t cap);
 
 /* The path of an ipc:// URL, or NULL for another scheme. */
 const char *rd_ipc_path(const char *url);
+bool rd_is_tls(const char *url);
+bool rd_is_plain_tcp(const char *url);
 
 /* Create the directories of our own defaults when missing (/tmp/reduced-UID with mode 0700, /run/reduced when root).
  * The one in /tmp must be a directory of ours that nobody else may enter: anybody can create names there. */

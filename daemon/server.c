@@ -98,6 +98,32 @@ void rd_watch_deadline(rd_server *s, uint64_t deadline_ns)
 }
 
 /* ---- a turn of the loop ---- */
+
+/* Who may not use the socket is told so, as long as there are few of them: connections are for the others. */
+static bool admit(rd_server *s, rd_session *x)
+{
+    const rd_peer *p = &x->peer;
+    if (!rd_transport_peer(s->transport, x->pipe, &x->peer))
+        return false;
+    const rd_gate *gate = &s->gates[p->listener];
+    if (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)))
+        return true;
+    rd_session_bar(&s->sessions, x);
+    return s->sessions.barred <= RP_MAX_STRANGERS;
+}
+
+static void on_pipe_opened(rd_server *s, uint32_t pipe)
+{
+    rd_sessions *t = &s->sessions;
+    rd_session *x = NULL;
+    if (t->pipes < 2 * s->config.max_sessions + 16) /* silent ones count; who says HELLO above max-sessions is told */
+        x = rd_session_open(t, pipe);
+    if (x && admit(s, x))
+        return;
+    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->pipes);
+    rd_transport_close_pipe(pipe);
+}
+
 static void on_event(rd_server *s, const rd_event *e)
 {
     rd_sessions *x = &s->sessions;
@@ -107,10 +133,8 @@ static void on_event(rd_server *s, const rd_event *e)
         rd_session *gone = rd_session_find(x, e->pipe);
         rd_side_leave(s, gone);
         rd_session_close(x, gone);
-    } else if (x->pipes >= 2 * s->config.max_sessions + 16 || !rd_session_open(x, e->pipe)) {
-        /* silent connections are bounded, too; those that say HELLO above max-sessions are told */
-        rd_log(RD_LOG_DEBUG, "a connection is refused: there are %zu", x->pipes);
-        rd_transport_close_pipe(e->pipe);
+    } else {
+        on_pipe_opened(s, e->pipe);
     }
 }
 

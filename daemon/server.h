@@ -40,6 +40,7 @@ typedef struct rd_server {
 
     rd_inbox inbox;
     rd_transport *transport;
+    rd_gate gates[RD_MAX_LISTEN];         /* of the URLs in config.listen */
     char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
     unsigned serving;
     int locks[RD_MAX_LISTEN];

@@ -37,6 +37,12 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
     return x;
 }
 
+void rd_session_bar(rd_sessions *s, rd_session *x)
+{
+    x->barred = true;
+    s->barred++;
+}
+
 rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id)
 {
     for (size_t i = 0; id && i <= s->mask; i++)
@@ -87,6 +93,7 @@ void rd_session_close(rd_sessions *s, rd_session *x)
     pthread_mutex_unlock(&s->lock);
     s->pipes--;
     s->greeted -= x->id != 0;
+    s->barred -= x->barred;
     x->dead = true;
     rd_streams_end(&x->streams);
     x->next_dead = s->dead;

@@ -11,21 +11,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/peer.h"
 #include "daemon/share.h"
 #include "daemon/stream.h"
-
-enum { RD_PEER_TEXT = 80 };
 
 typedef struct rd_session {
     uint32_t pipe;
     uint64_t id;      /* 0 before HELLO; never 0 after */
-    uint64_t pid, uid; /* told by the kernel on ipc, else 0 */
-    bool local;        /* on ipc */
+    rd_peer peer;
+    bool barred;       /* its user may not use this socket: every request gets AUTH */
     unsigned user;     /* place of its user's counters (stats.h) */
     uint8_t token[RP_TOKEN]; /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
     rd_share_list shares;       /* go with the channel */
-    char peer[RD_PEER_TEXT];
     char name[RP_MAX_NAME + 1];
     unsigned inflight;  /* requests not answered */
     atomic_uint unsent; /* replies that the pipe has not taken, and holds; nng's threads count down */
@@ -39,6 +37,7 @@ typedef struct rd_sessions {
     size_t mask;  /* buckets - 1, a power of two less one */
     size_t pipes; /* in the table */
     size_t greeted; /* of these, said HELLO */
+    size_t barred;  /* of these, never can */
     pthread_mutex_t lock; /* of buckets, chains and ids, against nng's threads */
     rd_session *dead;
 } rd_sessions;
@@ -47,6 +46,7 @@ bool rd_sessions_init(rd_sessions *s, size_t expected);
 void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be left */
 
 rd_session *rd_session_open(rd_sessions *s, uint32_t pipe); /* NULL: no memory, or the pipe is in the table */
+void rd_session_bar(rd_sessions *s, rd_session *x);
 rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
 
 rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id); /* NULL: none; looks at all of them */

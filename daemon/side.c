@@ -143,7 +143,7 @@ static void attach(rd_channel *c, const rp_side *p)
     rd_side *side = &c->server->side;
     rd_session *x = rd_session_by_id(&c->server->sessions, p->value);
     rp_fault f = {.index = RP_NO_INDEX};
-    if (!x || !x->local || x->uid != c->user->uid || x->channel || !same_token(x->token, p->token)) {
+    if (!x || !x->peer.local || x->peer.uid != c->user->uid || x->channel || !same_token(x->token, p->token)) {
         rp_fail(&f, RP_AUTH, "token", 0, "no session of this user that wants such a side channel");
         refuse(c, RP_SIDE_ATTACH, &f);
         close_channel(c);
@@ -277,22 +277,24 @@ static void on_knock(uv_poll_t *poll, int status, int events)
     int fd = status < 0 ? -1 : accept4(d->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
-        close(fd);
-    else
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_gate_lets(d->gate, who.uid, who.gid)) {
         welcome(d->server, fd, who.uid);
+    } else {
+        d->server->stats.dropped++;
+        close(fd);
+    }
 }
 
-static bool bind_door(rd_door *d, unsigned mode)
+static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%.*s", (int)sizeof a.sun_path - 1, d->path);
     d->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return d->fd >= 0 && bind(d->fd, (struct sockaddr *)&a, sizeof a) == 0 && chmod(d->path, mode) == 0 &&
-           listen(d->fd, BACKLOG) == 0;
+    return d->fd >= 0 && bind(d->fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+           rd_hand_socket(d->path, mode, group) && listen(d->fd, BACKLOG) == 0;
 }
 
-bool rd_side_listen(rd_server *s, const char *path, unsigned mode, char *why, size_t cap)
+bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap)
 {
     rd_door *d = &s->side.doors[s->side.n_doors];
     snprintf(d->path, sizeof d->path, "%s" RP_SIDE_SUFFIX, path);
@@ -303,8 +305,9 @@ bool rd_side_listen(rd_server *s, const char *path, unsigned mode, char *why, si
     if (rd_clear_socket(d->path, why, cap) != RD_LOCK_OK)
         return false;
     d->server = s;
+    d->gate = gate;
     d->poll.data = d;
-    if (bind_door(d, mode) && uv_poll_init(&s->loop, &d->poll, d->fd) == 0 &&
+    if (bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) && uv_poll_init(&s->loop, &d->poll, d->fd) == 0 &&
         uv_poll_start(&d->poll, UV_READABLE, on_knock) == 0) {
         s->side.n_doors++;
         return true;

@@ -27,6 +27,7 @@ typedef struct rd_door {
     uv_poll_t poll; /* first */
     int fd;
     struct rd_server *server;
+    const rd_gate *gate; /* whom the messages' socket lets in */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
 
@@ -37,8 +38,8 @@ typedef struct rd_side {
     unsigned channels, strangers;
 } rd_side;
 
-/* Listen beside the ipc socket `path`. False: `why`; the daemon works without. */
-bool rd_side_listen(struct rd_server *s, const char *path, unsigned mode, char *why, size_t cap);
+/* Listen beside the ipc socket `path`, with its mode, group and gate. False: `why`; the daemon works without. */
+bool rd_side_listen(struct rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap);
 
 /* The session goes: its channel and its shares, too. */
 void rd_side_leave(struct rd_server *s, struct rd_session *x);

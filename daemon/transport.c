@@ -1,14 +1,18 @@
 #include "daemon/transport.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
+#include <nng/supplemental/tls/tls.h>
 #include <nng/transport/ipc/ipc.h>
 #include <nng/transport/tcp/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "proto/pem.h"
 
 enum {
     MAX_LISTENERS = 8,
@@ -35,7 +39,9 @@ struct rd_transport {
     nng_socket socket;
     unsigned contexts;
     atomic_uint busy;
+    nng_listener listeners[MAX_LISTENERS];
     unsigned listening;
+    nng_tls_config *tls; /* NULL: none */
     atomic_bool refusing; /* new connections: closed at once */
     link_t *links;
     bool (*quick)(void *arg, rd_request *r);
@@ -173,6 +179,34 @@ static void tell_bound(nng_listener l, const char *url, char *bound, size_t cap)
         snprintf(bound, cap, "%.*s:%d", (int)(n - 2), url, port);
 }
 
+static int set_up_tls(rd_transport *t, const rp_pem *p, bool any)
+{
+    int err = nng_tls_config_alloc(&t->tls, NNG_TLS_MODE_SERVER);
+    if (!err)
+        err = nng_tls_config_own_cert(t->tls, p->cert, p->key, NULL);
+    if (!err && p->ca)
+        err = nng_tls_config_ca_chain(t->tls, p->ca, NULL);
+    if (!err)
+        err = nng_tls_config_auth_mode(t->tls, any ? NNG_TLS_AUTH_MODE_NONE : NNG_TLS_AUTH_MODE_REQUIRED);
+    return err;
+}
+
+bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap)
+{
+    rp_pem p;
+    bool right = rp_pem_read(&p, cert, key, ca, why, cap) &&
+                 !failed(set_up_tls(t, &p, any), "tls-cert, tls-key or tls-ca", why, cap);
+    rp_pem_wipe(&p);
+    return right;
+}
+
+static int set_up_listener(const rd_transport *t, nng_listener l, const char *url, unsigned socket_mode)
+{
+    if (strncmp(url, "ipc:", 4) == 0)
+        return nng_listener_set_int(l, NNG_OPT_IPC_PERMISSIONS, (int)socket_mode);
+    return strncmp(url, "tls", 3) == 0 ? nng_listener_set_ptr(l, NNG_OPT_TLS_CONFIG, t->tls) : 0;
+}
+
 bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode, char *bound, size_t bound_cap, char *why,
                          size_t cap)
 {
@@ -183,14 +217,14 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
     }
     if (failed(nng_listener_create(&l, t->socket, url), url, why, cap))
         return false;
-    int err = strncmp(url, "ipc:", 4) == 0 ? nng_listener_set_int(l, NNG_OPT_IPC_PERMISSIONS, (int)socket_mode) : 0;
+    int err = set_up_listener(t, l, url, socket_mode);
     if (!err)
         err = nng_listener_start(l, 0);
     if (failed(err, url, why, cap)) {
         nng_listener_close(l);
         return false;
     }
-    t->listening++;
+    t->listeners[t->listening++] = l;
     tell_bound(l, url, bound, bound_cap);
     return true;
 }
@@ -216,6 +250,8 @@ void rd_transport_close(rd_transport *t)
         nng_msg_free(t->links[i].message);
         nng_msg_free(t->links[i].reply);
     }
+    if (t->tls)
+        nng_tls_config_free(t->tls);
     free(t->links);
     free(t);
 }
@@ -228,31 +264,40 @@ unsigned rd_transport_busy(const rd_transport *t)
 /* ---- pipes ---- */
 static nng_pipe pipe_of(uint32_t id) { return (nng_pipe){.id = id}; }
 
-static bool tcp_peer(nng_pipe p, char *text, size_t cap)
+static void name_network_peer(nng_pipe p, const char *scheme, char *text, size_t cap)
 {
     nng_sockaddr a;
     char host[INET6_ADDRSTRLEN] = "?";
     if (nng_pipe_get_addr(p, NNG_OPT_REMADDR, &a) != 0)
-        return false;
+        memset(&a, 0, sizeof a);
     bool v6 = a.s_family == NNG_AF_INET6;
     if (v6)
         inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
-    snprintf(text, cap, v6 ? "tcp [%s]:%u" : "tcp %s:%u", host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
-    return true;
+    snprintf(text, cap, v6 ? "%s [%s]:%u" : "%s %s:%u", scheme, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
 }
 
-bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, bool *local, uint64_t *pid, uint64_t *uid)
+bool rd_transport_peer(const rd_transport *t, uint32_t pipe, rd_peer *peer)
 {
     nng_pipe p = pipe_of(pipe);
-    *pid = *uid = 0;
-    *local = nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_PID, pid) == 0 && nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, uid) == 0;
-    if (*local) {
-        snprintf(text, cap, "pid %llu uid %llu", (unsigned long long)*pid, (unsigned long long)*uid);
+    int listener = nng_listener_id(nng_pipe_listener(p));
+    *peer = (rd_peer){0};
+    while (peer->listener < t->listening && nng_listener_id(t->listeners[peer->listener]) != listener)
+        peer->listener++;
+    if (peer->listener == t->listening)
+        return false;
+    peer->local = nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, &peer->uid) == 0 &&
+                  nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_GID, &peer->gid) == 0 &&
+                  nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_PID, &peer->pid) == 0;
+    if (peer->local) {
+        snprintf(peer->text, sizeof peer->text, "pid %" PRIu64 " uid %" PRIu64, peer->pid, peer->uid);
         return true;
     }
-    return tcp_peer(p, text, cap);
+    bool tls;
+    bool is_tls = nng_pipe_get_bool(p, NNG_OPT_TLS_VERIFIED, &tls) == 0;
+    name_network_peer(p, is_tls ? "tls" : "tcp", peer->text, sizeof peer->text);
+    return true;
 }
 
 void rd_transport_close_pipe(uint32_t pipe) { nng_pipe_close(pipe_of(pipe)); }

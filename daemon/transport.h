@@ -1,4 +1,4 @@
-/* Messages over nng: REP on ipc:// and tcp://. The only file of the daemon with nng in it.
+/* Messages over nng: REP on ipc://, tls+tcp:// and tcp://. The only file of the daemon with nng in it.
  *
  * A fixed number of contexts cycle  receive -> inbox -> loop -> reply -> receive.  The request of a context belongs to the
  * loop from its RD_REQUEST event until it calls one of rd_reply_send, rd_request_drop, rd_request_forget, once. nng's
@@ -9,12 +9,16 @@
 #include <stdatomic.h>
 
 #include "daemon/inbox.h"
+#include "daemon/peer.h"
 #include "daemon/request.h"
 
 typedef struct rd_transport rd_transport;
 
 /* Contexts, not receiving yet. NULL: `why` tells. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts, char *why, size_t cap);
+
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: `why` tells. */
+bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
 
 /* Serve one URL with the contexts of `t`. False: `why` tells. `bound` gets the URL with the port that was taken if the URL
  * asks for port 0. */
@@ -34,8 +38,8 @@ void rd_transport_close(rd_transport *t);
 /* Contexts whose request or reply is under way. */
 unsigned rd_transport_busy(const rd_transport *t);
 
-/* Who is at the other end: "pid 12 uid 1000" (`local`) or "tcp 10.0.0.1:5000". False: the pipe is gone. pid is 0 if unknown. */
-bool rd_transport_peer(uint32_t pipe, char *text, size_t cap, bool *local, uint64_t *pid, uint64_t *uid);
+/* Who is at the other end. False: the pipe is gone. */
+bool rd_transport_peer(const rd_transport *t, uint32_t pipe, rd_peer *peer);
 
 void rd_transport_close_pipe(uint32_t pipe);
 

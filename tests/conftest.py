@@ -62,7 +62,7 @@ class Daemon:
             with socket.socket() as s:
                 s.bind(("127.0.0.1", 0))
                 self.tcp_url = f"tcp://127.0.0.1:{s.getsockname()[1]}"
-            self.flags += ["--listen", self.tcp_url]
+            self.flags += ["--listen", self.tcp_url, "--allow-plain-tcp", "yes"]
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify_path = str(self.directory / f"notify{time.monotonic_ns()}")
         self.notify.bind(self.notify_path)

@@ -16,7 +16,7 @@ def reduced(*args, cwd=None, **env):
 
 GOOD = {
     "empty": "", "comments": "# one\n; two\n\n", "section": "[reduced]\nthreads = 3\n",
-    "all": "listen = ipc:///run/x.sock\nlisten = tcp://127.0.0.1:5\nbackend = cpu\ndevice = 0\nthreads = 2\nlog-level = debug\ndrain = 5\n"
+    "all": "listen = ipc:///run/x.sock\nlisten = tcp://127.0.0.1:5\nallow-plain-tcp = yes\nbackend = cpu\ndevice = 0\nthreads = 2\nlog-level = debug\ndrain = 5\n"
            "idle-exit = 60\nmax-inflight = 8\nmax-streams = 4\nmax-sessions = 9\nsocket-mode = 0600\nslots = 4\ncontexts = 64\nprobe = 5\n",
 }
 BAD = {
@@ -95,7 +95,7 @@ def test_help_and_version():
 def test_unusable_addresses(scratch):
     (scratch / "file").write_text("a file that is no socket")
     for url in (f"ipc://{scratch}/missing/s", "tcp://256.1.1.1:1", f"ipc://{scratch}/file"):
-        done = reduced("--listen", url, "--backend", "cpu")
+        done = reduced("--listen", url, "--backend", "cpu", "--allow-plain-tcp", "yes")
         assert done.returncode == 1, (url, done.stderr)
         assert done.stderr
     assert (scratch / "file").read_text() == "a file that is no socket"

@@ -1,0 +1,40 @@
+/* Who may use an ipc socket: users and groups that the config names, held against what the kernel says of a peer.
+ *
+ * Of a peer nng tells the user and the primary group. That it belongs to further groups is looked up the other way round:
+ * whoever the group database lists as a member when the daemon starts is let in. */
+#ifndef RD_ACCESS_H
+#define RD_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RD_MAX_IDS = 32 }; /* in one list of the config; a site with more users makes a group of them */
+
+typedef struct rd_ids {
+    uint32_t id[RD_MAX_IDS];
+    uint32_t n;
+} rd_ids;
+
+typedef struct rd_allow {
+    rd_ids users, groups; /* both empty: everybody whom the socket's mode lets in */
+} rd_allow;
+
+typedef enum { RD_USER_ID, RD_GROUP_ID } rd_id_kind;
+
+/* Add a user or a group by name or number. NULL, or what is wrong. */
+const char *rd_ids_add(rd_ids *ids, rd_id_kind kind, const char *value);
+
+/* The rule of one socket, ready to ask. */
+typedef struct rd_gate {
+    rd_allow allow;
+    uint32_t *members; /* users of the allowed groups */
+    size_t n_members;
+} rd_gate;
+
+bool rd_gate_init(rd_gate *g, const rd_allow *allow); /* looks up the groups' members. False: no memory */
+void rd_gate_fini(rd_gate *g);
+bool rd_gate_open(const rd_gate *g); /* to everybody */
+bool rd_gate_lets(const rd_gate *g, uint32_t uid, uint32_t gid);
+
+#endif
