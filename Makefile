@@ -23,7 +23,7 @@ comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck gnuplot-nox
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck gnuplot-nox
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 

@@ -356,20 +356,56 @@ static int each_entry(const uint8_t *body, size_t len, int (*each)(void *, const
     }
 }
 
+static int query(reduce_client *c, int topic, uint8_t **body, size_t *len)
+{
+    rc_call call = {.type = RP_MSG_QUERY, .head_len = RP_QUERY_SIZE};
+    rp_put_query(call.head, (uint32_t)topic);
+    return rc_call_wait(c, &call, body, len) ? rc_report(&call.fault) : 0;
+}
+
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg)
 {
+    uint8_t *body;
+    size_t len;
     int err = rc_check(c);
     if (err)
         return err;
     if (!each)
         return rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
-    rc_call call = {.type = RP_MSG_QUERY, .head_len = RP_QUERY_SIZE};
-    rp_put_query(call.head, (uint32_t)topic);
+    err = query(c, topic, &body, &len);
+    if (err)
+        return err;
+    err = each_entry(body, len, each, arg);
+    free(body);
+    return err;
+}
+
+static int take_text(const uint8_t *body, size_t len, int (*take)(void *arg, const char *text), void *arg)
+{
+    if (len == 0 || memchr(body, 0, len))
+        return rc_error(REDUCE_E_PROTOCOL, "metrics", "malformed reply to query: no text");
+    char *text = malloc(len + 1);
+    if (!text)
+        return rc_error(REDUCE_E_NO_MEMORY, "metrics", "no memory for %zu bytes", len);
+    text_of(text, (const char *)body, len);
+    int err = take(arg, text);
+    free(text);
+    return err;
+}
+
+int reduce_metrics(reduce_client *c, int (*take)(void *arg, const char *text), void *arg)
+{
     uint8_t *body;
     size_t len;
-    if (rc_call_wait(c, &call, &body, &len))
-        return rc_report(&call.fault);
-    err = each_entry(body, len, each, arg);
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (!take)
+        return rc_error(REDUCE_E_ARGUMENT, "take", "the function is NULL");
+    err = query(c, RP_TOPIC_METRICS, &body, &len);
+    if (err)
+        return err;
+    err = take_text(body, len, take, arg);
     free(body);
     return err;
 }

@@ -25,6 +25,7 @@ void rd_histogram_add(rd_histogram *h, uint64_t ns)
 {
     h->bucket[index_of(ns)]++;
     h->count++;
+    h->sum += ns;
     if (ns > h->max)
         h->max = ns;
 }
@@ -34,8 +35,17 @@ void rd_histogram_join(rd_histogram *h, const rd_histogram *from)
     for (unsigned i = 0; i < RD_BUCKETS; i++)
         h->bucket[i] += from->bucket[i];
     h->count += from->count;
+    h->sum += from->sum;
     if (from->max > h->max)
         h->max = from->max;
+}
+
+uint64_t rd_histogram_below(const rd_histogram *h, unsigned exponent)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0, end = index_of(UINT64_C(1) << exponent); i < end; i++)
+        n += h->bucket[i];
+    return n;
 }
 
 uint64_t rd_histogram_quantile(const rd_histogram *h, double q)

@@ -304,7 +304,8 @@ static bool open_transport(rd_server *s)
     char why[RD_MAX_WHY];
     unsigned contexts = (unsigned)s->config.contexts;
     if (!rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) ||
-        !rd_sessions_init(&s->sessions, s->config.max_sessions) || !rd_quick_init(&s->quick)) {
+        !rd_sessions_init(&s->sessions, s->config.max_sessions) || !rd_quick_init(&s->quick) ||
+        !rd_metrics_init(&s->metrics)) {
         rd_log(RD_LOG_ERROR, "no memory");
         return false;
     }
@@ -459,6 +460,7 @@ void rd_life_close(rd_server *s)
     rd_sessions_fini(&s->sessions);
     if (s->inbox.ring) {
         rd_quick_fini(&s->quick);
+        rd_metrics_fini(&s->metrics);
         rd_inbox_fini(&s->inbox);
     }
     uv_walk(&s->loop, close_handle, NULL);

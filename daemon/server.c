@@ -23,7 +23,8 @@ uint64_t rd_now_ns(void)
 /* ---- jobs ---- */
 static void finished(rd_server *s, rd_job *job)
 {
-    s->jobs--;
+    if (--s->jobs == 0)
+        s->busy_ns += rd_now_ns() - s->busy_since_ns;
     if (job->task.fault.code == RP_DEVICE_LOST)
         s->device_suspect = true;
     job->done(s, job);
@@ -32,10 +33,13 @@ static void finished(rd_server *s, rd_job *job)
 void rd_submit(rd_server *s, rd_job *job)
 {
     job->task.user = job;
-    s->jobs++;
+    if (s->jobs++ == 0)
+        s->busy_since_ns = rd_now_ns();
     if (rk_submit(s->engine, &job->task))
         finished(s, job);
 }
+
+uint64_t rd_engine_busy_ns(const rd_server *s) { return s->busy_ns + (s->jobs ? rd_now_ns() - s->busy_since_ns : 0); }
 
 static void take_finished(rd_server *s)
 {

@@ -7,6 +7,7 @@
 #include "daemon/bell.h"
 #include "daemon/config.h"
 #include "daemon/inbox.h"
+#include "daemon/metrics.h"
 #include "daemon/quick.h"
 #include "daemon/session.h"
 #include "daemon/side.h"
@@ -34,6 +35,7 @@ typedef struct rd_server {
     rk_engine *engine;
     char why[160]; /* which backend was taken and why */
     unsigned jobs; /* in the engine */
+    uint64_t busy_ns, busy_since_ns; /* time with jobs in the engine, up to the last moment without; since when there are */
     rd_job probe;
     bool probing;
     rd_health health;
@@ -55,6 +57,7 @@ typedef struct rd_server {
     uint64_t streams_opened; /* and the last stream's id */
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;
+    rd_metrics metrics;
     uint64_t ticked_at, trimmed_at; /* stats.requests at the last tick, at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t next_drop_log_ns;
@@ -79,6 +82,11 @@ void rd_probe(rd_server *s);
 
 /* Hand a job to the engine; job->done comes at once (small task) or in a later turn of the loop. */
 void rd_submit(rd_server *s, rd_job *job);
+
+/* Time with at least one job in the engine. */
+uint64_t rd_engine_busy_ns(const rd_server *s);
+
+uint64_t rd_resident_bytes(void); /* of the process */
 
 /* What the chores' threads have done. */
 void rd_take_chores(rd_server *s);

@@ -1,7 +1,7 @@
 /* Counters of the daemon's life.
  *
- * What every answered request adds is a tally. Nng's threads, which answer small reductions (quick.h), add to one of their own under
- * its lock, and the loop joins it to that of `rd_stats` when somebody asks. The rest only the loop counts. */
+ * What every answered request adds is a tally. Nng's threads, which answer small reductions (quick.h), add to one of their
+ * own under its lock, and the loop joins it to that of `rd_stats` when somebody asks. The rest only the loop counts. */
 #ifndef RD_STATS_H
 #define RD_STATS_H
 
@@ -19,8 +19,8 @@ enum {
 };
 #undef RD_ONE
 
-/* Users with counters of their own. The first two places are for those without: users that came when all were taken (a tool that
- * makes up users must not grow the daemon), and peers whose user nobody knows (tcp). */
+/* Users with counters of their own. The first two places are for those without: users that came when all were taken (a
+ * tool that makes up users must not grow the daemon), and peers whose user nobody knows (tcp). */
 enum { RD_USER_OTHER, RD_USER_UNKNOWN, RD_FIRST_USER, RD_MAX_USERS = 64 };
 
 /* The times of a request: receipt until the engine took it up; moving its data; computing; receipt to reply. */

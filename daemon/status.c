@@ -1,4 +1,5 @@
-/* QUERY: what this daemon is (info) and what it is doing (status). The keys are stable: people's scripts read them. */
+/* QUERY: what this daemon is (info), what it is doing (status), and its counters (metrics). The keys are stable: people's
+ * scripts read them. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ static const char *health_name(rd_health h)
     return names[h];
 }
 
-static uint64_t resident_bytes(void)
+uint64_t rd_resident_bytes(void)
 {
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
@@ -140,20 +141,31 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_requests(&s->stats, w);
     put_engine(k, w);
     put_latency(&s->stats.tally.latency, w);
-    put_u64(w, "rss_bytes", resident_bytes());
+    put_u64(w, "rss_bytes", rd_resident_bytes());
 }
 
-rp_err rd_on_query(rd_server *s, rd_request *r, rp_fault *f)
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+
+static rp_err answer_metrics(rd_server *s, rd_request *r, rp_fault *f)
 {
-    uint32_t topic;
+    if (!rd_metrics_refresh(s))
+        return no_memory(f);
+    size_t len = s->metrics.len; /* the loop alone changes the text: it needs no lock to read it */
+    uint8_t *body = rd_reply_alloc(r, len);
+    if (!body)
+        return no_memory(f);
+    memcpy(body, s->metrics.text, len);
+    rd_answer(s, r, len);
+    return RP_OK;
+}
+
+static rp_err answer_entries(rd_server *s, rd_request *r, uint32_t topic, rp_fault *f)
+{
     rk_stats k;
-    rp_err err = rp_get_query(r->body, r->body_len, &topic, f);
-    if (err)
-        return err;
     enum { ROOM = 16384 }; /* some 80 entries of at most 300 bytes; all but a few have 40 */
     uint8_t *body = rd_reply_alloc(r, ROOM);
     if (!body)
-        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+        return no_memory(f);
     rp_writer w = {.out = body, .cap = ROOM};
     rk_get_stats(s->engine, &k);
     if (topic == RP_TOPIC_INFO)
@@ -162,4 +174,13 @@ rp_err rd_on_query(rd_server *s, rd_request *r, rp_fault *f)
         put_status(s, &k, &w);
     rd_answer(s, r, w.used);
     return RP_OK;
+}
+
+rp_err rd_on_query(rd_server *s, rd_request *r, rp_fault *f)
+{
+    uint32_t topic;
+    rp_err err = rp_get_query(r->body, r->body_len, &topic, f);
+    if (err)
+        return err;
+    return topic == RP_TOPIC_METRICS ? answer_metrics(s, r, f) : answer_entries(s, r, topic, f);
 }

@@ -225,6 +225,9 @@ class Connection:
     def query(self, topic):
         return parse_entries(self.call(QUERY, struct.pack("<I4x", topic)))
 
+    def metrics(self):
+        return self.call(QUERY, struct.pack("<I4x", 3)).decode("ascii")
+
     def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, **kw):
         """`data`: elements or states. Offsets (then rows is their number less one), mask and columns set their flags."""
         flags |= (0 if mask is None else MASK) | (COLUMNS if columns else 0)

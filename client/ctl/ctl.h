@@ -7,7 +7,7 @@
  *   reduce.c   the reductions of a command      whole.c, lines.c, columns.c  one input: one result, rows or segments, columns
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
- *   show.c     ping, info, status               progress.c the bar on a terminal
+ *   show.c     ping, info, status, metrics      progress.c the bar on a terminal
  *   ladder.c   runs reducectl-ladder */
 #ifndef CTL_H
 #define CTL_H
@@ -26,7 +26,7 @@ enum { CTL_WHY = 256 }; /* bytes of an error line */
 
 /* ---- options.c ---- */
 
-typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_HELP, CTL_VERSION } ctl_command;
+typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_HELP, CTL_VERSION } ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
 enum { CTL_NO_AXIS = -1 };

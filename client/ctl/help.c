@@ -13,6 +13,7 @@ void ctl_help(FILE *out)
           "\n"
           "usage: reducectl OP [OPTION]... [FILE]...\n"
           "       reducectl ping | info | status [--json]\n"
+          "       reducectl metrics               counters and histograms of the daemon as Prometheus text\n"
           "       reducectl ladder [OPTION]...    reduction kernels side by side; 'reducectl ladder --help' tells more\n"
           "\n"
           "OP is one of\n",

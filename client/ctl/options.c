@@ -177,7 +177,7 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     static const struct {
         const char *word;
         ctl_command command;
-    } others[] = {{"ping", CTL_PING}, {"info", CTL_INFO}, {"status", CTL_STATUS}, {"help", CTL_HELP}};
+    } others[] = {{"ping", CTL_PING}, {"info", CTL_INFO}, {"status", CTL_STATUS}, {"metrics", CTL_METRICS}, {"help", CTL_HELP}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(word, others[i].word)) {
             o->command = others[i].command;
@@ -194,9 +194,11 @@ static const char *clash(const ctl_options *o)
     int op = o->spec.op;
     bool shaped = o->by_rows || o->offsets || o->axis != CTL_NO_AXIS, partial = o->spec.flags & REDUCE_STATES_OUT;
     if (o->command != CTL_REDUCE && o->n_files)
-        return "ping, info and status take no files";
+        return "ping, info, status and metrics take no files";
     if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
         return "ping, info and status know --json only";
+    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
+        return "metrics has one format: Prometheus text";
     if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
         return "--text reads f64; --dtype names another type";
     if (o->total && shaped)

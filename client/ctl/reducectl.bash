@@ -60,6 +60,6 @@ _reducectl()
             return
         fi
     done
-    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status ladder" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status metrics ladder" -- "$cur")
 }
 complete -F _reducectl reducectl

@@ -1,4 +1,4 @@
-/* reducectl ping, info, status. */
+/* reducectl ping, info, status, metrics. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +62,25 @@ static int show_json(void *arg, const reduce_entry *e)
     return 0;
 }
 
+static int put_text(void *arg, const char *text)
+{
+    fputs(text, arg);
+    return 0;
+}
+
+static int metrics(reduce_client *c, const ctl_options *o)
+{
+    if (reduce_metrics(c, put_text, stdout))
+        return ctl_print_error(o, &(ctl_where){.name = "metrics"}, 0, NULL);
+    return CTL_OK;
+}
+
 int ctl_show(reduce_client *c, const ctl_options *o)
 {
     if (o->command == CTL_PING)
         return ping(c, o);
+    if (o->command == CTL_METRICS)
+        return metrics(c, o);
     bool json = o->format == CTL_JSON, first = true;
     int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
     if (reduce_query(c, topic, json ? show_json : show_line, &first))

@@ -1,0 +1,117 @@
+"""What the daemon tells about itself as Prometheus text: well formed, and right."""
+import os
+import struct
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from conftest import select_a_moment
+from rawclient import REDUCE, Fault, spec
+
+STAGES = ("queue", "copy", "kernel", "total")
+
+
+def parse(text):
+    """{name: {labels as a sorted tuple: value}}, after checks that the client library's parser leaves out."""
+    heads, samples = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# "):
+            _, kind, name, _ = line.split(" ", 3)
+            assert (kind, name) not in heads, line
+            heads[kind, name] = line
+    for family in text_string_to_metric_families(text):
+        plain = family.name + ("_total" if family.type == "counter" else "")
+        assert ("HELP", plain) in heads and ("TYPE", plain) in heads and family.type in ("counter", "gauge", "histogram"), plain
+        assert plain.startswith("reduced_")
+        for s in family.samples:
+            key = tuple(sorted(s.labels.items()))
+            assert key not in samples.setdefault(s.name, {}), (s.name, key)
+            assert s.value >= 0
+            samples[s.name][key] = s.value
+    assert text.endswith("\n") and sum(map(len, samples.values())) == sum(not line.startswith("#") for line in text.splitlines())
+    for stage in STAGES:
+        check_histogram(samples, stage)
+    return samples
+
+
+def check_histogram(samples, stage):
+    def bound(labels):
+        return float(dict(labels)["le"])
+    buckets = sorted((bound(k), v) for k, v in samples["reduced_request_seconds_bucket"].items() if ("stage", stage) in k)
+    counts = [v for _, v in buckets]
+    assert counts == sorted(counts) and buckets[-1] == (float("inf"), samples["reduced_request_seconds_count"][("stage", stage),])
+    assert samples["reduced_request_seconds_sum"][("stage", stage),] >= 0
+
+
+def get(samples, name, **labels):
+    return samples["reduced_" + name].get(tuple(sorted(labels.items())), 0)
+
+
+def requests(samples, **want):
+    return sum(v for k, v in samples["reduced_requests_total"].items() if want.items() <= dict(k).items())
+
+
+def wait_for(daemon, c, condition):
+    """Metrics for which the condition holds: a text is served again for a moment, and small requests are counted apart."""
+    for _ in range(6000):
+        samples = parse(c.metrics())
+        if condition(samples):
+            return samples
+        select_a_moment(daemon.process)
+    raise AssertionError(c.metrics())
+
+
+@pytest.fixture
+def daemon(start):
+    return start()
+
+
+def test_requests_are_counted_by_op_type_path_and_result(daemon):
+    n = 300
+    with daemon.connect() as c:
+        for _ in range(n):
+            c.reduce("sum", "f32", struct.pack("<2f", 1, 2))
+        c.reduce("max", "i64", bytes(1 << 20))
+        with pytest.raises(Fault):
+            c.reduce("sum", "f64", struct.pack("<d", float("nan")), nan="error")
+        with pytest.raises(Fault):
+            c.reduce("min", "u8", b"")
+        stream = c.begin("mean", "f64")
+        c.append(stream, 0, bytes(800))
+        c.finish(stream, 100)
+        with pytest.raises(Fault):
+            c.append(stream, 0, bytes(8))
+        m = wait_for(daemon, c, lambda m: requests(m) >= n + 6)
+    assert get(m, "requests_total", op="sum", dtype="f32", path="inline", result="OK") == n
+    assert get(m, "requests_total", op="max", dtype="i64", path="inline", result="OK") == 1
+    assert get(m, "requests_total", op="sum", dtype="f64", path="inline", result="NAN") == 1
+    assert get(m, "requests_total", op="min", dtype="u8", path="inline", result="EMPTY") == 1
+    assert get(m, "requests_total", op="mean", dtype="f64", path="stream", result="OK") == 2
+    assert get(m, "requests_total", op="unknown", dtype="unknown", path="stream", result="BAD_HANDLE") == 1
+    assert get(m, "errors_total", error="NAN") == get(m, "errors_total", error="EMPTY") == get(m, "errors_total", error="BAD_HANDLE") == 1
+    assert get(m, "data_bytes_total", path="inline") == n * 8 + (1 << 20) and get(m, "data_bytes_total", path="stream") == 800
+    for stage in STAGES:
+        assert get(m, "request_seconds_count", stage=stage) == requests(m, result="OK") == n + 3
+    assert get(m, "request_seconds_sum", stage="total") >= get(m, "request_seconds_sum", stage="kernel") > 0
+    uid = str(os.getuid())
+    assert get(m, "user_data_bytes_total", uid=uid) == n * 8 + (1 << 20) + 800 and get(m, "user_errors_total", uid=uid) == 3
+    assert get(m, "engine_busy_seconds_total") > 0 and get(m, "uptime_seconds") > 0 and get(m, "healthy") == 1
+
+
+def test_unknown_codes_share_a_place(daemon):
+    with daemon.connect() as c:
+        for op, dtype in ((200, 1), (1, 200), (255, 255)):
+            with pytest.raises(Fault):
+                c.call(REDUCE, spec(op, dtype, row_len=1) + bytes(8))
+        with pytest.raises(Fault):
+            c.call(99)
+        m = wait_for(daemon, c, lambda m: requests(m) >= 3 and get(m, "messages_total", type="unknown"))
+    assert requests(m, op="unknown") == 2 and requests(m, dtype="unknown") == 2 and get(m, "messages_total", type="unknown") == 1
+
+
+def test_reducectl_metrics(daemon, ctl):
+    done = ctl("metrics", url=daemon.url)
+    assert done.returncode == 0
+    parse(done.stdout.decode())
+    assert ctl("metrics", "--json", url=daemon.url).returncode == 2
+    assert ctl("metrics", "file", url=daemon.url).returncode == 2

@@ -1,0 +1,132 @@
+/* Counters: unknown codes, users beyond the table, joining, and histograms below powers of two. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stats.h"
+
+static rd_stats *fresh(void)
+{
+    rd_stats *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    return s;
+}
+
+static rd_answered sum_f32(unsigned user)
+{
+    return (rd_answered){.msg = RP_MSG_REDUCE,
+                         .worked = true,
+                         .user = user,
+                         .op = RP_OP_SUM,
+                         .dtype = RP_F32,
+                         .path = RP_PATH_INLINE,
+                         .data_bytes = 64,
+                         .stage_ns = {[RD_QUEUE] = 10, [RD_COPY] = 20, [RD_KERNEL] = 30, [RD_TOTAL] = 100}};
+}
+
+static void users_have_places_until_the_table_is_full(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh();
+    assert_int_equal(rd_stats_user(s, false, 7), RD_USER_UNKNOWN);
+    for (unsigned i = RD_FIRST_USER; i < RD_MAX_USERS; i++)
+        assert_int_equal(rd_stats_user(s, true, 1000 + i), i);
+    assert_int_equal(rd_stats_user(s, true, 5), RD_USER_OTHER);
+    assert_int_equal(rd_stats_user(s, true, 1000 + RD_FIRST_USER), RD_FIRST_USER);
+    free(s);
+}
+
+static void success_counts_everywhere(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh();
+    rd_answered a = sum_f32(3);
+    rd_stats_answered(s, &a);
+    const rd_tally *t = &s->tally;
+    assert_int_equal(t->done[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 1);
+    assert_int_equal(t->by_msg[RP_MSG_REDUCE], 1);
+    assert_int_equal(t->data_bytes[RP_PATH_INLINE], 64);
+    assert_int_equal(t->use[3].engine_ns, 50);
+    assert_int_equal(t->stage[RD_KERNEL].sum, 30);
+    assert_int_equal(t->errors, 0);
+    free(s);
+}
+
+static void failure_counts_by_error_and_adds_no_times(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh();
+    rd_answered a = sum_f32(3);
+    a.err = RP_NAN;
+    rd_stats_answered(s, &a);
+    assert_int_equal(s->failed[RP_OP_SUM][RP_F32][RP_PATH_INLINE][RP_NAN], 1);
+    assert_int_equal(s->by_err[RP_NAN], 1);
+    assert_int_equal(s->tally.use[3].errors, 1);
+    assert_int_equal(s->tally.stage[RD_TOTAL].count, 0);
+    assert_int_equal(s->tally.done[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 0);
+    free(s);
+}
+
+static void unknown_codes_share_place_0(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh();
+    rd_answered a = {.msg = 255, .err = RP_OP, .worked = true, .op = 200, .dtype = 255, .path = 99};
+    rd_stats_answered(s, &a);
+    assert_int_equal(s->tally.by_msg[0], 1);
+    assert_int_equal(s->failed[0][0][0][RP_OP], 1);
+    a.err = (rp_err)250;
+    rd_stats_answered(s, &a);
+    assert_int_equal(s->by_err[RP_INTERNAL], 1);
+    free(s);
+}
+
+static void joining_is_as_if_one_had_counted_all(void **state)
+{
+    (void)state;
+    rd_stats *one = fresh(), *parts = fresh(), *other = fresh();
+    for (unsigned i = 0; i < 10; i++) {
+        rd_answered a = sum_f32(i % RD_MAX_USERS);
+        a.err = i % 3 ? RP_OK : RP_BUSY;
+        a.op = (uint8_t)(1 + i);
+        rd_tally_add(&one->tally, &a);
+        rd_tally_add(i % 2 ? &parts->tally : &other->tally, &a);
+    }
+    rd_tally_join(&parts->tally, &other->tally);
+    assert_memory_equal(&one->tally, &parts->tally, sizeof one->tally);
+    free(one);
+    free(parts);
+    free(other);
+}
+
+static void histograms_count_below_powers_of_two(void **state)
+{
+    (void)state;
+    rd_histogram h = {.count = 0};
+    const uint64_t values[] = {0, 7, 8, 1023, 1024, 1025, UINT64_C(1) << 33, UINT64_MAX};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        rd_histogram_add(&h, values[i]);
+    assert_int_equal(rd_histogram_below(&h, 3), 2);
+    assert_int_equal(rd_histogram_below(&h, 10), 4);
+    assert_int_equal(rd_histogram_below(&h, 11), 6);
+    assert_int_equal(rd_histogram_below(&h, 33), 6);
+    assert_int_equal(rd_histogram_below(&h, 34), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(users_have_places_until_the_table_is_full),
+        cmocka_unit_test(success_counts_everywhere),
+        cmocka_unit_test(failure_counts_by_error_and_adds_no_times),
+        cmocka_unit_test(unknown_codes_share_place_0),
+        cmocka_unit_test(joining_is_as_if_one_had_counted_all),
+        cmocka_unit_test(histograms_count_below_powers_of_two),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
