@@ -13,7 +13,7 @@
 #include "daemon/paths.h"
 #include "proto/types.h"
 
-typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, PATH } kind;
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, PATH, HTTP } kind;
 
 typedef struct {
     const char *name;
@@ -47,6 +47,11 @@ static const option options[] = {
      "certificates of the CAs, PEM, whose clients are served"},
     {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
      "known: a client must show a certificate of tls-ca; any: whoever reaches the port may use the device"},
+    {"metrics-url", HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
+     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics, to whoever "
+     "reaches it, every user of this machine included. Default: nowhere; `reducectl metrics` works all the same"},
+    {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
+     "let metrics-url have an address that other machines reach"},
     {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
      "engine; auto takes CUDA if a device answers, else the CPU"},
     {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
@@ -195,6 +200,18 @@ static bool set_path(rd_config *c, const option *o, const char *value, char *why
     return false;
 }
 
+static bool set_http(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n = strlen(value);
+    bool loopback;
+    if (n <= o->max && rd_is_http(value, &loopback)) {
+        memcpy((char *)c + o->at, value, n + 1);
+        return true;
+    }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: http://ADDRESS:PORT of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    return false;
+}
+
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
 {
     const option *o = find(name);
@@ -214,6 +231,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         return add_id(o, &c->socket_group, value, why);
     case PATH:
         return set_path(c, o, value, why);
+    case HTTP:
+        return set_http(c, o, value, why);
     case CHOICE:
         return set_choice(c, o, value, why);
     default:
@@ -370,6 +389,18 @@ static bool consistent(const rd_config *c, char *why)
     return true;
 }
 
+/* The same about the metrics. */
+static bool metrics_stay_here(const rd_config *c, char *why)
+{
+    bool loopback = true;
+    rd_is_http(c->metrics_url, &loopback);
+    if (loopback || c->allow_remote_metrics)
+        return true;
+    snprintf(why, RD_MAX_WHY, "metrics-url = %.120s: other machines may reach this: use 127.0.0.1 or [::1], or say "
+             "allow-remote-metrics = yes", c->metrics_url);
+    return false;
+}
+
 bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
 {
     char path[RD_MAX_PATH];
@@ -384,7 +415,7 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char w
     } else if (rd_default_config(path, sizeof path) && access(path, F_OK) == 0 && !rd_config_read(c, path, why)) {
         return false;
     }
-    if (!rd_config_flags(c, cmd, argc, argv, why))
+    if (!rd_config_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
         return false;
     if (c->listens)
         return consistent(c, why);
@@ -423,6 +454,7 @@ static bool same(const rd_config *a, const rd_config *b, const option *o)
     case GROUP:
         return memcmp(&a->socket_group, &b->socket_group, sizeof(rd_ids)) == 0;
     case PATH:
+    case HTTP:
         return strcmp(text_of(a, o), text_of(b, o)) == 0;
     default:
         return value_of(a, o) == value_of(b, o);
@@ -473,7 +505,8 @@ static void put_wrapped(const char *text, FILE *out)
 static void help_option(const option *o, FILE *out)
 {
     if (!is_number(o)) {
-        static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP", [PATH] = "FILE"};
+        static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP", [PATH] = "FILE",
+                                            [HTTP] = "URL"};
         fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
@@ -545,7 +578,7 @@ void rd_config_dump(const rd_config *c, FILE *out)
             dump_urls(c, out);
         } else if (o->kind == GROUP) {
             dump_ids(o, &c->socket_group, out);
-        } else if (o->kind == PATH && text_of(c, o)[0]) {
+        } else if ((o->kind == PATH || o->kind == HTTP) && text_of(c, o)[0]) {
             fprintf(out, "%s = %s\n", o->name, text_of(c, o));
         } else if (is_number(o)) {
             fprintf(out, "%s = ", o->name);

@@ -31,6 +31,8 @@ typedef struct rd_config {
     uint64_t socket_mode;
     rd_ids socket_group; /* none: the daemon's, or one */
     uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
+    char metrics_url[RD_MAX_URL];          /* "": none */
+    uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
     char tls_cert[RD_MAX_PATH], tls_key[RD_MAX_PATH], tls_ca[RD_MAX_PATH];
     uint64_t readers;
     uint64_t arena, arena_user; /* MiB */

@@ -170,6 +170,8 @@ static void on_tick(uv_timer_t *t)
     uint64_t now = rd_now_ns();
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
+    if (s->http && s->engine)
+        rd_metrics_refresh(s);
     if (s->sessions.greeted != s->told_sessions) {
         char text[64];
         s->told_sessions = s->sessions.greeted;
@@ -420,9 +422,23 @@ static bool listen_all(rd_server *s)
     return true;
 }
 
+static bool serve_metrics(rd_server *s)
+{
+    char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
+    if (!s->config.metrics_url[0])
+        return true;
+    rd_metrics_refresh(s);
+    s->http = rd_http_open(s->config.metrics_url, rd_metrics_copy, &s->metrics, bound, sizeof bound, why, sizeof why);
+    if (s->http)
+        rd_log(RD_LOG_INFO, "metrics on %s", bound);
+    else
+        rd_log(RD_LOG_ERROR, "cannot serve metrics on %s", why);
+    return s->http != NULL;
+}
+
 void rd_life_probed(rd_server *s, bool right)
 {
-    if (!right || !listen_all(s)) {
+    if (!right || !listen_all(s) || !serve_metrics(s)) {
         leave(s, right ? RD_EXIT_START : RD_EXIT_DEVICE);
         return;
     }
@@ -449,6 +465,7 @@ void rd_life_close(rd_server *s)
     if (s->device_lost) /* its close may hang, and the process ends anyway */
         _exit(RD_EXIT_DEVICE);
     limit_the_end(s->exit_code);
+    rd_http_close(s->http);
     rd_chores_close(&s->chores);
     rd_take_chores(s);
     rd_side_close(s);

@@ -62,7 +62,8 @@ static void put_daemon(FILE *f, const rd_server *s, const rk_stats *k)
     put_label(f, "simd", k->simd);
     fputs("} 1\n", f);
     seconds(f, "uptime_seconds", "gauge", "Since the daemon started.", rd_now_ns() - s->stats.started_ns);
-    one(f, "healthy", "gauge", "1 if the last health check, a real reduction, gave the right answer.", s->health == RD_HEALTH_OK);
+    one(f, "healthy", "gauge", "1 if the last health check, a real reduction, gave the right answer.",
+        s->health == RD_HEALTH_OK);
     one(f, "process_bytes", "gauge", "Memory of the process, resident.", rd_resident_bytes());
     one(f, "connections", "gauge", "Open connections.", s->sessions.pipes);
     one(f, "sessions", "gauge", "Of these, those that said hello.", s->sessions.greeted);
@@ -143,8 +144,8 @@ static void put_engine(FILE *f, const rd_server *s, const rk_stats *k)
     labelled(f, "engine_tasks_total", "where", "caller", k->small_tasks);
     labelled(f, "engine_tasks_total", "where", "device", k->device_tasks);
     labelled(f, "engine_tasks_total", "where", "workers", k->tasks - k->small_tasks - k->device_tasks);
-    seconds(f, "engine_busy_seconds_total", "counter", "Time with at least one task in the engine: its rate is the utilisation.",
-            rd_engine_busy_ns(s));
+    seconds(f, "engine_busy_seconds_total", "counter",
+            "Time with at least one task in the engine: its rate is the utilisation.", rd_engine_busy_ns(s));
     seconds(f, "engine_work_seconds_total", "counter", "Time of the device, the workers and the callers, summed.", k->busy_ns);
     family(f, "pool_bytes", "gauge", "Memory in pools.");
     labelled(f, "pool_bytes", "pool", "device", k->device_bytes);

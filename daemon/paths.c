@@ -1,6 +1,8 @@
 #include "daemon/paths.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,4 +85,24 @@ bool rd_prepare_directory(const char *socket_path, char *why, size_t cap)
         return true;
     snprintf(why, cap, "%s is not a directory of ours with mode 0700: somebody else may have made it", dir);
     return false;
+}
+
+static bool is_loopback(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool rd_is_http(const char *url, bool *loopback)
+{
+    char address[64], port[6];
+    int end = 0;
+    if (sscanf(url, "http://[%63[0-9A-Fa-f:.]]:%5[0-9]%n", address, port, &end) != 2 &&
+        sscanf(url, "http://%63[0-9A-Za-z.-]:%5[0-9]%n", address, port, &end) != 2)
+        return false;
+    *loopback = is_loopback(address);
+    return url[end] == '\0' && strtoul(port, NULL, 10) <= UINT16_MAX;
 }

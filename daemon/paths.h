@@ -20,6 +20,9 @@ const char *rd_ipc_path(const char *url);
 bool rd_is_tls(const char *url);
 bool rd_is_plain_tcp(const char *url);
 
+/* http://ADDRESS:PORT, and does the address, a number, say that only this machine reaches it? A name may mean anything. */
+bool rd_is_http(const char *url, bool *loopback);
+
 /* Create the directories of our own defaults when missing (/tmp/reduced-UID with mode 0700, /run/reduced when root).
  * The one in /tmp must be a directory of ours that nobody else may enter: anybody can create names there. */
 bool rd_prepare_directory(const char *socket_path, char *why, size_t cap);

@@ -6,6 +6,7 @@
 
 #include "daemon/bell.h"
 #include "daemon/config.h"
+#include "daemon/http_transport.h"
 #include "daemon/inbox.h"
 #include "daemon/metrics.h"
 #include "daemon/quick.h"
@@ -58,6 +59,7 @@ typedef struct rd_server {
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;
     rd_metrics metrics;
+    rd_http *http; /* NULL: not served */
     uint64_t ticked_at, trimmed_at; /* stats.requests at the last tick, at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t next_drop_log_ns;

@@ -1,4 +1,5 @@
-/* Messages over nng: REP on ipc://, tls+tcp:// and tcp://. The only file of the daemon with nng in it.
+/* Messages over nng: REP on ipc://, tls+tcp:// and tcp://. With http_transport.c the only file of the daemon
+ * with nng in it.
  *
  * A fixed number of contexts cycle  receive -> inbox -> loop -> reply -> receive.  The request of a context belongs to the
  * loop from its RD_REQUEST event until it calls one of rd_reply_send, rd_request_drop, rd_request_forget, once. nng's

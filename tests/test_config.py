@@ -24,6 +24,8 @@ BAD = {
     "negative": ("threads = -1\n", "threads"), "too large": ("threads = 999999\n", "1024"), "overflow": ("drain = 99999999999999999999\n", "drain"),
     "trailing": ("drain = 5s\n", "drain"), "choice": ("backend = gpu\n", "cuda"), "url": ("listen = http://x\n", "ipc://"),
     "relative": ("listen = ipc://x.sock\n", "absolute"), "long path": (f"listen = ipc:///{'x' * 120}\n", "107"),
+    "metrics url": ("metrics-url = 127.0.0.1:9464\n", "http://"), "metrics port": ("metrics-url = http://127.0.0.1:65536\n", "PORT"),
+    "metrics path": ("metrics-url = http://127.0.0.1:1/x\n", "PORT"),
     "no value": ("threads\n", ":1"), "section": ("[other]\nthreads = 1\n", "other"), "mode": ("socket-mode = 0999\n", "socket-mode"),
     "long line": ("threads = " + "1" * 5000 + "\n", ":1"), "line number": ("\n\n\ncolour = red\n", ":4"),
     "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
@@ -99,3 +101,13 @@ def test_unusable_addresses(scratch):
         assert done.returncode == 1, (url, done.stderr)
         assert done.stderr
     assert (scratch / "file").read_text() == "a file that is no socket"
+
+
+def test_metrics_stay_on_this_machine_unless_told_otherwise():
+    for url in ("http://0.0.0.0:9464", "http://[::]:9464", "http://localhost:9464", "http://192.0.2.1:9464"):
+        done = reduced("--check-config", "--metrics-url", url)
+        assert done.returncode == 2 and "allow-remote-metrics" in done.stderr, done.stderr
+        assert reduced("--check-config", "--metrics-url", url, "--allow-remote-metrics", "yes").returncode == 0
+    for url in ("http://127.0.0.1:9464", "http://127.1.2.3:0", "http://[::1]:9464"):
+        assert reduced("--check-config", "--metrics-url", url).returncode == 0
+    assert "metrics-url = http://127.0.0.1:9464" in reduced("--dump-config", "--metrics-url", "http://127.0.0.1:9464").stdout

@@ -1,6 +1,10 @@
 """What the daemon tells about itself as Prometheus text: well formed, and right."""
 import os
+import re
+import socket
 import struct
+import urllib.error
+import urllib.request
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -107,6 +111,56 @@ def test_unknown_codes_share_a_place(daemon):
             c.call(99)
         m = wait_for(daemon, c, lambda m: requests(m) >= 3 and get(m, "messages_total", type="unknown"))
     assert requests(m, op="unknown") == 2 and requests(m, dtype="unknown") == 2 and get(m, "messages_total", type="unknown") == 1
+
+
+def served(daemon):
+    """The address of the metrics, from the log."""
+    return re.search(r"metrics on (http://\S+)", daemon.log())[1]
+
+
+def scrape(url):
+    with urllib.request.urlopen(url, timeout=60) as reply:
+        assert reply.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return reply.read().decode()
+
+
+def test_http_serves_the_same_text(start):
+    daemon = start("--metrics-url", "http://127.0.0.1:0")
+    url = served(daemon)
+    with daemon.connect() as c:
+        c.reduce("sum", "f32", bytes(8))
+        while not (m := parse(scrape(url))).get("reduced_requests_total"):
+            select_a_moment(daemon.process)  # the text is made anew once a second
+        assert requests(m, op="sum", dtype="f32", path="inline", result="OK") == 1
+        assert {k: set(v) for k, v in m.items()} == {k: set(v) for k, v in parse(c.metrics()).items()}
+    for wrong in (url + "x", url.rsplit("/", 1)[0]):
+        with pytest.raises(urllib.error.HTTPError):
+            scrape(wrong)
+
+
+def test_silent_and_rude_scrapers_hurt_nobody(start):
+    daemon = start("--metrics-url", "http://127.0.0.1:0")
+    url = served(daemon)
+    host, port = re.match(r"http://([\d.]+):(\d+)/", url).groups()
+    peers = [socket.create_connection((host, int(port)), 60) for _ in range(60)]
+    for i, peer in enumerate(peers):
+        peer.sendall([b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50, b"\0" * 5000][i % 4])
+    with daemon.connect() as c:
+        for _ in range(100):
+            c.reduce("sum", "f32", bytes(8))
+        parse(scrape(url))
+        for peer in peers:
+            peer.close()
+        parse(scrape(url))
+
+
+def test_an_address_that_is_taken_is_said(start):
+    daemon = start("--metrics-url", "http://127.0.0.1:0")
+    address = served(daemon).removesuffix("/metrics")
+    directory = daemon.directory / "other"
+    directory.mkdir()
+    late = start("--metrics-url", address, directory=directory, wait=False)
+    assert late.process.wait(60) == 1 and f"cannot serve metrics on {address}" in late.log()
 
 
 def test_reducectl_metrics(daemon, ctl):
