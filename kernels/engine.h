@@ -46,6 +46,9 @@ void rk_cpu_run(rk_task *t);
 /* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
 
+/* Row or column `line` of a task, whose state `s` is complete but for the initial element, has no result: fill t->fault. */
+void rk_explain(rk_task *t, uint64_t line, void *s);
+
 /* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */
 rp_err rk_check_states(rk_task *t);
 

@@ -39,6 +39,7 @@ typedef struct rk_options {
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
+    uint64_t pinned_bytes;    /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
     uint64_t resident_bytes;  /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
     void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
@@ -93,8 +94,8 @@ rk_task *rk_poll(rk_engine *e);
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
 
 /* Memory whose tasks should go to the device without a detour: page-lock it. A hint: false if there is no device or it cannot
- * be done, and tasks work all the same. rk_unpin before it is unmapped, with no task under way there. Any thread; may take
- * long. */
+ * be done (pinned_bytes), and tasks work all the same. It need not be writable. rk_unpin before it is unmapped, with no task
+ * under way there; only what was pinned. Any thread; may take long (H100, 2026-11-21: 36 ms for 1 GiB). */
 bool rk_pin(rk_engine *e, const void *base, size_t bytes);
 void rk_unpin(rk_engine *e, const void *base);
 
@@ -133,6 +134,7 @@ typedef struct rk_stats {
     uint64_t device_bytes;   /* device memory in pools now */
     uint64_t pinned_bytes;   /* pinned staging in pools now */
     uint64_t device_cap, pinned_cap;
+    uint64_t locked_bytes, locked_cap;     /* of rk_pin */
     uint64_t resident_bytes, resident_cap; /* of rk_memory_new */
     uint64_t imports;        /* memories of rk_memory_open */
     uint64_t slots, slots_busy;

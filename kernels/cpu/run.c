@@ -64,6 +64,13 @@ void rk_cpu_run(rk_task *t)
     t->compute_ns = rk_now_ns() - t->start_ns;
 }
 
+void rk_explain(rk_task *t, uint64_t line, void *s)
+{
+    unsigned saved = rk_fp_enter();
+    rk_row_fault(t, line, rk_cpu_cell(t, line, s), s);
+    rk_fp_leave(saved);
+}
+
 /* ---- self-test ---- */
 
 typedef struct probe {

@@ -11,11 +11,13 @@
 // task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/pins.cuh"
 #include "kernels/cuda/slot.cuh"
 #include "kernels/cuda/split.h"
 
@@ -35,6 +37,7 @@ struct Backend {
     size_t chunk_bytes;
     int slot_count;
     Slot slots[kMaxSlots];
+    Pins pins;
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
@@ -158,7 +161,7 @@ void run(Backend *b, rk_task *t)
     Slot *s = free_slot(b);
     cudaError_t err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
     if (err == cudaSuccess)
-        err = slot_launch(s, &b->device, t);
+        err = slot_launch(s, &b->device, t, pins_hold(&b->pins, t->data, t->bytes));
     if (err == cudaSuccess) {
         take_off(b, s, t);
         return;
@@ -170,7 +173,7 @@ void run(Backend *b, rk_task *t)
 // A task of any size, or a part that the completer put back.
 void run_any(Backend *b, rk_task *t)
 {
-    if (t->impl || t->bytes <= b->chunk_bytes) {
+    if (t->impl || t->memory || t->bytes <= b->chunk_bytes) {
         run(b, t);
         return;
     }
@@ -238,7 +241,7 @@ void land(Backend *b, Slot *s, cudaError_t err)
 {
     rk_task *t = s->task;
     if (err == cudaSuccess)
-        err = slot_finish(s);
+        err = slot_finish(s, &b->device);
     if (err != cudaSuccess)
         fail(b, t, err, "running a task");
     pthread_mutex_lock(&b->lock);
@@ -305,6 +308,8 @@ rp_err no_device(char *why, size_t cap, const char *text)
     return RP_TYPE;
 }
 
+u64 machine_bytes() { return (u64)sysconf(_SC_PHYS_PAGES) * (u64)sysconf(_SC_PAGESIZE); }
+
 rp_err start_threads(Backend *b)
 {
     if (pthread_create(&b->submitter, NULL, submitter_main, b) != 0)
@@ -361,6 +366,8 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     err = device_open(&b->device, o->device);
     b->device.slow_doubles |= o->sums == RK_SUMS_INTEGERS;
     b->device.long_sums = o->sums == RK_SUMS_LONG;
+    if (err == cudaSuccess)
+        err = pins_open(&b->pins, o->device, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
         err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
     if (err != cudaSuccess) {
@@ -421,10 +428,26 @@ void cuda_stats(void *impl, rk_stats *s)
     size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
     s->device_cap = (u64)b->slot_count * device;
     s->pinned_cap = (u64)b->slot_count * pinned;
+    s->locked_bytes = pins_bytes(&b->pins);
+    s->locked_cap = b->pins.cap;
     pthread_mutex_unlock(&b->lock);
 }
 
-// ---- memory: any thread ----
+// ---- pins and memory: any thread ----
+
+bool cuda_pin(void *impl, const void *base, size_t bytes)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    return pins_add(&b->pins, base, bytes);
+}
+
+void cuda_unpin(void *impl, const void *base)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    pins_remove(&b->pins, base);
+}
 
 rp_err memory_fault(Backend *b, cudaError_t err, size_t bytes, rp_fault *f)
 {
@@ -479,8 +502,8 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .submit = rk::cuda_submit,
     .close = rk::cuda_close,
     .stats = rk::cuda_stats,
-    .pin = nullptr,
-    .unpin = nullptr,
+    .pin = rk::cuda_pin,
+    .unpin = rk::cuda_unpin,
     .memory_new = rk::cuda_memory_new,
     .memory_open = rk::cuda_memory_open,
     .memory_close = rk::cuda_memory_close,

@@ -8,11 +8,12 @@ namespace rk {
 // One request on device memory. Pointers are device-accessible; `cells` and `fault` may be mapped host memory.
 struct ChainTask {
     rp_spec spec;     // checked
-    const void *data; // as rp_spec_parts cuts it, aligned to 8
+    const void *data; // as rp_spec_parts cuts it, aligned to its elements; with offsets or states to 8
     const uint8_t *offsets; // with RP_OFFSETS: the host's copy of them
     u64 base;         // index of a row's first element within the row: chunks of a stream
     void *cells;      // rp_results x rp_cell_size, aligned to 8
-    u32 *fault;       // set to 1 if some row finished with EMPTY, NAN or OVERFLOW; cleared by the caller
+    u32 *fault;       // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
+                      // segments, to some number)
 };
 
 // Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:

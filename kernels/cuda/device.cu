@@ -9,6 +9,7 @@ cudaError_t device_open(Device *d, int id)
     cudaDeviceProp p;
     TRY_CUDA(cudaGetDeviceProperties(&p, id));
     *d = Device{};
+    d->lock = PTHREAD_MUTEX_INITIALIZER;
     d->id = id;
     snprintf(d->name, sizeof d->name, "%.63s", p.name);
     d->bytes = p.totalGlobalMem;
@@ -23,7 +24,7 @@ cudaError_t device_open(Device *d, int id)
     return cudaSuccess;
 }
 
-cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
+static cudaError_t look_up(Device *d, const SegmentKernel &k, int *blocks)
 {
     for (int i = 0; i < d->known_count; i++)
         if (d->known[i].fn == k.fn) {
@@ -38,6 +39,14 @@ cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
     if (d->known_count < (int)(sizeof d->known / sizeof d->known[0]))
         d->known[d->known_count++] = {k.fn, *blocks};
     return cudaSuccess;
+}
+
+cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
+{
+    pthread_mutex_lock(&d->lock);
+    cudaError_t err = look_up(d, k, blocks);
+    pthread_mutex_unlock(&d->lock);
+    return err;
 }
 
 } // namespace rk

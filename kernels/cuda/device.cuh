@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <pthread.h>
 
 #include "kernels/cuda/segment.cuh"
 
@@ -25,7 +26,8 @@ struct Device {
     bool overlapped_launch;  // programmatic dependent launch: compute capability 9.0 and later
     bool long_sums;          // no sums in two doubles
     bool slow_doubles;       // FP64 at a small fraction of FP32's speed: sum f32 by integers
-    // Kernels met so far, with how many of their blocks an SM holds. Filled on first use by the launching thread.
+    // Kernels met so far, with how many of their blocks an SM holds. Filled on first use, under `lock`.
+    pthread_mutex_t lock;
     struct Known {
         SegmentFn fn;
         int blocks_per_sm;
@@ -42,6 +44,8 @@ struct Tuning {
     u64 long_f64_row;      // f64 sums of rows from this length on keep twice as many loads in flight
     u64 walkers_per_sm;    // the general way: threads that keep an SM busy
     u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
+    size_t walk_shared;    // bytes of shared memory of a block of walkers with a state each
+    u64 block_row;         // bytes of a row from which a block of its own is worth while
     u64 few_bytes;         // f32 sums of so many bytes at most are tried in two doubles a thread
     u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
 };
@@ -54,6 +58,8 @@ constexpr Tuning kTuning = {
     1ull << 26, // 512 MiB: 3 % faster from there on, no slower below (H100, 2026-11-21)
     1024,
     16,
+    48u << 10, // what every device gives a block without asking
+    16u << 10, // a tile of a block's threads
     128u << 20,
     1,    // persistent blocks: the tiles are handed out round-robin
 };
@@ -61,7 +67,7 @@ constexpr Tuning kTuning = {
 // Read the properties of device `id`. Returns a CUDA error.
 cudaError_t device_open(Device *d, int id);
 
-// How many blocks of this kernel an SM of the device holds; allows its shared memory on the way.
+// How many blocks of this kernel an SM of the device holds; allows its shared memory on the way. Any thread.
 cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks);
 
 } // namespace rk

@@ -5,6 +5,8 @@
 
 namespace rk {
 
+constexpr u32 kNoFault = ~0u; // every line has a result
+
 // What the finish needs of the request.
 struct FinishArgs {
     rp_spec spec;
@@ -13,8 +15,13 @@ struct FinishArgs {
     bool light;     // that, or as simple: finish_light will do
     u32 cell_bytes;
     void *cells;
-    u32 *fault;
+    u32 *fault; // the first line without a result (chain.cuh)
 };
+
+__device__ inline void set_fault(const FinishArgs &a, u64 line)
+{
+    atomicMin(a.fault, (u32)(line < kNoFault ? line : kNoFault - 1));
+}
 
 __device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
 {
@@ -40,7 +47,7 @@ __device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uin
         rk_state_add(&s, a.spec.initial, RP_NO_INDEX, a.spec.nan);
     uint64_t words[RP_MAX_CELL_WORDS];
     if (rk_state_finish(&s, &a.spec, scratch, words) != RP_OK)
-        *a.fault = 1;
+        set_fault(a, row);
     const u32 bytes = a.spec.op == RP_OP_STATS ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
     for (u32 i = 0; i < n; i++)
         write_bits(bytes, a.cells, row * n + i, words[i]);
@@ -142,7 +149,7 @@ template <int kDigits> __device__ __forceinline__ void finish_plain(const Finish
     }
     if (lane == 0) {
         if (a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped))
-            *a.fault = 1;
+            set_fault(a, row);
         write_bits(a.cell_bytes, a.cells, row, bits);
     }
     __syncwarp();
@@ -192,7 +199,7 @@ static __device__ __noinline__ void finish_light(const FinishArgs &a, u64 row, c
     } else if (threadIdx.x % kWarp == 0) {
         u64 bits = 0;
         if (light_value(a, words, &bits) != RP_OK)
-            *a.fault = 1;
+            set_fault(a, row);
         write_bits(a.cell_bytes, a.cells, row, bits);
     }
     __syncwarp();

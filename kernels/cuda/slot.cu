@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "kernels/line.h"
+
 namespace rk {
 namespace {
 
@@ -42,7 +44,77 @@ cudaError_t open_cells(Slot *s)
     return cudaSuccess;
 }
 
-size_t cells_bytes(const rk_task *t) { return rp_results(&t->spec) * rp_cell_size(&t->spec); }
+size_t cells_bytes(const rk_task *t) { return t->fill ? 0 : rp_results(&t->spec) * rp_cell_size(&t->spec); }
+
+const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memory->base + t->offset; }
+
+// Where the chain finds the task's data. Copies them there if need be, and notes the time it took.
+cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **where)
+{
+    const bool copy = t->fill || !t->memory;
+    const void *from = pinned ? t->data : s->staging;
+    *where = t->memory ? in_memory(t) : s->input;
+    if (copy && !pinned)
+        memcpy(s->staging, t->data, t->bytes);
+    TRY_CUDA(cudaEventRecord(s->begin, s->stream));
+    if (copy)
+        TRY_CUDA(cudaMemcpyAsync((void *)*where, from, t->bytes, cudaMemcpyHostToDevice, s->stream));
+    return cudaEventRecord(s->copied, s->stream);
+}
+
+cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
+{
+    const bool mapped = cells_bytes(t) <= kMappedCells;
+    if (!mapped)
+        TRY_CUDA(open_cells(s));
+    *s->fault = kNoFault;
+    ChainTask chain = {t->spec, data, t->memory ? NULL : rp_spec_parts(&t->spec, t->data).offsets,
+                       t->base, mapped ? s->mapped : s->cells_device, s->fault};
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    if (!mapped)
+        TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
+    return cudaSuccess;
+}
+
+// One line of the task's memory, `n` elements from element `from` on, to its state. Waits for it.
+cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from, u64 n, rk_state *state)
+{
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    const rk_line l = rk_line_of(&t->spec, NULL, line);
+    const unsigned char *data = (const unsigned char *)in_memory(t) + (l.first + from * l.stride) * size;
+    ChainTask chain = {t->spec, data, NULL, t->base + from, s->mapped, s->fault};
+    chain.spec.flags = RP_STATES_OUT;
+    chain.spec.rows = 1;
+    chain.spec.row_len = n;
+    if (l.stride > 1) { // a column: gathered first
+        TRY_CUDA(cudaMemcpy2DAsync(s->input, size, data, l.stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream));
+        chain.data = s->input;
+    }
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    TRY_CUDA(cudaStreamSynchronize(s->stream));
+    memcpy(state, s->mapped, rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)));
+    return cudaSuccess;
+}
+
+// Rare: line `line` has no result. The CPU says why: of host data, which are few, by reducing them; of memory on the device
+// by finishing that line's state.
+cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
+{
+    if (!t->memory) {
+        rk_cpu_run(t);
+        return cudaSuccess;
+    }
+    const rk_line l = rk_line_of(&t->spec, NULL, line);
+    const u64 most = l.stride > 1 ? s->chunk_bytes / rp_dtype_size(t->spec.dtype) : l.n;
+    rk_state all, part;
+    rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    for (u64 from = 0; from < l.n; from += most) {
+        TRY_CUDA(reduce_part(s, d, t, line, from, l.n - from < most ? l.n - from : most, &part));
+        rk_state_merge(&all, &part);
+    }
+    rk_explain(t, line, &all);
+    return cudaSuccess;
+}
 
 } // namespace
 
@@ -74,39 +146,30 @@ void slot_close(Slot *s)
     *s = Slot{};
 }
 
-cudaError_t slot_launch(Slot *s, Device *d, rk_task *t)
+cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
 {
-    bool mapped = cells_bytes(t) <= kMappedCells;
-    if (!mapped)
-        TRY_CUDA(open_cells(s));
-    *s->fault = 0;
-    memcpy(s->staging, t->data, t->bytes);
-    TRY_CUDA(cudaEventRecord(s->begin, s->stream));
-    TRY_CUDA(cudaMemcpyAsync(s->input, s->staging, t->bytes, cudaMemcpyHostToDevice, s->stream));
-    TRY_CUDA(cudaEventRecord(s->copied, s->stream));
-    ChainTask chain = {t->spec, s->input, rp_spec_parts(&t->spec, t->data).offsets,
-                       t->base, mapped ? s->mapped : s->cells_device, s->fault};
-    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
-    if (!mapped)
-        TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
+    const void *data;
+    TRY_CUDA(bring_data(s, t, pinned, &data));
+    if (!t->fill)
+        TRY_CUDA(reduce_data(s, d, t, data));
     return cudaEventRecord(s->done, s->stream);
 }
 
-cudaError_t slot_finish(Slot *s)
+cudaError_t slot_finish(Slot *s, Device *d)
 {
     rk_task *t = s->task;
     float copy_ms, compute_ms;
     TRY_CUDA(cudaEventElapsedTime(&copy_ms, s->begin, s->copied));
     TRY_CUDA(cudaEventElapsedTime(&compute_ms, s->copied, s->done));
-    u64 start = t->start_ns;
-    if (*(volatile u32 *)s->fault) {
-        rk_cpu_run(t); // rare: the CPU says which row it was, and why; the bits are the same
-        t->start_ns = start;
-    } else {
+    const u64 start = t->start_ns;
+    const u32 fault = t->fill ? kNoFault : *(volatile u32 *)s->fault;
+    rp_fail(&t->fault, RP_OK, "", 0, "%s", "");
+    if (fault != kNoFault)
+        TRY_CUDA(explain(s, d, t, fault));
+    else if (!t->fill)
         memcpy(t->cells, cells_bytes(t) <= kMappedCells ? s->mapped : s->cells_host, cells_bytes(t));
-        rp_fail(&t->fault, RP_OK, "", 0, "%s", "");
-    }
     t->backend = RP_BACKEND_CUDA;
+    t->start_ns = start;
     t->copy_ns = (uint64_t)((double)copy_ms * 1e6);
     t->compute_ns = (uint64_t)((double)compute_ms * 1e6);
     return cudaSuccess;

@@ -3,6 +3,8 @@
 //
 //   host `staging` -> device `input` -> chain with `scratch` -> cells, straight into mapped host memory when they are
 //   few, else through device `cells_device` into pinned `cells_host`.
+//
+// Page-locked data need no staging; data in memory of the engine are reduced where they are, whatever their size.
 #pragma once
 
 #include "kernels/cuda/chain.cuh"
@@ -29,10 +31,11 @@ struct Slot {
 cudaError_t slot_open(Slot *s, size_t chunk_bytes);
 void slot_close(Slot *s);
 
-// Copy the task's data in and enqueue copy, chain and copy back; `done` is recorded last. Returns without waiting.
-cudaError_t slot_launch(Slot *s, Device *d, rk_task *t);
+// Enqueue what the task takes: copy in, chain, copy back; `done` is recorded last. `pinned`: its data are page-locked.
+// Returns without waiting.
+cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned);
 
 // After `done`: hand the cells to the task and fill its times and fault.
-cudaError_t slot_finish(Slot *s);
+cudaError_t slot_finish(Slot *s, Device *d);
 
 } // namespace rk

@@ -12,8 +12,12 @@
 
 #include "kernels/engine.h"
 
+enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
+
 static uint64_t rng_state;
 static unsigned long passed, failed;
+static size_t chunk_bytes;
+static rk_memory *device;
 
 static uint64_t rng(void) /* splitmix64 */
 {
@@ -113,33 +117,70 @@ static rk_task *wait_done(rk_engine *e, waker *w)
     }
 }
 
-static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
+static void run(rk_engine *e, waker *w, rk_task *t)
 {
-    size_t bytes = rp_results(&t->spec) * rp_cell_size(&t->spec);
-    unsigned char *cpu = calloc(1, bytes), *gpu = malloc(bytes);
-    memset(gpu, 0xa5, bytes);
-    rk_task c = *t, g = *t;
-    c.cells = cpu;
-    g.cells = gpu;
-    rk_cpu_run(&c);
-    if (!rk_submit(e, &g))
+    if (!rk_submit(e, t))
         wait_done(e, w);
-    int same = c.fault.code == g.fault.code && g.backend == RP_BACKEND_CUDA &&
-               (c.fault.code == RP_OK ? memcmp(cpu, gpu, bytes) == 0 : c.fault.index == g.fault.index);
+}
+
+/* Is `g`, once CUDA has run it, the same as `c`? */
+static void expect_same(rk_engine *e, waker *w, const rk_task *c, rk_task g, const char *what)
+{
+    size_t bytes = rp_results(&g.spec) * rp_cell_size(&g.spec);
+    const unsigned char *cpu = c->cells;
+    unsigned char *gpu = malloc(bytes);
+    memset(gpu, 0xa5, bytes);
+    g.cells = gpu;
+    run(e, w, &g);
+    int same = c->fault.code == g.fault.code && g.backend == RP_BACKEND_CUDA &&
+               (c->fault.code == RP_OK ? memcmp(cpu, gpu, bytes) == 0 : c->fault.index == g.fault.index);
     passed += same;
     failed += !same;
     if (!same) {
         size_t at = 0;
         while (at < bytes && cpu[at] == gpu[at])
             at++;
-        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s: cpu %s, cuda %s, first byte %zu\n",
-               rp_op_name(t->spec.op), rp_dtype_name(t->spec.dtype), rp_dtype_name(t->spec.out), rp_nan_name(t->spec.nan),
-               t->spec.flags, t->spec.rows, t->spec.row_len, what, rp_err_name(c.fault.code), rp_err_name(g.fault.code), at);
-        if (g.fault.code != c.fault.code)
+        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s%s: cpu %s %" PRIu64 ", cuda %s %" PRIu64
+               ", first byte %zu\n",
+               rp_op_name(g.spec.op), rp_dtype_name(g.spec.dtype), rp_dtype_name(g.spec.out), rp_nan_name(g.spec.nan),
+               g.spec.flags, g.spec.rows, g.spec.row_len, what, g.memory ? ", on the device" : "",
+               rp_err_name(c->fault.code), c->fault.index, rp_err_name(g.fault.code), g.fault.index, at);
+        if (g.fault.code != c->fault.code)
             printf("     cuda says: %s\n", g.fault.text);
     }
-    free(cpu);
     free(gpu);
+}
+
+/* Put the task's data on the device, chunk by chunk. */
+static void fill_memory(rk_engine *e, waker *w, const rk_task *t, uint64_t offset)
+{
+    for (size_t at = 0; at < t->bytes; at += chunk_bytes) {
+        rk_task f = {.memory = device, .offset = offset + at, .data = (const char *)t->data + at, .fill = true,
+                     .bytes = t->bytes - at < chunk_bytes ? t->bytes - at : chunk_bytes};
+        run(e, w, &f);
+        if (f.fault.code != RP_OK) {
+            printf("FAIL filling: %s\n", f.fault.text);
+            failed++;
+        }
+    }
+}
+
+/* From host memory; and, what is quick and every fault, from memory on the device. */
+static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
+{
+    static unsigned turn;
+    rk_task c = *t, on_device = *t;
+    c.cells = calloc(1, rp_results(&t->spec) * rp_cell_size(&t->spec));
+    rk_cpu_run(&c);
+    expect_same(e, w, &c, *t, what);
+    if (!(t->spec.flags & (RP_MASK | RP_OFFSETS | RP_STATES_IN)) && (c.fault.code != RP_OK || turn++ % 4 == 0)) {
+        on_device.offset = turn % 3 * rp_dtype_size(t->spec.dtype);
+        fill_memory(e, w, t, on_device.offset);
+        on_device.memory = device;
+        on_device.data = NULL;
+        expect_same(e, w, &c, on_device, what);
+    }
+    free(c.cells);
 }
 
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
@@ -227,9 +268,14 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
     static const uint64_t shapes[][2] = {{3, 0}, {2, 1}, {1000, 1}, {64, 63}, {100, 64}, {40, 65}, {33, 1000},
                                         {5, 20001}, {70000, 2}};
-    size_t bytes = rp_dtype_size(dtype), most = 1 << 20;
+    size_t bytes = rp_dtype_size(dtype), most = MOST, room = (most * bytes + SPARE + 4095) / 4096 * 4096;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
-    char *memory = malloc(most * bytes + 300000);
+    char *memory = aligned_alloc(4096, room);
+    bool pinned = dtype % 2 && rk_pin(e, memory, room);
+    if (dtype % 2 && !pinned) {
+        printf("FAIL %zu bytes cannot be pinned\n", room);
+        failed++;
+    }
     for (int k = 0; k < KINDS; k++) {
         if (quick == TINY && k != UNIFORM && k != SPECIALS)
             continue;
@@ -288,7 +334,26 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
         t = task_of(op, dtype, 0, 0, 1024, most / 1024, memory);
         compare(e, w, &t, "rows in parts");
     }
+    if (pinned)
+        rk_unpin(e, memory);
     free(memory);
+}
+
+/* Handles that no driver made: refused, and the device is none the worse, which all that follows shows. */
+static void check_handles(rk_engine *e)
+{
+    uint8_t handle[RK_DEVICE_HANDLE] = {0};
+    rk_memory *m;
+    rp_fault f;
+    for (int i = 0; i < 20; i++) {
+        rp_err err = rk_memory_open(e, handle, &m, &f);
+        passed += err == RP_BAD_HANDLE;
+        failed += err != RP_BAD_HANDLE;
+        if (err != RP_BAD_HANDLE)
+            printf("FAIL a made-up handle gives %s: %s\n", rp_err_name(err), err == RP_OK ? "" : f.text);
+        for (size_t k = 0; k < sizeof handle; k++)
+            handle[k] = (uint8_t)rng();
+    }
 }
 
 int main(int argc, char **argv)
@@ -314,7 +379,8 @@ int main(int argc, char **argv)
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
-    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = quick ? 0 : 600000, .slots = 3,
+    chunk_bytes = quick ? RP_MAX_DATA : 600000;
+    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = chunk_bytes, .slots = 3,
                     .sums = sums, .wake = wake, .wake_arg = &w};
     char why[160];
     rk_engine *e;
@@ -322,6 +388,12 @@ int main(int argc, char **argv)
     printf("%s\n", why);
     if (err != RP_OK)
         return err == RP_TYPE ? 77 : 1;
+    rp_fault f;
+    if (rk_memory_new(e, MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
+        printf("memory on the device: %s\n", f.text);
+        return 1;
+    }
+    check_handles(e);
     for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
@@ -334,6 +406,7 @@ int main(int argc, char **argv)
     rk_get_stats(e, &s);
     printf("device bytes %" PRIu64 " of %" PRIu64 ", pinned %" PRIu64 " of %" PRIu64 "\n", s.device_bytes, s.device_cap,
            s.pinned_bytes, s.pinned_cap);
+    rk_memory_close(e, device);
     rk_close(e);
     printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed,
            quick == QUICK ? ", quick" : quick == TINY ? ", tiny" : "");
