@@ -264,8 +264,8 @@ typedef struct reduce_entry {
  * call. A value other than 0 from `each` stops and is returned. Errors: the common ones. */
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
 
-/* The daemon's counters as Prometheus text (PROTOCOL.md, "Metrics"): take(arg, text) is called once, in this thread; the text is
- * valid during that call. What `take` returns is returned. Errors: the common ones. */
+/* The daemon's counters as Prometheus text (PROTOCOL.md, "Metrics"): take(arg, text) is called once, in this thread; the
+ * text is valid during that call. What `take` returns is returned. Errors: the common ones. */
 int reduce_metrics(reduce_client *c, int (*take)(void *arg, const char *text), void *arg);
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */

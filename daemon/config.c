@@ -52,6 +52,10 @@ static const option options[] = {
      "reaches it, every user of this machine included. Default: nowhere; `reducectl metrics` works all the same"},
     {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "let metrics-url have an address that other machines reach"},
+    {"trace", PATH, FIELD(trace), 0, RD_MAX_PATH - 1, 0, NULL, false,
+     "write every answered request with its times to this file, for chrome://tracing or Perfetto; what the disk is too slow "
+     "for is left out and counted"},
+    {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false, "MiB that the trace may have; then it ends"},
     {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
      "engine; auto takes CUDA if a device answers, else the CPU"},
     {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
@@ -505,8 +509,8 @@ static void put_wrapped(const char *text, FILE *out)
 static void help_option(const option *o, FILE *out)
 {
     if (!is_number(o)) {
-        static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP", [PATH] = "FILE",
-                                            [HTTP] = "URL"};
+        static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP",
+                                             [PATH] = "FILE", [HTTP] = "URL"};
         fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");

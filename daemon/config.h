@@ -33,6 +33,8 @@ typedef struct rd_config {
     uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
     char metrics_url[RD_MAX_URL];          /* "": none */
     uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
+    char trace[RD_MAX_PATH];               /* "": none */
+    uint64_t trace_size;                   /* MiB */
     char tls_cert[RD_MAX_PATH], tls_key[RD_MAX_PATH], tls_ca[RD_MAX_PATH];
     uint64_t readers;
     uint64_t arena, arena_user; /* MiB */

@@ -46,6 +46,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
     end_wait(r);
     rd_at_end(s, r);
     rd_stats_answered(&s->stats, &a);
+    rd_trace_put(s->trace, &a);
     r->session->inflight--;
     rd_reply_send(r, &h, &r->session->unsent);
 }

@@ -370,13 +370,24 @@ static bool open_chores(rd_server *s)
     return false;
 }
 
+static bool open_trace(rd_server *s)
+{
+    char why[RD_MAX_PATH + RD_MAX_WHY];
+    if (!s->config.trace[0])
+        return true;
+    s->trace = rd_trace_open(s->config.trace, s->stats.started_ns, s->config.trace_size << 20, why, sizeof why);
+    if (!s->trace)
+        rd_log(RD_LOG_ERROR, "no trace: %s", why);
+    return s->trace != NULL;
+}
+
 bool rd_life_open(rd_server *s, const rd_command *command, int *exit_code)
 {
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
     return open_loop(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_tls(s) &&
-           open_chores(s) && open_engine(s);
+           open_chores(s) && open_trace(s) && open_engine(s);
 }
 
 /* An ipc socket, already bound with no mode for others, and its side channel. */
@@ -444,7 +455,7 @@ void rd_life_probed(rd_server *s, bool right)
     }
     s->phase = RD_SERVING;
     s->idle_since_ns = rd_now_ns();
-    rd_quick_open(&s->quick, s->engine, &s->sessions, s->config.small_bytes, rd_unread_limit(s));
+    rd_quick_open(&s->quick, s->engine, &s->sessions, s->trace, s->config.small_bytes, rd_unread_limit(s));
     rd_transport_start(s->transport, rd_quick_answer, &s->quick);
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     start_probe_timer(s);
@@ -462,9 +473,11 @@ static void close_handle(uv_handle_t *h, void *arg)
 
 void rd_life_close(rd_server *s)
 {
+    limit_the_end(s->exit_code);
+    rd_trace_close(s->trace);
+    s->trace = NULL;
     if (s->device_lost) /* its close may hang, and the process ends anyway */
         _exit(RD_EXIT_DEVICE);
-    limit_the_end(s->exit_code);
     rd_http_close(s->http);
     rd_chores_close(&s->chores);
     rd_take_chores(s);

@@ -105,7 +105,8 @@ static void put_request(FILE *f, int op, int dtype, int path, int result, uint64
 /* At most every op, type, path and error: some 25,000 lines, which fit a message. Those that happened are some dozens. */
 static void put_requests(FILE *f, const rd_stats *s)
 {
-    family(f, "requests_total", "counter", "Requests that the engine works for (reduce, reduce_at, append, finish), by result.");
+    family(f, "requests_total", "counter",
+           "Requests that the engine works for (reduce, reduce_at, append, finish), by result.");
     for (int op = 0; op < RD_OPS; op++)
         for (int dtype = 0; dtype < RD_DTYPES; dtype++)
             for (int path = 0; path < RD_PATHS; path++) {
@@ -208,6 +209,14 @@ static void put_use(FILE *f, const rd_stats *s)
     put_user_seconds(f, s);
 }
 
+static void put_trace(FILE *f, rd_trace *t)
+{
+    rd_trace_counts c = rd_trace_counted(t);
+    family(f, "trace_requests_total", "counter", "Requests in the trace, and those that it lacks.");
+    labelled(f, "trace_requests_total", "fate", "written", c.written);
+    labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
+}
+
 static void put_all(FILE *f, const rd_server *s, const rk_stats *k)
 {
     put_daemon(f, s, k);
@@ -217,6 +226,8 @@ static void put_all(FILE *f, const rd_server *s, const rk_stats *k)
     put_times(f, &s->stats.tally);
     put_engine(f, s, k);
     put_use(f, &s->stats);
+    if (s->trace)
+        put_trace(f, s->trace);
 }
 
 /* ---- the text ---- */

@@ -22,11 +22,13 @@ void rd_quick_fini(rd_quick *q)
     pthread_rwlock_destroy(&q->gate);
 }
 
-void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, size_t small_bytes, unsigned max_unsent)
+void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t small_bytes,
+                   unsigned max_unsent)
 {
     pthread_rwlock_wrlock(&q->gate);
     q->engine = engine;
     q->sessions = sessions;
+    q->trace = trace;
     q->small_bytes = small_bytes;
     atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
     q->open = small_bytes > 0;
@@ -78,6 +80,7 @@ static void count(rd_quick *q, const rd_request *r, const rd_session *x)
     rd_tally_op(&q->tally, a.op);
     rd_tally_add(&q->tally, &a);
     pthread_mutex_unlock(&q->lock);
+    rd_trace_put(q->trace, &a);
 }
 
 static bool answer(rd_quick *q, rd_request *r)

@@ -14,6 +14,7 @@
 #include "daemon/request.h"
 #include "daemon/session.h"
 #include "daemon/stats.h"
+#include "daemon/trace.h"
 
 typedef struct rd_quick {
     pthread_rwlock_t gate; /* read-locked inside; written to open and close */
@@ -23,14 +24,16 @@ typedef struct rd_quick {
     size_t small_bytes;     /* elements of larger requests are not looked at */
     atomic_uint max_unsent; /* a session with more replies on their way is the loop's business */
     pthread_mutex_t lock;
+    rd_trace *trace; /* NULL: none */
     rd_tally tally; /* answered here since the last rd_quick_collect */
 } rd_quick;
 
 bool rd_quick_init(rd_quick *q);
 void rd_quick_fini(rd_quick *q);
 
-/* From now on requests are taken. Engine and sessions stay valid until rd_quick_close. */
-void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, size_t small_bytes, unsigned max_unsent);
+/* From now on requests are taken. Engine, sessions and trace stay valid until rd_quick_close. */
+void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t small_bytes,
+                   unsigned max_unsent);
 void rd_quick_close(rd_quick *q); /* take no more, and wait for those under way; again is fine */
 
 /* nng's threads: answer the request, or return false and leave it as it was. */

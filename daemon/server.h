@@ -59,7 +59,8 @@ typedef struct rd_server {
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;
     rd_metrics metrics;
-    rd_http *http; /* NULL: not served */
+    rd_http *http;   /* NULL: not served */
+    rd_trace *trace; /* NULL: none */
     uint64_t ticked_at, trimmed_at; /* stats.requests at the last tick, at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t next_drop_log_ns;

@@ -31,7 +31,7 @@ typedef struct rd_answered {
     uint8_t msg;         /* as it came: maybe no code */
     rp_err err;
     unsigned user;       /* from rd_stats_user */
-    uint64_t pid, session, id;
+    uint64_t pid, id;    /* of the client's process, 0: not known; of the request */
     unsigned context;    /* of the transport: a context has one request at a time */
     size_t body_bytes;
     uint64_t received_ns; /* CLOCK_MONOTONIC */
