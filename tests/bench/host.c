@@ -1,8 +1,11 @@
 /* A program that has its data in memory and asks the daemon for the sum: tests/bench/host_path.py runs it.
  *
- *     host URL BYTES RUNS     prints the microseconds of each sum of that many bytes of f32, one a line */
+ *     host URL BYTES RUNS [alloc]   prints the microseconds of each sum of that many bytes of f32, one a line;
+ *                                   alloc: they are in memory of reduce_alloc */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/reduce.h"
@@ -24,12 +27,16 @@ int main(int argc, char **argv)
 {
     reduce_client *c;
     double sum, want = 0;
-    if (argc != 4)
-        die("usage: host URL BYTES RUNS");
+    bool alloc = argc == 5 && strcmp(argv[4], "alloc") == 0;
+    if (argc != 4 && !alloc)
+        die("usage: host URL BYTES RUNS [alloc]");
     size_t n = strtoull(argv[2], NULL, 10) / sizeof(float);
-    float *x = malloc(n * sizeof *x);
-    if (!x || reduce_open(&c, argv[1], NULL))
-        die(x ? reduce_errmsg() : "no memory");
+    if (reduce_open(&c, argv[1], NULL))
+        die(reduce_errmsg());
+    void *memory = NULL;
+    if (alloc ? reduce_alloc(c, n * sizeof(float), &memory) : !(memory = malloc(n * sizeof(float))))
+        die(alloc ? reduce_errmsg() : "no memory");
+    float *x = memory;
     for (size_t i = 0; i < n; i++) {
         x[i] = (float)(i % 16);
         want += x[i];
@@ -43,7 +50,8 @@ int main(int argc, char **argv)
         if (sum != want)
             die("wrong sum");
     }
+    if (!alloc)
+        free(x);
     reduce_close(c);
-    free(x);
     return 0;
 }

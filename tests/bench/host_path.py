@@ -1,4 +1,5 @@
-"""Data in a program's memory to its sum: libreduce asking a daemon, beside numpy in the process, beside cudaMemcpy and CUB in it."""
+"""Data in a program's memory, its own or that of reduce_alloc, to their sum: libreduce asking a daemon, beside numpy in the
+process, beside cudaMemcpy and CUB in it."""
 
 import subprocess
 import time
@@ -36,7 +37,9 @@ def measure(flags, skip):
     """Yields the measurements of one case after another; tells `skip` who cannot take part, and why."""
     cuda = BUILD / "bench/host_cuda"
     with daemon(*flags) as (url, _):
-        ways = {OURS: lambda size, runs: program(BUILD / "bench/host", url, size, runs), "numpy": numpy_sums}
+        host = BUILD / "bench/host"
+        ways = {OURS: lambda size, runs: program(host, url, size, runs),
+                f"{OURS}-alloc": lambda size, runs: program(host, url, size, runs, "alloc"), "numpy": numpy_sums}
         if cuda.exists():
             for memory in ("pageable", "pinned"):
                 ways[f"cub-{memory}"] = lambda size, runs, memory=memory: program(cuda, memory, size, runs)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: `make test-gpu`, or on a machine without a compiler
 #     B=build/cuda-portable tests/gpu/run.sh [part ...]
-# Parts: check sanitize bench daemon (all by default). A short table comes last; full logs go to $OUT (default $B/gpu-logs).
+# Parts: check sanitize bench daemon memory (all by default). A short table comes last; full logs go to $OUT (default $B/gpu-logs).
 set -u
 B=${B:-build/cuda}
 OUT=${OUT:-$B/gpu-logs}
 mkdir -p "$OUT"
-parts=${*:-check sanitize bench daemon}
+parts=${*:-check sanitize bench daemon memory}
 table=()
 bad=0
 
@@ -56,6 +56,13 @@ daemon() {
         cat "$OUT/requests-$mode.log"
         note "requests, small-bytes $mode" $rc "$(grep -F 'requests, 16 processes' "$OUT/requests-$mode.log")"
     done
+}
+
+memory() {
+    B=$B timeout 120 python3 tests/gpu/memory.py >"$OUT/memory.log" 2>&1
+    local rc=$?
+    cat "$OUT/memory.log"
+    note "bulk data" $rc "$(grep -c ' met ' "$OUT/memory.log") goals met, $(grep -c ' MISSED ' "$OUT/memory.log") missed"
 }
 
 for part in $parts; do
