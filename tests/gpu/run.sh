@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: `make test-gpu`, or on a machine without a compiler
 #     B=build/cuda-portable tests/gpu/run.sh [part ...]
-# Parts: check sanitize bench daemon memory (all by default). A short table comes last; full logs go to $OUT (default $B/gpu-logs).
+# Parts: check sanitize bench daemon memory ladder (all by default). A short table comes last; full logs go to $OUT (default
+# $B/gpu-logs).
 set -u
 B=${B:-build/cuda}
 OUT=${OUT:-$B/gpu-logs}
 mkdir -p "$OUT"
-parts=${*:-check sanitize bench daemon memory}
+parts=${*:-check sanitize bench daemon memory ladder}
 table=()
 bad=0
 
@@ -63,6 +64,11 @@ memory() {
     local rc=$?
     cat "$OUT/memory.log"
     note "bulk data" $rc "$(grep -c ' met ' "$OUT/memory.log") goals met, $(grep -c ' MISSED ' "$OUT/memory.log") missed"
+}
+
+ladder() {
+    B=$B OUT=$OUT tests/gpu/ladder.sh check sanitize >"$OUT/ladder.log" 2>&1
+    note "ladder: every rung" $? "$(grep -c ' ok ' "$OUT/ladder.log") of its checks passed"
 }
 
 for part in $parts; do
