@@ -4,7 +4,7 @@
 // for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
 // integer types of a width, and both directions.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -86,7 +86,22 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         }
     }
 
-    __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        Rank rank = __shfl_xor_sync(mask, best, distance);
+        u64 i = kIndex ? __shfl_xor_sync(mask, index, distance) : RP_NO_INDEX;
+        if (kKind == kFloatSkip)
+            skipped += __shfl_xor_sync(mask, skipped, distance);
+        join(rank, i);
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const
+    {
+        return j == 0 ? best : kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return skipped; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+
+    __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         __shared__ Rank bests[kThreads / kWarp];
         __shared__ u64 indexes[kThreads / kWarp];
@@ -95,23 +110,20 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
             skipped_sum = 0;
         __syncthreads();
 #pragma unroll
-        for (int d = kWarp / 2; d; d >>= 1) {
-            Rank rank = __shfl_xor_sync(kFullMask, best, d);
-            u64 i = kIndex ? __shfl_xor_sync(kFullMask, index, d) : RP_NO_INDEX;
-            join(rank, i);
-        }
+        for (int d = kWarp / 2; d; d >>= 1)
+            join_lane(kFullMask, d);
         if (threadIdx.x % kWarp == 0) {
             bests[threadIdx.x / kWarp] = best;
             indexes[threadIdx.x / kWarp] = index;
+            if (skipped)
+                atomicAdd(&skipped_sum, skipped);
         }
-        if (kKind == kFloatSkip && skipped)
-            atomicAdd(&skipped_sum, skipped);
         __syncthreads();
         if (threadIdx.x == 0) {
             for (int w = 1; w < kThreads / kWarp; w++)
                 join(bests[w], indexes[w]);
-            partial[0] = best;
-            partial[1] = kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
+            for (int j = 0; j < kWords; j++)
+                partial[j] = word(args, j);
             write_tail(partial + kWords, elements, skipped_sum, 0);
         }
     }
@@ -119,7 +131,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
 
 template <int kBytes, Kind kKind> SegmentKernel pick(bool index)
 {
-    return index ? segment_kernel<Best<kBytes, kKind, true>>() : segment_kernel<Best<kBytes, kKind, false>>();
+    return index ? light_kernels<Best<kBytes, kKind, true>>() : light_kernels<Best<kBytes, kKind, false>>();
 }
 
 template <int kBytes> SegmentKernel pick_float(bool skip, bool index)

@@ -1,6 +1,6 @@
 // Bitwise and, or, xor: a vector at a time, cut down to the element's width at the end.
-#include "kernels/cuda/segment.cuh"
-#include "kernels/line.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -54,13 +54,43 @@ template <WordKind kKind> struct Bitwise {
     }
 };
 
+template <int kBytes, WordKind kKind> struct BitsWalk {
+    using Bits = typename Width<kBytes>::Bits;
+
+    u64 all; // the element's bits count
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &) { all = word_identity(kKind); }
+    __device__ __forceinline__ void add(Bits bits, u64) { all = join_words(kKind, all, bits); }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        all = join_words(kKind, all, __shfl_xor_sync(mask, all, distance));
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32) const { return all & (Bits)~(Bits)0; }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+};
+
+template <WordKind kKind> SegmentKernel pick(int dtype)
+{
+    switch (rk_bytes(dtype)) {
+    case 1:
+        return row_and_walk_kernels<Bitwise<kKind>, BitsWalk<1, kKind>>();
+    case 2:
+        return row_and_walk_kernels<Bitwise<kKind>, BitsWalk<2, kKind>>();
+    case 4:
+        return row_and_walk_kernels<Bitwise<kKind>, BitsWalk<4, kKind>>();
+    default:
+        return row_and_walk_kernels<Bitwise<kKind>, BitsWalk<8, kKind>>();
+    }
+}
+
 } // namespace
 
-SegmentKernel bits_kernel(int layout)
+SegmentKernel bits_kernel(int layout, int dtype)
 {
-    return layout == RP_STATE_AND   ? segment_kernel<Bitwise<kWordAnd>>()
-           : layout == RP_STATE_OR  ? segment_kernel<Bitwise<kWordOr>>()
-                                    : segment_kernel<Bitwise<kWordXor>>();
+    return layout == RP_STATE_AND   ? pick<kWordAnd>(dtype)
+           : layout == RP_STATE_OR ? pick<kWordOr>(dtype)
+                                   : pick<kWordXor>(dtype);
 }
 
 } // namespace rk

@@ -60,8 +60,8 @@ FinishArgs finish_args(const ChainTask &t)
     return a;
 }
 
-// The kernel that reduces whole rows of this task; fn is NULL if there is none but the general way.
-SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
+// The kernel that reduces whole rows of this task; fn is NULL if there is none.
+SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
 {
     bool skip = skips_nans(s);
     const bool pairs = !d->slow_doubles && !d->long_sums, long_row = s.row_len >= kTuning.long_f64_row;
@@ -108,10 +108,25 @@ SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_AND:
     case RP_STATE_OR:
     case RP_STATE_XOR:
-        return bits_kernel(layout);
+        return bits_kernel(layout, s.dtype);
     default: // products
         return {};
     }
+}
+
+// Sums, of magnitudes and squares too, of floats
+bool is_float_sum(const rp_spec &s, int layout)
+{
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_stats(layout);
+}
+
+// That, and how to walk; both may be NULL: there is only the general way.
+SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
+{
+    SegmentKernel k = pick_row_kernel(d, s, layout);
+    if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
+        k.walk = walk_float_kernel(layout, s.dtype);
+    return k;
 }
 
 SegmentArgs segment_args(const ChainTask &t, const FinishArgs &a)
@@ -191,6 +206,8 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
                         threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
 }
 
+// ---- walking ----
+
 // Words of scratch that finishing a line takes, beside its state.
 u32 scratch_words(const FinishArgs &a)
 {
@@ -199,43 +216,99 @@ u32 scratch_words(const FinishArgs &a)
     return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
 }
 
-// Walkers for one line: fill the device with all lines, none with less than a few elements, partials within scratch.
-u64 walkers_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines)
+// A kernel whose threads have so many words each in shared memory: an odd number, so that they meet in few banks.
+struct SharedStates {
+    u32 words;
+    int threads;
+    size_t bytes;
+
+    explicit SharedStates(u32 least) : words(least | 1), threads(kWalkThreads)
+    {
+        while (threads * words * sizeof(u64) > kTuning.walk_shared)
+            threads /= 2;
+        bytes = threads * words * sizeof(u64);
+    }
+};
+
+// Blocks for so many threads, if a thread may also take several turns.
+u32 walk_blocks(const Device *d, u64 threads, int per_block)
 {
-    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / lines, share = rp_elements(&a.spec) / lines / kTuning.least_walk;
-    u64 walkers = fill < share ? fill : share, room = s.words / a.plan.all;
-    walkers = walkers < room ? walkers : room;
-    return walkers ? walkers : 1;
+    u64 blocks = div_up(threads, per_block), most = (u64)d->sms * 64;
+    return (u32)(blocks < most ? blocks : most);
 }
 
-cudaError_t launch_walk(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, u64 longest, cudaStream_t stream)
+// Neighbours of a warp for one line of this length: eight elements each, as far as a warp goes.
+u32 walk_lanes(u64 length)
 {
-    const u64 lines = rp_results(&t.spec);
-    if (lines == 0)
+    u32 lanes = 1;
+    while (lanes < kWarp && lanes * 16 <= length)
+        lanes *= 2;
+    return lanes;
+}
+
+// Groups of lanes for one line: fill the device with all lines, none with less than a few elements, partials within scratch.
+u32 groups_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 lanes)
+{
+    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / lanes / lines;
+    u64 share = rp_elements(&a.spec) / lines / lanes / kTuning.least_walk, room = s.words / a.plan.all;
+    u64 groups = fill < share ? fill : share;
+    groups = groups < room ? groups : room;
+    return groups ? (u32)groups : 1;
+}
+
+// Partials of w.lines lines to `partials`, or where that is all, the values of a light reduction.
+cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, WalkFn fn, u64 *partials,
+                 cudaStream_t stream)
+{
+    const u64 walkers = w.lines * w.walkers;
+    if (fn) {
+        fn<<<walk_blocks(d, walkers, kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
+        TRY_CUDA(cudaGetLastError());
+    }
+    if (fn && !is_float_sum(a.spec, a.plan.layout))
         return cudaSuccess;
-    const u64 walkers = walkers_per_line(d, a, s, lines), batch = walkers > 1 ? s.words / (walkers * a.plan.all) : lines;
+    const SharedStates state((u32)rp_state_size(a.plan.layout) / 8);
+    walk_states_kernel()<<<walk_blocks(d, walkers, state.threads), state.threads, state.bytes, stream>>>(
+        a, g, w, partials, state.words, fn != NULL);
+    return cudaGetLastError();
+}
+
+cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
+{
+    const u32 scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
+    const SharedStates state(scratch_at + scratch_words(a));
+    finish_lines_kernel()<<<walk_blocks(d, w.lines, state.threads), state.threads, state.bytes, stream>>>(
+        a, w, partials, state.words, scratch_at);
+    return cudaGetLastError();
+}
+
+// `longest`: longer lines are another kernel's; then a line has one group, for those leave no partial to be merged.
+cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                        u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec), mean = rp_elements(&t.spec) / lines;
+    const SegmentArgs g = segment_args(t, a);
     WalkArgs w = {};
     w.parts = rp_spec_parts(&t.spec, t.data);
-    w.first_index = t.spec.index_base + t.base;
     w.longest = longest;
-    w.walkers = (u32)walkers;
-    w.scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
-    w.state_words = (w.scratch_at + (walkers == 1 ? scratch_words(a) : 0)) | 1; // odd: threads meet in few banks
-    int threads = kWalkThreads;
-    while (threads * w.state_words * sizeof(u64) > kWalkShared)
-        threads /= 2;
-    const size_t shared = threads * w.state_words * sizeof(u64);
-    for (u64 first = 0; first < lines; first += batch) {
-        w.first_line = first;
-        w.lines = lines - first < batch ? lines - first : batch;
-        u64 blocks = div_up(w.lines * walkers, threads), most = (u64)d->sms * 64;
-        walk_lines<<<(u32)(blocks < most ? blocks : most), threads, shared, stream>>>(a, w, s.a);
-        TRY_CUDA(cudaGetLastError());
-        if (walkers > 1)
-            TRY_CUDA(merge_rows(d, a, s, w.lines, walkers, first, false, stream));
+    w.lanes = t.spec.flags & RP_COLUMNS ? 1 : walk_lanes(mean);
+    const u32 groups = longest == ~0ull ? groups_per_line(d, a, s, lines, w.lanes) : 1;
+    w.walkers = groups * w.lanes;
+    const bool finished = groups == 1 && a.light && k.walk && !is_float_sum(t.spec, a.plan.layout);
+    const u64 batch = finished ? lines : s.words / (groups * a.plan.all);
+    for (; w.first_line < lines; w.first_line += w.lines) {
+        const u64 left = lines - w.first_line;
+        w.lines = left < batch ? left : batch;
+        TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
+        if (groups > 1)
+            TRY_CUDA(merge_rows(d, a, s, w.lines, groups, w.first_line, false, stream));
+        else if (!finished)
+            TRY_CUDA(finish_lines(d, a, w, s.a, stream));
     }
     return cudaSuccess;
 }
+
+// ---- whole rows ----
 
 // Blocks for one row: fill the device with all rows, no block without a tile, no thread beyond what it may add exactly.
 u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, const SegmentArgs &g)
@@ -332,6 +405,19 @@ u64 longest_shared_line(const Device *d, const rp_spec &s)
     return share > kTuning.long_line ? share : kTuning.long_line;
 }
 
+// Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
+// their own (sum_rows.cu).
+bool suit_blocks(const Device *d, const rp_spec &s, int layout, u64 rows, bool sum)
+{
+    if (rows < kTuning.short_rows_min || s.row_len > longest_shared_line(d, s))
+        return true;
+    if (!sum && is_float_sum(s, layout)) // a block's accumulators take long to begin and to end
+        return false;
+    if (s.row_len > kTuning.short_row && rows < (u64)d->sms * 8)
+        return true;
+    return !sum && s.row_len * rk_bytes(s.dtype) >= kTuning.block_row;
+}
+
 // Lines by the way that suits their number and length.
 cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
 {
@@ -340,18 +426,16 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     if (lines == 0)
         return cudaSuccess;
     const SegmentKernel k = pick_kernel(d, spec, a.plan.layout);
-    const u64 mean = rp_elements(&spec) / lines;
-    const bool sums = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
-    const bool rows = !(spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)), masked = spec.flags & (RP_MASK | RP_COLUMNS);
-    const bool few = lines < kTuning.short_rows_min || (mean > kTuning.short_row && lines < (u64)d->sms * 8);
-    if (rows && k.fn && spec.row_len && (few || mean > longest_shared_line(d, spec) || (!sums && mean > kTuning.short_row)))
+    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
+    const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS;
+    if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, a.plan.layout, lines, sum))
         return launch_segments(d, t, a, k, s, stream);
-    const bool split = k.fn && (spec.flags & RP_OFFSETS) && !masked;
+    const bool split = k.fn && segments && !masked;
     const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;
-    if (sums && !masked && !d->long_sums)
+    if (sum && !masked && !d->long_sums)
         TRY_CUDA(launch_sum_rows(d, t, a, longest, stream));
     else
-        TRY_CUDA(launch_walk(d, t, a, s, longest, stream));
+        TRY_CUDA(launch_walk(d, t, a, k, s, longest, stream));
     return split ? launch_long_segments(d, t, a, k, s, longest, stream) : cudaSuccess;
 }
 

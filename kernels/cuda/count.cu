@@ -1,7 +1,6 @@
 // Counting elements that are not zero (a NaN is nonzero unless it is skipped, -0.0 is zero), or NaNs.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/segment.cuh"
-#include "kernels/line.h"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -16,6 +15,7 @@ template <int kBytes, Kind kKind> struct Count {
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 
+    using Bits = typename Width<kBytes>::Bits;
     static constexpr u64 kSign = (u64)1 << (8 * kBytes - 1);
 
     u32 nonzero, skipped; // per thread, so 32 bits do
@@ -41,7 +41,22 @@ template <int kBytes, Kind kKind> struct Count {
         each_element<kBytes>(v, [&](u64 bits, int) { add(bits); });
     }
 
-    __device__ __forceinline__ void add_element(const void *p, u64) { add(rk_load((const uint8_t *)p, kBytes)); }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const Bits *)p); }
+    __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
+
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        nonzero += __shfl_xor_sync(mask, nonzero, distance);
+        skipped += __shfl_xor_sync(mask, skipped, distance);
+    }
+    // Counting NaNs skips none of them.
+    __device__ __forceinline__ static bool of_nans(const SegmentArgs &args) { return args.layout == RP_STATE_NANS; }
+    __device__ __forceinline__ u64 word(const SegmentArgs &args, u32) const { return of_nans(args) ? skipped : nonzero; }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &args) const { return of_nans(args) ? 0 : skipped; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &args) const
+    {
+        return of_nans(args) && args.nan_error && skipped ? (u32)kFlagSkipped : 0u;
+    }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {
@@ -56,17 +71,17 @@ template <int kBytes, Kind kKind> struct Count {
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            const bool nans = args.layout == RP_STATE_NANS; // counts them, and skips none
+            const bool nans = of_nans(args);
             partial[0] = nans ? skipped_total : total;
-            write_tail(partial + kWords, elements, nans ? 0 : skipped_total,
-                       nans && args.nan_error && skipped_total ? (u32)kFlagSkipped : 0u);
+            skipped = skipped_total != 0;
+            write_tail(partial + kWords, elements, nans ? 0 : skipped_total, flags(args));
         }
     }
 };
 
 template <int kBytes> SegmentKernel pick_float(bool skip)
 {
-    return skip ? segment_kernel<Count<kBytes, kFloatSkip>>() : segment_kernel<Count<kBytes, kFloat>>();
+    return skip ? light_kernels<Count<kBytes, kFloatSkip>>() : light_kernels<Count<kBytes, kFloat>>();
 }
 
 } // namespace
@@ -78,13 +93,13 @@ SegmentKernel count_kernel(int dtype, bool skip)
         return bytes == 2 ? pick_float<2>(skip) : bytes == 4 ? pick_float<4>(skip) : pick_float<8>(skip);
     switch (bytes) {
     case 1:
-        return segment_kernel<Count<1, kInteger>>();
+        return light_kernels<Count<1, kInteger>>();
     case 2:
-        return segment_kernel<Count<2, kInteger>>();
+        return light_kernels<Count<2, kInteger>>();
     case 4:
-        return segment_kernel<Count<4, kInteger>>();
+        return light_kernels<Count<4, kInteger>>();
     default:
-        return segment_kernel<Count<8, kInteger>>();
+        return light_kernels<Count<8, kInteger>>();
     }
 }
 

@@ -46,7 +46,7 @@ cudaError_t memory_new(rk_memory *m)
 cudaError_t memory_open(const uint8_t *handle, rk_memory *m)
 {
     cudaIpcMemHandle_t h;
-    static_assert(sizeof h == RK_DEVICE_HANDLE, "the interface's handle is CUDA's");
+    static_assert(sizeof h == RP_DEVICE_HANDLE, "the interface's handle is CUDA's");
     memcpy(&h, handle, sizeof h);
     TRY_CUDA(cudaIpcOpenMemHandle(&m->base, h, cudaIpcMemLazyEnablePeerAccess));
     cudaPointerAttributes a;

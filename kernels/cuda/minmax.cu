@@ -1,7 +1,7 @@
 // minmax and norminf: the least and the greatest element at once, without their places. The largest magnitude is that of
 // one of the two.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -62,27 +62,33 @@ template <int kBytes, Kind kKind> struct MinMax {
         each_element<kBytes>(v, [&](Bits bits, int) { add(bits); });
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const Bits *)p); }
+    __device__ __forceinline__ void add(Bits b, u64) { add(b); }
 
-    // The pairs of a partial: of minmax two, of norminf one.
-    __device__ static void write(const SegmentArgs &args, Bits low, Bits high, bool any, bool nan, u64 *words)
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
-        const bool norm = args.layout == RP_STATE_NORMINF;
-        u64 rank[2] = {0, 0};
-        if (nan) {
-            rank[0] = rank[1] = rk_all_ones(args.dtype);
-        } else if (any && norm) {
-            rank[0] = rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, low));
-            rank[1] = rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, high));
-            rank[0] = max(rank[0], rank[1]);
-        } else if (any) {
-            rank[0] = rk_rank(args.dtype, 1, low);
-            rank[1] = rk_rank(args.dtype, 0, high);
-        }
-        for (int i = 0; i < (norm ? 1 : 2); i++) {
-            words[2 * i] = rank[i];
-            words[2 * i + 1] = RP_NO_INDEX;
-        }
+        Key low = (Key)__shfl_xor_sync(mask, (i64)least, distance), high = (Key)__shfl_xor_sync(mask, (i64)most, distance);
+        least = low < least ? low : least;
+        most = high > most ? high : most;
+        nans += __shfl_xor_sync(mask, nans, distance);
+        some |= __shfl_xor_sync(mask, (int)some, distance) != 0;
     }
+
+    // Of minmax two ranks, of norminf one; they have no indexes.
+    __device__ u64 word(const SegmentArgs &args, u32 j) const
+    {
+        if (j % 2)
+            return RP_NO_INDEX;
+        if (nans && !args.skip)
+            return rk_all_ones(args.dtype);
+        if (!some)
+            return 0;
+        if (args.layout != RP_STATE_NORMINF)
+            return rk_rank(args.dtype, j == 0, j == 0 ? bits(least) : bits(most));
+        return max(rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, bits(least))),
+                   rk_rank_in(args.layout, args.dtype, rk_magnitude(args.dtype, bits(most))));
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &args) const { return args.skip ? nans : 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {
@@ -90,27 +96,26 @@ template <int kBytes, Kind kKind> struct MinMax {
         __shared__ u32 nans_sum;
         if (threadIdx.x == 0)
             nans_sum = 0;
-        bool any = __syncthreads_or(some);
-        i64 low = least, high = most;
+        some = __syncthreads_or(some);
 #pragma unroll
-        for (int d = kWarp / 2; d; d >>= 1) {
-            low = min(low, __shfl_xor_sync(kFullMask, low, d));
-            high = max(high, __shfl_xor_sync(kFullMask, high, d));
-        }
+        for (int d = kWarp / 2; d; d >>= 1)
+            join_lane(kFullMask, d);
         if (threadIdx.x % kWarp == 0) {
-            lows[threadIdx.x / kWarp] = (Key)low;
-            highs[threadIdx.x / kWarp] = (Key)high;
-        }
-        if (nans)
+            lows[threadIdx.x / kWarp] = least;
+            highs[threadIdx.x / kWarp] = most;
             atomicAdd(&nans_sum, nans);
+        }
         __syncthreads();
         if (threadIdx.x == 0) {
             for (int w = 0; w < kThreads / kWarp; w++) {
                 least = lows[w] < least ? lows[w] : least;
                 most = highs[w] > most ? highs[w] : most;
             }
-            write(args, bits(least), bits(most), any, nans_sum && !args.skip, partial);
-            write_tail(partial + own_words(args.layout), elements, args.skip ? nans_sum : 0, 0);
+            nans = nans_sum;
+            const u32 words = own_words(args.layout);
+            for (u32 j = 0; j < words; j++)
+                partial[j] = word(args, j);
+            write_tail(partial + words, elements, left_out(args), 0);
         }
     }
 };
@@ -121,13 +126,13 @@ SegmentKernel minmax_kernel(int dtype)
 {
     switch (rk_bytes(dtype)) {
     case 1:
-        return segment_kernel<MinMax<1, kInteger>>();
+        return row_and_walk_kernels<MinMax<1, kInteger>>();
     case 2:
-        return rk_is_float(dtype) ? segment_kernel<MinMax<2, kFloat>>() : segment_kernel<MinMax<2, kInteger>>();
+        return rk_is_float(dtype) ? row_and_walk_kernels<MinMax<2, kFloat>>() : row_and_walk_kernels<MinMax<2, kInteger>>();
     case 4:
-        return rk_is_float(dtype) ? segment_kernel<MinMax<4, kFloat>>() : segment_kernel<MinMax<4, kInteger>>();
+        return rk_is_float(dtype) ? row_and_walk_kernels<MinMax<4, kFloat>>() : row_and_walk_kernels<MinMax<4, kInteger>>();
     default:
-        return rk_is_float(dtype) ? segment_kernel<MinMax<8, kFloat>>() : segment_kernel<MinMax<8, kInteger>>();
+        return rk_is_float(dtype) ? row_and_walk_kernels<MinMax<8, kFloat>>() : row_and_walk_kernels<MinMax<8, kInteger>>();
     }
 }
 

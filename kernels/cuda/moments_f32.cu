@@ -5,8 +5,8 @@
 // the squares grow from bit 0, the signed elements from bit 80. 2^15 elements of a thread stay below 2^77 and 2^62: the
 // fields never meet, whatever the data. The bank of an access depends on the lane alone.
 //
-// v comes out of a conversion to integer: the element with its exponent's upper bits replaced, so that the lower three
-// shift it. Infinities and NaNs are sorted out a vector at a time.
+// v comes out of a multiplication by a power of two and a conversion to integer. Whether that will do for all elements of
+// a tile is found out at once; infinities, NaNs and very small elements take a slower way.
 //
 // This is also the way to sum f32 on devices where doubles are slow (device.cuh).
 #include "kernels/cuda/elements.cuh"
@@ -69,27 +69,51 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             *(ulonglong2 *)(column + g * kRowBytes) = make_ulonglong2(0, 0);
     }
 
-    // A finite element.
-    __device__ __forceinline__ void add(u32 bits)
+    // Adds v to row g, and its square.
+    __device__ __forceinline__ void add_to_row(u32 g, int v)
     {
-        const u32 magnitude = bits & 0x7fffffffu;
-        const bool tiny = magnitude < 1u << 23; // zero or subnormal: no hidden bit
-        u32 scaled = tiny ? magnitude : magnitude - (1u << 23); // the smallest normal number begins row 0
-        // exponent 17 and the lower three bits of the element's own, times 2^6: an integer below 2^31
-        float whole = __uint_as_float((scaled & 0x3ffffffu) | 0x48000000u) * 64.0f;
-        if (tiny)
-            whole -= 0x1p23f;
-        const int v = __float2int_rn(whole), sign = (int)bits >> 31 | 1;
-        ulonglong2 *row = (ulonglong2 *)(column + (scaled >> 26) * kRowBytes);
+        ulonglong2 *row = (ulonglong2 *)(column + g * kRowBytes);
         ulonglong2 a = *row;
-        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)(v * sign) * 65536);
+        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)v * 65536);
         asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(square));
         a.y = upper;
         *row = a;
     }
 
-    // 1 for zeros; a shift and an addition are one instruction
-    static __device__ __forceinline__ u32 is_zero(u32 bits) { return ((bits & 0x7fffffffu) - 1) >> 31; }
+    // Row of a normal element: its exponent field counts from 1. Zeros and subnormals get 31.
+    static __device__ __forceinline__ u32 row_of(u32 bits) { return (2 * bits - (1u << 24)) >> 27; }
+    // 2^e
+    static __device__ __forceinline__ float power(int e) { return __uint_as_float((u32)(e + 127) << 23); }
+
+    // A zero, or an element from kLeast on, that is finite. In smaller ones the power would be beyond f32.
+    static constexpr u32 kLeast = (3 * 8 + 1) << 23; // row 3
+    __device__ __forceinline__ void add_common(u32 bits)
+    {
+        const u32 g = row_of(bits);
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(149 - 8 * (int)g)));
+    }
+    __device__ __forceinline__ void add_small(u32 bits)
+    {
+        const u32 g = (bits & 0x7fffffffu) < 1u << 23 ? 0 : row_of(bits); // row 0 begins with the subnormals
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(75) * power(74 - 8 * (int)g)));
+    }
+
+    static __device__ __forceinline__ u32 is_zero(u32 bits) { return (bits & 0x7fffffffu) == 0; }
+
+    // Zeros are counted elsewhere.
+    __device__ __forceinline__ void add(u32 bits, u64 index)
+    {
+        const u32 magnitude = bits & 0x7fffffffu;
+        if (magnitude >= kInfinite) {
+            note(bits, index);
+            return;
+        }
+        flags |= bits != 0x80000000u ? (u32)kFlagNz : 0u;
+        if (magnitude >= kLeast)
+            add_common(bits);
+        else if (magnitude)
+            add_small(bits);
+    }
 
     // An infinity or NaN, which adds nothing but a note.
     __device__ __forceinline__ void note(u32 bits, u64 index)
@@ -108,33 +132,6 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         flags |= kFlagNz;
     }
 
-    __device__ __forceinline__ void add_elements(const u32 (&x)[kPerVector], u64 first)
-    {
-        u32 top = 0;
-#pragma unroll
-        for (int i = 0; i < kPerVector; i++) {
-            top = max(top, x[i] & 0x7fffffffu);
-            if (kStats)
-                extremes.zeros += is_zero(x[i]);
-        }
-        if (top - 1 < kInfinite - 1) { // all finite, and not all zero
-            flags |= kFlagNz;
-#pragma unroll
-            for (int i = 0; i < kPerVector; i++)
-                add(x[i]);
-            return;
-        }
-#pragma unroll
-        for (int i = 0; i < kPerVector; i++) {
-            if ((x[i] & 0x7fffffffu) >= kInfinite) {
-                note(x[i], first + i);
-            } else {
-                flags |= x[i] != 0x80000000u ? (u32)kFlagNz : 0u;
-                add(x[i]);
-            }
-        }
-    }
-
     static __device__ __forceinline__ void elements_of(uint4 v, u32 (&x)[kPerVector])
     {
         const u32 w[4] = {v.x, v.y, v.z, v.w};
@@ -151,8 +148,11 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             float low = __uint_as_float(x[0]), high = low;
             extremes_of(x, low, high);
             choose(low, high, first);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                extremes.zeros += is_zero(x[i]);
         }
-        add_elements(x, first);
+        add_each(v, first);
     }
 
     // fminf and fmaxf: -0 < +0, and of a NaN and a number the number
@@ -170,9 +170,27 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             extremes.choose(Element::key(__float_as_uint(low)), Element::key(__float_as_uint(high)), at);
     }
 
+    // What a tile has, to know which way to take.
+    struct Magnitudes {
+        u32 most = 0, least = ~0u; // least: of those that are not zero, less 1
+
+        __device__ __forceinline__ void note(u32 bits, u32 &zeros)
+        {
+            const u32 magnitude = bits & 0x7fffffffu, less_1 = magnitude - 1; // of zero that is all ones
+            most = max(most, magnitude);
+            least = min(least, less_1);
+            if (kStats)
+                zeros += less_1 >> 31; // one instruction
+        }
+        __device__ __forceinline__ bool common() const { return most - 1 < kInfinite - 1 && least >= kLeast - 1; }
+    };
+
+    // Most often all elements are finite, not all are zero, and none is very small. The warp decides together, since it
+    // would run through both ways else.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
     {
         float low = 0, high = 0;
+        Magnitudes m;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
             u32 x[kPerVector];
@@ -181,10 +199,51 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
                 low = high = __uint_as_float(x[0]);
             if (kStats)
                 extremes_of(x, low, high);
-            add_elements(x, first + u * (kThreads * kPerVector));
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                m.note(x[i], extremes.zeros);
         }
         if (kStats)
             choose(low, high, first);
+        if (__all_sync(kFullMask, m.common()))
+            add_common(tile);
+        else
+            add_any(tile, first);
+    }
+
+    __device__ __forceinline__ void add_common(const uint4 (&tile)[kUnroll])
+    {
+        flags |= kFlagNz;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                add_common(x[i]);
+        }
+    }
+
+    // Not unrolled: this is much code, and the way of tiles above is to stay in the instruction cache.
+    __device__ __forceinline__ void add_any(const uint4 (&tile)[kUnroll], u64 first)
+    {
+#pragma unroll 1
+        for (int u = 0; u < kUnroll; u++) {
+            uint4 v = tile[0];
+#pragma unroll
+            for (int k = 1; k < kUnroll; k++)
+                v = u == k ? tile[k] : v;
+            add_each(v, first + u * (kThreads * kPerVector));
+        }
+    }
+
+    __device__ __forceinline__ void add_each(uint4 v, u64 first)
+    {
+        u32 x[kPerVector];
+        elements_of(v, x);
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            add(x[i], first + i);
     }
 
     __device__ __forceinline__ void add_element(const void *p, u64 index)
@@ -193,12 +252,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (kStats && !Element::nan(bits))
             extremes.choose_one(bits, index);
         extremes.zeros += is_zero(bits);
-        if ((bits & 0x7fffffffu) >= kInfinite) {
-            note(bits, index);
-        } else {
-            flags |= bits != 0x80000000u ? (u32)kFlagNz : 0u;
-            add(bits);
-        }
+        add(bits, index);
     }
 
     // ---- flush ----

@@ -3,6 +3,7 @@
 // takes more than 64.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/extremes.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -103,6 +104,43 @@ template <class Element, Want kWant> struct MomentsInt {
         add(bits);
     }
 
+    // Walking (not for kStatistics)
+    __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        u64 other = __shfl_xor_sync(mask, sum, distance);
+        sum += other;
+        if (kWide)
+            carries += __shfl_xor_sync(mask, carries, distance) + (sum < other);
+        if (kWant == kMagnitudes)
+            return;
+        u64 low = __shfl_xor_sync(mask, square[0], distance), high = __shfl_xor_sync(mask, square[1], distance);
+        square_carries += __shfl_xor_sync(mask, square_carries, distance);
+        square[0] += low;
+        u64 carry = square[0] < low;
+        square[1] += high;
+        square_carries += square[1] < high;
+        square[1] += carry;
+        square_carries += square[1] < carry;
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &args, u32 j) const
+    {
+        const u32 sums = 2 * rk_sum_limbs(args.layout);
+        return j >= sums ? square_digit(j - sums) : sum_digit(j);
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+
+    __device__ __forceinline__ u64 sum_digit(u32 j) const
+    {
+        i64 high = kWide ? carries : Element::kSigned && kWant != kMagnitudes ? (i64)sum >> 63 : 0;
+        return j == 0 ? (u32)sum : j == 1 ? sum >> 32 : j == 2 ? (u64)high : 0;
+    }
+    __device__ __forceinline__ u64 square_digit(u32 j) const
+    {
+        return j < 4 ? (u32)(square[j / 2] >> (32 * (j % 2))) : j == 4 ? square_carries : 0;
+    }
+
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ i64 digits[kDigitsInt + 6];
@@ -110,20 +148,11 @@ template <class Element, Want kWant> struct MomentsInt {
         if (threadIdx.x < kDigitsInt + 6)
             digits[threadIdx.x] = 0;
         __syncthreads();
-        i64 high = kWide ? carries : Element::kSigned && kWant != kMagnitudes ? (i64)sum >> 63 : 0;
-        const i64 pieces[3 + 5] = {(i64)(u32)sum,
-                                   (i64)(sum >> 32),
-                                   high,
-                                   (i64)(u32)square[0],
-                                   (i64)(square[0] >> 32),
-                                   (i64)(u32)square[1],
-                                   (i64)(square[1] >> 32),
-                                   (i64)square_carries};
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            i64 s = warp_sum(pieces[i]);
+            u64 s = warp_sum(i < 3 ? sum_digit(i) : square_digit(i - 3));
             if (threadIdx.x % kWarp == 0)
-                atomicAdd((u64 *)&digits[i < 3 ? i : kDigitsInt + i - 3], (u64)s);
+                atomicAdd((u64 *)&digits[i < 3 ? i : kDigitsInt + i - 3], s);
         }
         __syncthreads();
         if (threadIdx.x < sums + squares)
@@ -135,25 +164,33 @@ template <class Element, Want kWant> struct MomentsInt {
     }
 };
 
+template <class Element, Want kWant> SegmentKernel pick()
+{
+    if constexpr (kWant == kStatistics)
+        return segment_kernel<MomentsInt<Element, kWant>>();
+    else
+        return row_and_walk_kernels<MomentsInt<Element, kWant>>();
+}
+
 template <Want kWant> SegmentKernel pick(int dtype)
 {
     switch (dtype) {
     case RP_I8:
-        return segment_kernel<MomentsInt<Integer<int8_t, uint8_t, int8_t>, kWant>>();
+        return pick<Integer<int8_t, uint8_t, int8_t>, kWant>();
     case RP_U8:
-        return segment_kernel<MomentsInt<Integer<uint8_t, uint8_t, int8_t>, kWant>>();
+        return pick<Integer<uint8_t, uint8_t, int8_t>, kWant>();
     case RP_I16:
-        return segment_kernel<MomentsInt<Integer<int16_t, uint16_t, int16_t>, kWant>>();
+        return pick<Integer<int16_t, uint16_t, int16_t>, kWant>();
     case RP_U16:
-        return segment_kernel<MomentsInt<Integer<uint16_t, uint16_t, int16_t>, kWant>>();
+        return pick<Integer<uint16_t, uint16_t, int16_t>, kWant>();
     case RP_I32:
-        return segment_kernel<MomentsInt<Integer<int32_t, u32, int32_t>, kWant>>();
+        return pick<Integer<int32_t, u32, int32_t>, kWant>();
     case RP_U32:
-        return segment_kernel<MomentsInt<Integer<u32, u32, int32_t>, kWant>>();
+        return pick<Integer<u32, u32, int32_t>, kWant>();
     case RP_I64:
-        return segment_kernel<MomentsInt<Integer<i64, u64, i64>, kWant>>();
+        return pick<Integer<i64, u64, i64>, kWant>();
     default:
-        return segment_kernel<MomentsInt<Integer<u64, u64, i64>, kWant>>();
+        return pick<Integer<u64, u64, i64>, kWant>();
     }
 }
 

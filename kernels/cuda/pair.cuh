@@ -58,15 +58,20 @@ struct Pair {
         e = two_sum(t, e, t);
         lost |= !(e == 0 && f == 0);
     }
-    // With the same of the other lanes of `lanes`; every lane gets the result.
+    // With the sum of another lane, which gets the result, too. Whether that one's was lost is not asked.
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
+        join(s2, t2);
+    }
     __device__ __forceinline__ void join_lanes(int lanes)
     {
 #pragma unroll 1 // short code: cold instructions cost more than a loop
-        for (int d = lanes / 2; d; d >>= 1) {
-            double s2 = __shfl_xor_sync(kFullMask, s, d), t2 = __shfl_xor_sync(kFullMask, t, d);
-            join(s2, t2);
-        }
+        for (int d = lanes / 2; d; d >>= 1)
+            join_lane(kFullMask, d);
     }
+    // Was anything added but -0.0?
+    __device__ __forceinline__ bool beyond_negative_zero() const { return (u64)__double_as_longlong(s) != 1ull << 63; }
 };
 
 // Adds an element; with `skip` a NaN is counted instead.
@@ -84,8 +89,9 @@ __device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, boo
 // Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. False if it is lost.
 template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)
 {
+    constexpr int kLanes = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4; // that hold one pair each, again and again
     __shared__ double pairs[kWarps][2];
-    const int lane = threadIdx.x % kWarp;
+    const int lane = threadIdx.x % kWarp, of = lane % kLanes;
     sum.join_lanes(kWarp);
     if (lane == 0) {
         pairs[threadIdx.x / kWarp][0] = sum.s;
@@ -93,8 +99,8 @@ template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)
     }
     __syncthreads();
     bool lost = sum.lost;
-    sum = {lane < kWarps ? pairs[lane][0] : -0.0, lane < kWarps ? pairs[lane][1] : -0.0, false};
-    sum.join_lanes(kWarp); // every warp the same
+    sum = {of < kWarps ? pairs[of][0] : -0.0, of < kWarps ? pairs[of][1] : -0.0, false};
+    sum.join_lanes(kLanes); // every warp the same
     return !__syncthreads_or(lost || sum.lost);
 }
 

@@ -43,13 +43,17 @@ struct SegmentArgs {
 
 using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
 
+struct WalkArgs;
+using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
+
 // A kernel of this family with what its launcher must know.
 struct SegmentKernel {
     SegmentFn fn;
     int threads, unroll;
     size_t shared_bytes;
     u32 max_per_thread;
-    bool pairs; // it leaves pairs behind the partials (pair.cuh)
+    bool pairs;  // it leaves pairs behind the partials (pair.cuh)
+    WalkFn walk; // for what it cannot take (walk.cuh); may be NULL: there is no fast way
 };
 
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
@@ -151,7 +155,8 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kUnroll,
             Accumulator::shared_bytes(),
             Accumulator::kMaxPerThread,
-            false};
+            false,
+            NULL};
 }
 
 // The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
@@ -164,7 +169,7 @@ SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu
 SegmentKernel count_kernel(int dtype, bool skip);     // count.cu
 SegmentKernel moments_int_kernel(int layout, int dtype); // moments_int.cu
 SegmentKernel minmax_kernel(int dtype);              // minmax.cu
-SegmentKernel bits_kernel(int layout);               // bits.cu
+SegmentKernel bits_kernel(int layout, int dtype);    // bits.cu
 SegmentKernel moments_f64_kernel(bool stats);         // moments_f64.cu
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared); // moments_f32.cu: f16 bf16 f32
 

@@ -53,8 +53,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
             i64 s = units_of(sum.s, e0, &at_s), t = units_of(sum.t, e0, &at_t);
             partial[threadIdx.x] = (u64)(digit_of(s, at_s, threadIdx.x) + digit_of(t, at_t, threadIdx.x));
         } else if (threadIdx.x == kWords) {
-            bool nz = (u64)__double_as_longlong(sum.s) != 1ull << 63; // elements, not all of them -0.0
-            write_tail(partial + kWords, elements, skipped, nz ? (u32)kFlagNz : 0u);
+            write_tail(partial + kWords, elements, skipped, sum.beyond_negative_zero() ? (u32)kFlagNz : 0u);
         }
     }
 };
@@ -107,7 +106,7 @@ template <class Few, class Any> SegmentKernel pick()
 {
     // the same tiles, for a block may change its way while others do not
     static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, true};
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, true, NULL};
 }
 
 template <bool kSkip> SegmentKernel pick(int dtype, bool long_row)

@@ -2,7 +2,8 @@
 //
 // 8-bit elements are added four at a time (dp4a with ones) and 16-bit ones two at a time, into 32 bits for one vector
 // and then into 64. 64-bit elements go into 64 bits and a count of carries minus the count of negative elements.
-#include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
@@ -49,10 +50,17 @@ template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 element
         write_tail(partial + kDigitsInt, elements, 0, 0);
 }
 
+// Digit j of low + high * 2^64
+__device__ __forceinline__ u64 digit_of_int(u64 low, i64 high, u32 j)
+{
+    return j == 0 ? (u32)low : j == 1 ? low >> 32 : j == 2 ? (u64)high : 0;
+}
+
 template <class T> struct NarrowSum {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = kDigitsInt;
+    using Bits = typename Width<sizeof(T)>::Bits;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
@@ -68,6 +76,11 @@ template <class T> struct NarrowSum {
         sum = WordSum<T>::of(v.w, sum);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
+    __device__ __forceinline__ void add(Bits bits, u64) { sum += (T)bits; }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance) { sum += __shfl_xor_sync(mask, sum, distance); }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const { return digit_of_int((u64)sum, sum >> 63, j); }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         flush_int<kThreads>((u64)sum, sum >> 63, elements, partial);
@@ -78,6 +91,7 @@ template <bool kSigned> struct WideSum {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr bool kPrepares = false, kTiles = false;
     static constexpr int kWords = kDigitsInt;
+    using Bits = u64;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
@@ -103,6 +117,16 @@ template <bool kSigned> struct WideSum {
         add((u64)v.w << 32 | v.z);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
+    __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        u64 other = __shfl_xor_sync(mask, low, distance);
+        low += other;
+        high += __shfl_xor_sync(mask, high, distance) + (low < other);
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const { return digit_of_int(low, high, j); }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         flush_int<kThreads>(low, high, elements, partial);
@@ -115,21 +139,21 @@ SegmentKernel sum_int_kernel(int dtype)
 {
     switch (dtype) {
     case RP_I8:
-        return segment_kernel<NarrowSum<int8_t>>();
+        return light_kernels<NarrowSum<int8_t>>();
     case RP_U8:
-        return segment_kernel<NarrowSum<uint8_t>>();
+        return light_kernels<NarrowSum<uint8_t>>();
     case RP_I16:
-        return segment_kernel<NarrowSum<int16_t>>();
+        return light_kernels<NarrowSum<int16_t>>();
     case RP_U16:
-        return segment_kernel<NarrowSum<uint16_t>>();
+        return light_kernels<NarrowSum<uint16_t>>();
     case RP_I32:
-        return segment_kernel<NarrowSum<int32_t>>();
+        return light_kernels<NarrowSum<int32_t>>();
     case RP_U32:
-        return segment_kernel<NarrowSum<uint32_t>>();
+        return light_kernels<NarrowSum<uint32_t>>();
     case RP_I64:
-        return segment_kernel<WideSum<true>>();
+        return light_kernels<WideSum<true>>();
     default:
-        return segment_kernel<WideSum<false>>();
+        return light_kernels<WideSum<false>>();
     }
 }
 

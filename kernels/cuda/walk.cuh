@@ -1,51 +1,181 @@
-// The general way: a thread walks along a line of elements - a row, a segment, a column, masked or not - and adds them one
-// by one to a state of its own, by the definitions of kernels/state.h. Serves every operation, type and shape that no
-// faster kernel takes, and many short lines, where a thread a line is the best there is.
+// Any shape, element by element: threads walk along a line - a row, a segment, a column, masked or not - and keep what
+// they learn in registers. Serves many short lines, masks and columns; long rows without a mask have faster kernels
+// (segment.cuh).
 //
-// Long lines get several walkers, which take every walkers-th element: neighbouring threads read neighbouring elements.
-// One walker a line finishes it; several leave partials, which the merging passes join.
+// A line has `walkers` threads, which take every walkers-th of its elements: neighbouring threads read neighbouring
+// elements, of a row or of the columns beside it. Of a row, `lanes` of them are neighbours in a warp; they join at once
+// and leave one partial together. What they keep is the Walker's business:
+//
+//   using Bits                                   unsigned, of the element's width
+//   static constexpr int kWords                  its words of a partial at most, the tail not included; for kLight only
+//   void init(NULL, const SegmentArgs &)
+//   void add(Bits, u64 index)                    in ascending order of the index
+//   void join_lane(u32 mask, int distance)       with the other lane's, both get the result
+//   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
+//   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
+//   u32 flags(const SegmentArgs &) const         of the tail; kFlagLost: walk_states must do it again
 #pragma once
 
-#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/segment.cuh"
+#include "kernels/line.h"
 
 namespace rk {
 
-constexpr int kWalkThreads = 128;          // of a block, or fewer if their states are large
-constexpr size_t kWalkShared = 48u << 10; // bytes: what every device gives a block without asking
+constexpr int kWalkThreads = 128; // of a block
 
 struct WalkArgs {
     rp_parts parts;
-    u64 first_index;  // index of a line's element 0
-    u64 first_line;   // the lines of this launch: first_line .. first_line + lines
+    u64 first_line; // the lines of this launch: first_line .. first_line + lines
     u64 lines;
-    u64 longest;      // longer lines are passed over
-    u32 walkers;      // of a line
-    u32 state_words;  // of shared memory for one thread: state, and with one walker scratch behind it
-    u32 scratch_at;   // where the scratch begins
+    u64 longest;    // longer lines are passed over
+    u32 walkers;    // of a line: whole groups of lanes
+    u32 lanes;      // a power of two up to a warp; 1 for columns, of which neighbours have their own
 };
 
-__global__ void walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, u64 *partials)
+// One group's part of a line.
+struct Share {
+    u64 number; // of the line in this launch
+    u32 group;  // of the line's groups
+    rk_line line;
+};
+
+__device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
 {
-    extern __shared__ u64 states[];
-    u64 *mine = states + threadIdx.x * w.state_words;
-    rk_state *s = (rk_state *)mine;
-    const u64 threads = w.lines * w.walkers, stride = (u64)gridDim.x * blockDim.x;
-    const bool columns = a.spec.flags & RP_COLUMNS;
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < threads; i += stride) {
-        u64 line = columns ? i % w.lines : i / w.walkers;
-        u32 walker = (u32)(columns ? i / w.lines : i % w.walkers);
-        const rk_line l = rk_line_of(&a.spec, w.parts.offsets, w.first_line + line);
-        if (l.n > w.longest)
-            continue; // another kernel's
-        walk_line(a, w.parts, w.first_index, l, walker, w.walkers, s);
-        if (w.walkers == 1) {
-            write_cell(a, w.first_line + line, *s, (uint64_t *)(mine + w.scratch_at));
-            continue;
+    const u32 groups = w.walkers / w.lanes;
+    Share s;
+    if (a.spec.flags & RP_COLUMNS) {
+        s.number = i % w.lines;
+        s.group = (u32)(i / w.lines);
+    } else {
+        s.number = i / groups;
+        s.group = (u32)(i % groups);
+    }
+    s.line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + s.number);
+    return s;
+}
+
+// The lanes of this thread's group as a mask of its warp.
+__device__ inline u32 group_mask(u32 lanes)
+{
+    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp / lanes * lanes);
+}
+
+__device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *partials, const Share &s)
+{
+    return partials + (s.number * (w.walkers / w.lanes) + s.group) * a.plan.all;
+}
+
+// Adds elements from, from + step, ... of the line that are not masked out. Returns how many those were.
+template <class Walker>
+__device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step)
+{
+    using Bits = typename Walker::Bits;
+    constexpr int kLoads = 8; // in flight
+    const Bits *elements = (const Bits *)parts.elements + line.first;
+    const uint8_t *mask = parts.mask ? parts.mask + line.first : NULL;
+    u64 taken = 0;
+    for (u64 i = from; i < line.n; i += kLoads * step) {
+        Bits bits[kLoads];
+        bool in[kLoads];
+#pragma unroll
+        for (int k = 0; k < kLoads; k++) {
+            const u64 at = i + k * step;
+            in[k] = at < line.n;
+            bits[k] = in[k] ? elements[at * line.stride] : (Bits)0;
+            if (mask)
+                in[k] = in[k] && mask[at * line.stride];
         }
-        u64 *out = partials + (line * w.walkers + walker) * a.plan.all;
-        for (u32 j = 0; j < a.plan.all; j++)
-            out[j] = word_of_state(a.plan, mine[0], s->count, s->limb, j);
+#pragma unroll
+        for (int k = 0; k < kLoads; k++) {
+            if (!in[k])
+                continue;
+            x.add(bits[k], i + k * step);
+            taken++;
+        }
+    }
+    return taken;
+}
+
+// Word j of a walker's partial, tail included.
+template <class Walker>
+__device__ __forceinline__ u64 word_of(const Walker &x, const SegmentArgs &g, u32 own, u64 taken, u32 j)
+{
+    if (j < own)
+        return x.word(g, j);
+    const u64 skipped = x.left_out(g);
+    return j == own + kWordCount ? taken - skipped : x.flags(g) | (skipped ? (u32)kFlagSkipped : 0u);
+}
+
+template <class Walker> __device__ __forceinline__ void finish_walk(const Walker &x, const FinishArgs &a,
+                                                                    const SegmentArgs &g, u64 line, u64 taken)
+{
+    u64 words[Walker::kWords + kTailWords], bits = 0;
+    const u32 own = a.plan.own;
+#pragma unroll
+    for (u32 j = 0; j < Walker::kWords + kTailWords; j++)
+        if (j < a.plan.all)
+            words[j] = word_of(x, g, own, taken, j);
+    if (light_value(a, words, &bits) != RP_OK)
+        set_fault(a, line);
+    write_bits(a.cell_bytes, a.cells, line, bits);
+}
+
+// kLight: the line's value can be made of the partial's words (light_value).
+template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThreads)
+walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
+           u64 *partials)
+{
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), groups = w.walkers / lanes;
+    const bool finish = kLight && a.light && groups == 1; // else partials are left
+    const u64 stride = (u64)gridDim.x * (kWalkThreads / lanes);
+    for (u64 i = (u64)blockIdx.x * (kWalkThreads / lanes) + threadIdx.x / lanes; i < w.lines * groups; i += stride) {
+        const Share s = share_of(a, w, i);
+        if (s.line.n > w.longest)
+            continue; // another kernel's
+        Walker x;
+        x.init(NULL, g);
+        u64 taken = walk(x, w.parts, s.line, s.group * lanes + lane, w.walkers);
+        for (u32 d = lanes / 2; d; d /= 2) {
+            x.join_lane(mask, d);
+            taken += __shfl_xor_sync(mask, taken, d);
+        }
+        if constexpr (kLight) {
+            if (finish) {
+                if (lane == 0)
+                    finish_walk(x, a, g, w.first_line + s.number, taken);
+                continue;
+            }
+        }
+        u64 *out = partial_of(a, w, partials, s);
+        for (u32 j = lane; j < a.plan.all; j += lanes)
+            out[j] = word_of(x, g, a.plan.own, taken, j);
     }
 }
+
+// Kernels for an operation: of whole rows, and of walking.
+template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_walk_kernels()
+{
+    SegmentKernel k = segment_kernel<Accumulator>();
+    k.walk = walk_lines<false, Walker>;
+    return k;
+}
+template <class Accumulator> SegmentKernel light_kernels()
+{
+    SegmentKernel k = segment_kernel<Accumulator>();
+    k.walk = walk_lines<true, Accumulator>;
+    return k;
+}
+
+WalkFn walk_float_kernel(int layout, int dtype); // walk_float.cu: sums, of magnitudes and squares too, of floats
+
+// The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
+// kernels/state.h. `again`: only where a Walker left kFlagLost. Dynamic shared memory: state_words words a thread.
+using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
+StatesFn walk_states_kernel(); // walk.cu
+
+// Last step where a line has one partial: a thread finishes a line. Dynamic shared memory: state_words words a thread, of
+// which those from scratch_at on are finish's scratch.
+using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
+FinishFn finish_lines_kernel(); // walk.cu
 
 } // namespace rk

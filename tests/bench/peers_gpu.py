@@ -18,15 +18,22 @@ DTYPES = {"f32": 4, "f16": 2, "i32": 4}
 
 
 def cases(largest):
-    """(group, name, op, dtype, shape)"""
+    """(group, name, op, dtype, shape, axis)"""
     for dtype in ("f32", "f16"):
         for op in ("max", "argmax", "std"):
-            yield "framework", f"{op} {dtype} 2^28", op, dtype, (1 << 28,)
+            yield "framework", f"{op} {dtype} 2^28", op, dtype, (1 << 28,), None
     for log2 in range(10, 31, 2):
-        yield "sum", f"sum f32 2^{log2}", "sum", "f32", (1 << log2,)
-    yield "sum", "sum i32 2^28", "sum", "i32", (1 << 28,)
+        yield "sum", f"sum f32 2^{log2}", "sum", "f32", (1 << log2,), None
+    yield "sum", "sum i32 2^28", "sum", "i32", (1 << 28,), None
     for rows, length in ((1000000, 2), (1000000, 32), (1000000, 1024), (4, 1 << 26)):
-        yield "rows", f"sum f32 {rows} x {length}", "sum", "f32", (rows, length)
+        yield "rows", f"sum f32 {rows} x {length}", "sum", "f32", (rows, length), 1
+    for op in ("max", "argmax", "var"):
+        for rows, length in ((1000000, 2), (1000000, 32), (1000000, 1024), (1000, 1000)):
+            yield "shapes", f"{op} f32 {rows} x {length}", op, "f32", (rows, length), 1
+    for op in ("sum", "max", "var"):
+        for columns in (4, 1000, 16384, 1 << 20):
+            rows = (1 << 28) // columns
+            yield "shapes", f"{op} f32 axis 0 of {rows} x {columns}", op, "f32", (rows, columns), 0
 
 
 class Torch:
@@ -47,8 +54,8 @@ class Torch:
         dim = {} if axis is None else {"dim": axis}
         if op == "max":
             return lambda x: x.max() if axis is None else x.amax(**dim)
-        if op == "std":
-            return lambda x: x.std(correction=0, **dim)
+        if op in ("std", "var"):
+            return lambda x: getattr(x, op)(correction=0, **dim)
         return lambda x: getattr(x, op)(**dim)
 
     def event(self):
@@ -108,14 +115,14 @@ def measure(peer, call, pool, shape, fixed_runs):
 def run(peer, args):
     print(f"{peer.name} {peer.version}", flush=True)
     pool, kind = None, None
-    for group, name, op, dtype, shape in cases(args.largest):
+    for group, name, op, dtype, shape, axis in cases(args.largest):
         n = shape[0] * (shape[1] if len(shape) > 1 else 1)
         if n > 1 << args.largest:
             continue
         if kind != dtype:
             del pool
             pool, kind = peer.pool(dtype), dtype
-        call = peer.call(op, 1 if len(shape) > 1 else None)
+        call = peer.call(op, axis)
         try:
             samples = measure(peer, call, pool, shape, args.runs)
         except Exception as err:  # a peer's own failure must not end the others

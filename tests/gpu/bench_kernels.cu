@@ -172,7 +172,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(Bench &);
     } groups[] = {{"ceiling", ceilings}, {"sum", sums},         {"max", maxima},          {"adversarial", adversarial},
-                  {"types", narrow_types}, {"moments", moments}, {"framework", framework_ops}, {"rows", rows}};
+                  {"types", narrow_types}, {"moments", moments}, {"framework", framework_ops}, {"rows", rows},
+                  {"shapes", shapes}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

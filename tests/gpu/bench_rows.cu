@@ -1,4 +1,5 @@
-// Many results at once: equal rows and rows of mixed lengths, beside CUB's segmented sums.
+// Many results at once: equal rows and rows of mixed lengths, beside CUB's segmented sums; and other operations and shapes,
+// which tests/bench/peers_gpu.py measures, too.
 #include <cmath>
 
 #include "tests/gpu/bench_setup.cuh"
@@ -121,6 +122,42 @@ void rows(Bench &b)
         equal_row_sums(b, 1000000, length);
     equal_row_sums(b, 4, (size_t)1 << 26);
     mixed_row_sums(b, 100000, 100, 10000); // last: its offsets are no floats to add
+}
+
+// ---- shapes: no case may fall off a cliff ----
+
+void shape(Bench &b, std::string name, int op, size_t rows, size_t length, uint32_t flags)
+{
+    size_t bytes = rows * length * (sizeof(float) + (flags & RP_MASK ? 1 : 0));
+    if (bytes > b.pool_bytes)
+        return;
+    Inputs in = inputs(b, bytes);
+    Case c = {"shapes", name, bytes, {ours(b, "reduced", spec_of(op, RP_F32, rows, length, flags), in)}};
+    b.meter.measure(c);
+    b.meter.report(c, "-");
+}
+
+void shapes(Bench &b)
+{
+    if (!listed(b.options.dtypes, "f32"))
+        return;
+    fill_pool(b, RP_F32);
+    for (int op : {RP_OP_MAX, RP_OP_ARGMAX, RP_OP_VAR, RP_OP_STATS}) {
+        const std::string what = std::string(rp_op_name(op)) + " f32 ";
+        for (size_t length : {2, 32, 1024})
+            shape(b, what + "1000000 x " + std::to_string(length), op, 1000000, length, 0);
+        shape(b, what + "1000 x 1000", op, 1000, 1000, 0);
+    }
+    for (int op : {RP_OP_SUM, RP_OP_MAX, RP_OP_VAR}) {
+        const std::string what = std::string(rp_op_name(op)) + " f32 ";
+        for (size_t columns : {4, 1000, 16384, 1 << 20})
+            shape(b, what + "axis 0 of " + std::to_string((1 << 28) / columns) + " x " + std::to_string(columns), op,
+                  (1 << 28) / columns, columns, RP_COLUMNS);
+        shape(b, what + "masked 2^28", op, 1, 1 << 28, RP_MASK);
+        shape(b, what + "masked 1000000 x 128", op, 1000000, 128, RP_MASK);
+    }
+    shape(b, "prod f32 2^28", RP_OP_PROD, 1, 1 << 28, 0);
+    shape(b, "prod f32 1000000 x 32", RP_OP_PROD, 1000000, 32, 0);
 }
 
 } // namespace bench

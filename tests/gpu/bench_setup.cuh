@@ -71,7 +71,8 @@ Rival cub(Bench &b, std::string name, CubReduce reduce, int dtype, size_t n, Inp
 Rival reader(Bench &b, size_t bytes, Inputs in);
 Rival copier(Bench &b, size_t bytes, Inputs in);
 
-// Sums of many rows: a group of cases of its own.
+// Groups of cases of their own: sums of many rows; other operations, columns and masks.
 void rows(Bench &b);
+void shapes(Bench &b);
 
 } // namespace bench
