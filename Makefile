@@ -23,7 +23,7 @@ comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang libclang-rt-dev systemd procps man-db shellcheck gnuplot-nox
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -217,7 +217,7 @@ unit-tests: $(UNIT)
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c
+FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
 

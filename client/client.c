@@ -54,6 +54,16 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     return 0;
 }
 
+static void take_tls(reduce_open_opts *o)
+{
+    if (!o->tls_ca)
+        o->tls_ca = getenv("REDUCED_TLS_CA");
+    if (!o->tls_cert)
+        o->tls_cert = getenv("REDUCED_TLS_CERT");
+    if (!o->tls_key)
+        o->tls_key = getenv("REDUCED_TLS_KEY");
+}
+
 static reduce_client *new_client(const reduce_open_opts *o)
 {
     reduce_client *c = calloc(1, sizeof *c);
@@ -153,23 +163,51 @@ static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
     return err;
 }
 
-static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+static int link_fault(rc_link_err why, const char *url, uint32_t ms, rp_fault *f)
 {
-    switch (rc_link_open(&c->link, url, ms, rc_link_changed, c)) {
+    switch (why) {
     case RC_LINK_OK:
-        break;
+        return 0;
     case RC_LINK_REFUSED:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.120s", url);
     case RC_LINK_DENIED:
         return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
+    case RC_LINK_UNTRUSTED:
+        return rc_fail(f, REDUCE_E_AUTH, "tls", "no trust between %.70s and us: a certificate is missing or not accepted", url);
+    case RC_LINK_BAD_PEM:
+        return rc_fail(f, REDUCE_E_ARGUMENT, "tls", "tls_ca (needed), tls_cert and tls_key (both or none) hold no usable PEM");
     case RC_LINK_TIMEOUT:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
     case RC_LINK_BAD_URL:
         return rc_fail(f, REDUCE_E_ARGUMENT, "url", "'%.100s' is no valid address", url);
     case RC_LINK_NO_MEMORY:
-        return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+        break;
     }
-    int err = greet(c, ms, f);
+    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+}
+
+/* Only tls+tcp:// reads the files, each time anew: certificates are replaced before they expire. */
+static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+{
+    const reduce_open_opts *o = &c->opts;
+    rp_pem pem = {NULL, NULL, NULL};
+    char why[160];
+    bool tls = strncmp(url, "tls+", 4) == 0;
+    int err;
+    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+        err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
+    else
+        err = link_fault(rc_link_open(&c->link, url, &pem, ms, rc_link_changed, c), url, ms, f);
+    rp_pem_wipe(&pem);
+    return err;
+}
+
+static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+{
+    int err = open_link(c, url, ms, f);
+    if (err)
+        return err;
+    err = greet(c, ms, f);
     if (err) {
         disconnect(c);
         c->closing = false;
@@ -277,6 +315,7 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
         return rc_error(REDUCE_E_FORKED, "", "the parent process had opened a client before the fork");
     if (take_opts(&o, opts, &f))
         return rc_report(&f);
+    take_tls(&o);
     reduce_client *c = new_client(&o);
     if (!c)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
@@ -284,7 +323,7 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
         rc_unref(c);
         return rc_report(&f);
     }
-    c->opts.name = c->opts.daemon = NULL;
+    c->opts.name = c->opts.daemon = c->opts.tls_ca = c->opts.tls_cert = c->opts.tls_key = NULL;
     *out = c;
     return 0;
 }

@@ -217,12 +217,16 @@ typedef struct reduce_open_opts {
                                       may take hours. 0 means the default here and above */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
     uint32_t idle_exit_s;          /* AUTOSTART: the started daemon leaves after this long without clients */
+    const char *tls_ca;            /* tls+tcp: PEM file of the CAs whose daemon is trusted; NULL: $REDUCED_TLS_CA */
+    const char *tls_cert;          /* our certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
+    const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
 } reduce_open_opts;
-#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600}
+#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL}
 
-/* Connect and say hello. `url`: "ipc:///path/of.sock" or "tcp://host:port"; NULL tries $REDUCED_URL alone if that is
- * set, else the user's socket ($XDG_RUNTIME_DIR/reduced.sock), then the system's (/run/reduced/reduced.sock). `opts` may
- * be NULL. On success *c is yours to reduce_close; on failure it is NULL.
+/* Connect and say hello. `url`: "ipc:///path/of.sock", "tls+tcp://host:port" (the certificate of the daemon must name the
+ * host, an address too, as a DNS name) or "tcp://host:port" (neither encrypted nor authenticated); NULL tries $REDUCED_URL
+ * alone if that is set, else the user's socket ($XDG_RUNTIME_DIR/reduced.sock), then the system's
+ * (/run/reduced/reduced.sock). `opts` may be NULL. On success *c is yours to reduce_close; on failure it is NULL.
  * Errors: the common ones; REDUCE_E_START (AUTOSTART: program missing or it did not come up). */
 int reduce_open(reduce_client **c, const char *url, const reduce_open_opts *opts);
 

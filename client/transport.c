@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +21,9 @@ struct rc_link {
     rc_link_event event;
     void *arg;
     char *url;
+    nng_tls_config *tls; /* NULL: none */
+    nng_aio *limit;      /* of the first dialling */
+    atomic_bool late;
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     bool up;
@@ -90,7 +96,7 @@ static bool wait_up(rc_link *l, uint32_t ms)
 
 static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
 
-static rc_link_err link_err(int nng_err)
+static rc_link_err link_err(const rc_link *l, int nng_err)
 {
     switch (nng_err) {
     case 0:
@@ -103,6 +109,11 @@ static rc_link_err link_err(int nng_err)
         return RC_LINK_REFUSED;
     case NNG_EPERM:
         return RC_LINK_DENIED;
+    case NNG_ECRYPTO:
+    case NNG_EPEERAUTH:
+        return RC_LINK_UNTRUSTED;
+    case NNG_ECONNSHUT: /* what is left of a handshake that the daemon ended */
+        return l->tls ? RC_LINK_UNTRUSTED : RC_LINK_REFUSED;
     case NNG_ENOMEM:
         return RC_LINK_NO_MEMORY;
     case NNG_EADDRINVAL:
@@ -127,17 +138,76 @@ static int set_up_socket(rc_link *l)
     return nng_pipe_notify(l->sock, NNG_PIPE_EV_REM_POST, pipe_event, l);
 }
 
-/* A unix socket answers or refuses at once, and nng tells only a caller that waits. (A daemon that hangs keeps us for the
- * 10 s of nng's own limit.) A tcp connection to nowhere would take minutes: that one is dialled in the background. No
+/* ---- TLS ---- */
+
+static bool is_tls(const char *url) { return strncmp(url, "tls+tcp://", 10) == 0; }
+
+/* The host of tls+tcp://HOST:PORT or tls+tcp://[HOST]:PORT, which the daemon's certificate must name. nng itself does not
+ * look at the name if it is an address. */
+static bool host_of(const char *url, char *host, size_t cap)
+{
+    const char *from = url + 10, *port = strrchr(from, ':');
+    size_t n = port ? (size_t)(port - from) : 0;
+    if (n > 2 && from[0] == '[' && from[n - 1] == ']') {
+        from++;
+        n -= 2;
+    }
+    return n > 0 && (size_t)snprintf(host, cap, "%.*s", (int)n, from) < cap;
+}
+
+static rc_link_err set_up_tls(rc_link *l, const rp_pem *pem)
+{
+    char host[256];
+    if (!is_tls(l->url))
+        return RC_LINK_OK;
+    if (!host_of(l->url, host, sizeof host))
+        return RC_LINK_BAD_URL;
+    if (nng_tls_config_alloc(&l->tls, NNG_TLS_MODE_CLIENT))
+        return RC_LINK_NO_MEMORY;
+    bool wrong = nng_tls_config_auth_mode(l->tls, NNG_TLS_AUTH_MODE_REQUIRED) || nng_tls_config_server_name(l->tls, host) ||
+                 !pem->ca || nng_tls_config_ca_chain(l->tls, pem->ca, NULL) || !pem->cert != !pem->key ||
+                 (pem->cert && nng_tls_config_own_cert(l->tls, pem->cert, pem->key, NULL));
+    return wrong ? RC_LINK_BAD_PEM : RC_LINK_OK;
+}
+
+/* ---- dialling ---- */
+
+static int make_dialer(const rc_link *l, nng_dialer *d)
+{
+    int err = nng_dialer_create(d, l->sock, l->url);
+    if (err || !l->tls)
+        return err;
+    err = nng_dialer_set_ptr(*d, NNG_OPT_TLS_CONFIG, l->tls);
+    if (err)
+        nng_dialer_close(*d);
+    return err;
+}
+
+static void on_dial_limit(void *arg)
+{
+    rc_link *l = arg;
+    if (nng_aio_result(l->limit))
+        return; /* cancelled: it was done in time */
+    atomic_store(&l->late, true);
+    nng_dialer_close(l->dialer);
+}
+
+/* nng tells why dialling failed only to a caller that waits, for as long as it takes; so a timer closes the dialer. No
  * probing with a bare connection: nng 1.5.2 stops accepting when a peer leaves before it has said its protocol. */
 static rc_link_err dial(rc_link *l, uint32_t timeout_ms)
 {
-    int err = nng_dialer_create(&l->dialer, l->sock, l->url);
-    if (err == 0)
-        err = nng_dialer_start(l->dialer, is_ipc(l->url) ? 0 : NNG_FLAG_NONBLOCK);
+    int err = make_dialer(l, &l->dialer);
+    if (!err)
+        err = nng_aio_alloc(&l->limit, on_dial_limit, l);
     if (err)
-        return link_err(err);
-    return wait_up(l, timeout_ms) ? RC_LINK_OK : is_ipc(l->url) ? RC_LINK_TIMEOUT : RC_LINK_REFUSED;
+        return link_err(l, err);
+    nng_sleep_aio((nng_duration)timeout_ms, l->limit);
+    err = nng_dialer_start(l->dialer, 0);
+    nng_aio_stop(l->limit);
+    nng_aio_free(l->limit);
+    if (atomic_load(&l->late))
+        return RC_LINK_TIMEOUT;
+    return err ? link_err(l, err) : wait_up(l, timeout_ms) ? RC_LINK_OK : RC_LINK_TIMEOUT;
 }
 
 /* A daemon that dies during the handshake makes the dialer of nng 1.5.2 give up for good: the EPIPE of its half of the
@@ -152,7 +222,7 @@ static void replace_stalled_dialer(rc_link *l)
         l->stalled_ns = now_ns(); /* from here on it is this thread's task for STALL_MS */
     pthread_mutex_unlock(&l->lock);
     nng_dialer fresh;
-    if (!stalled || nng_dialer_create(&fresh, l->sock, l->url))
+    if (!stalled || make_dialer(l, &fresh))
         return;
     nng_dialer_close(old);
     pthread_mutex_lock(&l->lock);
@@ -166,7 +236,7 @@ static bool missing_socket(const char *url)
     return is_ipc(url) && access(url + 6, F_OK) && (errno == ENOENT || errno == ENOTDIR);
 }
 
-rc_link_err rc_link_open(rc_link **out, const char *url, uint32_t timeout_ms, rc_link_event event, void *arg)
+rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event, void *arg)
 {
     if (missing_socket(url))
         return RC_LINK_REFUSED;
@@ -188,7 +258,9 @@ rc_link_err rc_link_open(rc_link **out, const char *url, uint32_t timeout_ms, rc
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
     int err = set_up_socket(l);
-    rc_link_err why = err ? link_err(err) : dial(l, timeout_ms);
+    rc_link_err why = err ? link_err(l, err) : set_up_tls(l, pem);
+    if (!why)
+        why = dial(l, timeout_ms);
     if (why)
         rc_link_close(l);
     else
@@ -201,6 +273,8 @@ void rc_link_close(rc_link *l)
     if (!l)
         return;
     nng_close(l->sock);
+    if (l->tls)
+        nng_tls_config_free(l->tls);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     free(l->url);

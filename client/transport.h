@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/pem.h"
+
 typedef struct rc_link rc_link;
 typedef struct rc_slot rc_slot;
 
@@ -26,11 +28,21 @@ typedef enum {
 /* The connection came up or went down. */
 typedef void (*rc_link_event)(void *arg, bool up);
 
-typedef enum { RC_LINK_OK, RC_LINK_REFUSED, RC_LINK_DENIED, RC_LINK_TIMEOUT, RC_LINK_BAD_URL, RC_LINK_NO_MEMORY } rc_link_err;
+typedef enum {
+    RC_LINK_OK,
+    RC_LINK_REFUSED, /* nobody listens */
+    RC_LINK_DENIED,  /* by the socket's permissions */
+    RC_LINK_TIMEOUT,
+    RC_LINK_BAD_URL,
+    RC_LINK_BAD_PEM,   /* no usable certificate or key */
+    RC_LINK_UNTRUSTED, /* TLS: one side does not accept the other's certificate, or misses it */
+    RC_LINK_NO_MEMORY
+} rc_link_err;
 
-/* Connect within timeout_ms. REFUSED (nobody listens) comes at once for ipc, after timeout_ms for tcp. The link is to be closed
- * with rc_link_close. */
-rc_link_err rc_link_open(rc_link **link, const char *url, uint32_t timeout_ms, rc_link_event event, void *arg);
+/* Connect within timeout_ms; `pem` is for tls+tcp, NULL otherwise, and not kept. The link is to be closed with
+ * rc_link_close. */
+rc_link_err rc_link_open(rc_link **link, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event,
+                         void *arg);
 
 /* Close the connection and wait for event callbacks; every slot must have been freed. NULL is fine. */
 void rc_link_close(rc_link *l);

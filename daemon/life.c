@@ -332,7 +332,7 @@ static bool private_key(const char *path, char *why, size_t cap)
     if (stat(path, &st) != 0)
         snprintf(why, cap, "%.120s: %s", path, strerror(errno));
     else if (st.st_mode & 07)
-        snprintf(why, cap, "%.120s: others than its owner and group have access to the key (mode %03o)", path, st.st_mode & 0777);
+        snprintf(why, cap, "%.120s: others than owner and group have access to the key (mode %03o)", path, st.st_mode & 0777);
     else
         return true;
     return false;

@@ -217,7 +217,7 @@ static void put_trace(FILE *f, rd_trace *t)
     labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
 }
 
-static void put_all(FILE *f, const rd_server *s, const rk_stats *k)
+static void put_totals(FILE *f, const rd_server *s, const rk_stats *k)
 {
     put_daemon(f, s, k);
     put_queues(f, s);
@@ -225,7 +225,6 @@ static void put_all(FILE *f, const rd_server *s, const rk_stats *k)
     put_requests(f, &s->stats);
     put_times(f, &s->stats.tally);
     put_engine(f, s, k);
-    put_use(f, &s->stats);
     if (s->trace)
         put_trace(f, s->trace);
 }
@@ -243,8 +242,8 @@ void rd_metrics_fini(rd_metrics *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-/* NULL: no memory. */
-static char *render(rd_server *s, size_t *len)
+/* NULL: no memory. *totals: how much of it comes before what single users did. */
+static char *render(rd_server *s, size_t *len, size_t *totals)
 {
     rk_stats k;
     char *text = NULL;
@@ -253,7 +252,9 @@ static char *render(rd_server *s, size_t *len)
         return NULL;
     rd_quick_collect(&s->quick, &s->stats.tally);
     rk_get_stats(s->engine, &k);
-    put_all(f, s, &k);
+    put_totals(f, s, &k);
+    *totals = (size_t)ftell(f);
+    put_use(f, &s->stats);
     if (fclose(f) == 0)
         return text;
     free(text);
@@ -266,14 +267,15 @@ bool rd_metrics_refresh(rd_server *s)
     uint64_t start = rd_now_ns();
     if (m->text && start - m->made_ns < SHARE * m->cost_ns)
         return true;
-    size_t len;
-    char *text = render(s, &len);
+    size_t len, totals;
+    char *text = render(s, &len, &totals);
     if (!text)
         return m->text != NULL;
     pthread_mutex_lock(&m->lock);
     char *old = m->text;
     m->text = text;
     m->len = len;
+    m->totals = totals;
     pthread_mutex_unlock(&m->lock);
     free(old);
     m->made_ns = rd_now_ns();

@@ -16,6 +16,7 @@ typedef struct rd_metrics {
     pthread_mutex_t lock; /* of text and len */
     char *text;           /* NULL: none yet */
     size_t len;
+    size_t totals;        /* of these, before what single users did */
     uint64_t made_ns, cost_ns; /* the loop's: when it was made, and how long that took */
 } rd_metrics;
 

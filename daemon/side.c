@@ -307,8 +307,8 @@ bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *w
     d->server = s;
     d->gate = gate;
     d->poll.data = d;
-    if (bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) && uv_poll_init(&s->loop, &d->poll, d->fd) == 0 &&
-        uv_poll_start(&d->poll, UV_READABLE, on_knock) == 0) {
+    if (bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) &&
+        uv_poll_init(&s->loop, &d->poll, d->fd) == 0 && uv_poll_start(&d->poll, UV_READABLE, on_knock) == 0) {
         s->side.n_doors++;
         return true;
     }

@@ -439,6 +439,8 @@ rp_err rp_get_fault(const uint8_t *body, size_t len, uint32_t status, uint32_t r
     TRY(at_most(field, RP_MAX_FIELD, "field_len", f));
     TRY(at_most(text, RP_MAX_TEXT, "text_len", f));
     TRY(exact(len, RP_ERROR_SIZE + field + text, "error", f));
+    if (memchr(body + RP_ERROR_SIZE, 0, field + text))
+        return rp_fail(f, RP_BAD_MESSAGE, "error", 0, "a zero byte in a text");
     memset(e, 0, sizeof *e);
     e->code = (rp_err)status;
     e->retry_ms = retry_ms;

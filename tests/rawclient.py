@@ -109,8 +109,9 @@ def parse_entries(body):
 class Connection:
     """One connection. Requests may overlap: send() gives a request id, wait() its reply."""
 
-    def __init__(self, url, timeout=30.0, protocol=0x30):
-        scheme, rest = re.fullmatch(r"(ipc|tcp)://(.+)", url).groups()
+    def __init__(self, url, timeout=30.0, protocol=0x30, tls=None):
+        """`tls`: an ssl.SSLContext, for tls+tcp://."""
+        scheme, rest = re.fullmatch(r"(ipc|tcp|tls\+tcp)://(.+)", url).groups()
         self.ipc = scheme == "ipc"
         if self.ipc:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -119,6 +120,8 @@ class Connection:
         else:
             host, port = rest.rsplit(":", 1)
             self.socket = socket.create_connection((host, int(port)), timeout)
+            if tls:
+                self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self.session = 0
         self.welcome = None
         self._ids = itertools.count(1)

@@ -40,6 +40,7 @@ typedef struct ctl_options {
     ctl_format format;
     bool text, total, merge, verbose, no_autostart;
     const char *url;    /* NULL: the usual places */
+    const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;       /* "-" is stdin */
     int n_files;
 } ctl_options;

@@ -31,6 +31,9 @@ static int talk(const ctl_options *o)
     reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
     opts.name = "reducectl";
     opts.flags = o->no_autostart ? 0 : REDUCE_AUTOSTART;
+    opts.tls_ca = o->tls_ca;
+    opts.tls_cert = o->tls_cert;
+    opts.tls_key = o->tls_key;
     int err = reduce_open(&c, o->url, &opts);
     if (err == REDUCE_E_ARGUMENT)
         return usage(reduce_errmsg());

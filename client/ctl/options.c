@@ -8,8 +8,9 @@
 #include "client/ctl/ctl.h"
 
 enum {
-    OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL, OPT_MERGE,
-    OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_DEADLINE, OPT_JSON, OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
+    OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL,
+    OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE, OPT_JSON,
+    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
 };
 
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
@@ -27,6 +28,9 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"index-base", required_argument, NULL, OPT_INDEX_BASE},
                                      {"path", required_argument, NULL, OPT_PATH},
                                      {"connect", required_argument, NULL, OPT_CONNECT},
+                                     {"tls-ca", required_argument, NULL, OPT_TLS_CA},
+                                     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
+                                     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
                                      {"hex", no_argument, NULL, OPT_HEX},
@@ -146,6 +150,15 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return take_path(&o->spec.path, optarg, why);
     case OPT_CONNECT:
         o->url = optarg;
+        return true;
+    case OPT_TLS_CA:
+        o->tls_ca = optarg;
+        return true;
+    case OPT_TLS_CERT:
+        o->tls_cert = optarg;
+        return true;
+    case OPT_TLS_KEY:
+        o->tls_key = optarg;
         return true;
     case OPT_JSON:
         return take_format(o, CTL_JSON, why);

@@ -1,5 +1,7 @@
 /* Any bytes as a config file: refused with one line of text, or taken over and printed as a file that reads back to the
  * same settings. */
+#include <grp.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,6 +10,19 @@
 #include "daemon/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Instead of libc's, which ask the system's database: one user and one group. */
+struct passwd *getpwnam(const char *name)
+{
+    static struct passwd alice = {.pw_uid = 1001};
+    return strcmp(name, "alice") == 0 ? &alice : NULL;
+}
+
+struct group *getgrnam(const char *name)
+{
+    static struct group gpu = {.gr_gid = 70};
+    return strcmp(name, "gpu") == 0 ? &gpu : NULL;
+}
 
 static bool read_bytes(rd_config *c, const void *bytes, size_t n)
 {

@@ -197,6 +197,49 @@ static void a_dump_reads_back(void **state)
     assert_memory_equal(&c, &back, sizeof c);
 }
 
+static void lists_belong_to_the_socket_before_them(void **state)
+{
+    (void)state;
+    rd_config c, back;
+    char *text = NULL;
+    size_t size = 0;
+    assert_true(read_text(&c, "allow-uid = 1\nlisten = ipc:///a\nlisten = ipc:///b\nallow-uid = 2\nallow-gid = 3\n"
+                              "allow-uid = 4\nsocket-group = 5\nsocket-group = 6\ntls-ca = /ca.pem\n"));
+    assert_int_equal(c.allow[0].users.n, 1);
+    assert_int_equal(c.allow[1].users.n + c.allow[1].groups.n, 0);
+    assert_int_equal(c.allow[2].users.n, 2);
+    assert_int_equal(c.allow[2].users.id[1], 4);
+    assert_int_equal(c.allow[2].groups.id[0], 3);
+    assert_int_equal(c.socket_group.n, 1);
+    assert_int_equal(c.socket_group.id[0], 6);
+    FILE *out = open_memstream(&text, &size);
+    rd_config_dump(&c, out);
+    fclose(out);
+    assert_true(read_text(&back, text));
+    free(text);
+    assert_memory_equal(c.allow, back.allow, sizeof c.allow);
+    assert_int_equal(back.socket_group.id[0], 6);
+    assert_string_equal(back.tls_ca, "/ca.pem");
+}
+
+static void flags_replace_sockets_with_their_lists(void **state)
+{
+    (void)state;
+    rd_config c;
+    rd_command cmd;
+    char path[64];
+    write_file(path, "allow-uid = 1\nlisten = ipc:///file\nallow-uid = 2\n");
+    assert_true(load(&c, &cmd, (const char *[]){"--config", path, "--allow-uid", "3", "--listen", "ipc:///a", "--allow-gid",
+                                                "4", NULL}));
+    assert_int_equal(c.allow[0].users.n, 2); /* before any --listen: for all sockets */
+    assert_int_equal(c.allow[0].users.id[1], 3);
+    assert_int_equal(c.allow[1].users.n, 0);
+    assert_int_equal(c.allow[1].groups.id[0], 4);
+    assert_true(load(&c, &cmd, (const char *[]){"--config", path, NULL}));
+    unlink(path);
+    assert_int_equal(c.allow[1].users.id[0], 2);
+}
+
 static void a_reload_takes_what_can_change(void **state)
 {
     (void)state;
@@ -209,13 +252,15 @@ static void a_reload_takes_what_can_change(void **state)
     fresh.drain = 1;
     fresh.backend = RP_BACKEND_CPU;
     assert_true(rd_config_set(&fresh, "listen", "ipc:///x", why));
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 2);
-    assert_string_equal(names, "listen backend");
+    assert_true(rd_config_set(&fresh, "allow-gid", "7", why));
+    assert_true(rd_config_set(&fresh, "tls-key", "/k", why));
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 4);
+    assert_string_equal(names, "listen allow-gid tls-key backend");
     assert_int_equal(now.max_inflight, 5);
     assert_int_equal(now.drain, 1);
     assert_int_equal(now.backend, 0);
     assert_int_equal(now.listens, 0);
-    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 2); /* names that do not fit are cut */
+    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 4); /* names that do not fit are cut */
     assert_string_equal(names, "lis");
 }
 
@@ -240,6 +285,8 @@ int main(void)
         cmocka_unit_test(bad_flags_are_told),
         cmocka_unit_test(without_urls_the_default_is_served),
         cmocka_unit_test(a_dump_reads_back),
+        cmocka_unit_test(lists_belong_to_the_socket_before_them),
+        cmocka_unit_test(flags_replace_sockets_with_their_lists),
         cmocka_unit_test(a_reload_takes_what_can_change),
         cmocka_unit_test(log_text_is_escaped),
     };

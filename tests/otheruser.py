@@ -1,0 +1,40 @@
+"""Run a function as another user, in a forked child: what the kernel then says about its connections is true.
+
+    assert as_user(12345, 12345, lambda: reply_code(url)) == "AUTH"
+"""
+import json
+import os
+import traceback
+
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+
+
+def _become(uid, gid, groups):
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def as_user(uid, gid, call, groups=()):
+    """What call() returns, by way of JSON; its exception fails the test."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(read)
+            _become(uid, gid, groups)
+            os.write(write, json.dumps(call()).encode())
+            code = 0
+        except BaseException:
+            os.write(write, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        text = answer.read().decode()
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, text
+    return json.loads(text)

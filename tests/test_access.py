@@ -1,0 +1,217 @@
+"""Who may use a socket, and what one user can learn about another or do to it: nothing."""
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+
+from conftest import BIN, select_a_moment
+from otheruser import as_user, needs_root
+from rawclient import Closed, Connection, Fault
+from sideclient import Side
+
+ALICE, BOB, GROUP = 12345, 23456, 34567
+F32 = bytes(4000)
+
+pytestmark = needs_root
+
+
+def outcome(url):
+    """What a user meets: "sum", or the code and the field of the refusal of every kind of message."""
+    with Connection(url) as c:
+        try:
+            c.hello()
+        except Fault as hello:
+            for call in (lambda: c.ping(b"x"), lambda: c.query(2), lambda: c.reduce("sum", "f32", F32)):
+                with pytest.raises(Fault) as e:
+                    call()
+                assert (e.value.code, e.value.field) == (hello.code, hello.field)
+            return f"{hello.code} {hello.field}"
+        c.reduce("sum", "f32", F32)
+        return "sum"
+
+
+def knocks(path):
+    """Does the side channel's door let us in? Where it does, a stranger's ATTACH is answered."""
+    try:
+        with Side(None, attach=False, path=str(path)) as side:
+            side.attach(1, bytes(16))
+    except Closed:
+        return False
+    except Fault as e:
+        return e.code == "AUTH"
+
+
+@pytest.fixture
+def public(start, scratch):
+    """public(*flags): a daemon whose sockets' modes let everybody in."""
+    os.chmod(scratch, 0o755)
+    return lambda *flags, **kw: start("--socket-mode", "0666", *flags, **kw)
+
+
+# ---- lists ----
+def test_without_lists_the_mode_decides(start, public, scratch):
+    daemon = public()
+    assert as_user(ALICE, ALICE, lambda: outcome(daemon.url)) == "sum"
+    os.mkdir(scratch / "b")
+    closed = start(directory=scratch / "b")
+    with pytest.raises(AssertionError, match="PermissionError"):
+        as_user(ALICE, ALICE, lambda: outcome(closed.url))
+
+
+def test_only_listed_users_get_in(public):
+    daemon = public("--allow-uid", 0, "--allow-uid", ALICE)
+    assert as_user(ALICE, ALICE, lambda: outcome(daemon.url)) == "sum"
+    before = daemon.status()["errors"]
+    assert as_user(BOB, ALICE, lambda: outcome(daemon.url)) == "AUTH user"
+    status = daemon.status()
+    assert status["errors.AUTH"] == 4 and status["errors"] == before + 4
+    assert as_user(ALICE, ALICE, lambda: knocks(daemon.path)) and not as_user(BOB, ALICE, lambda: knocks(daemon.path))
+
+
+def test_root_is_no_exception(public):
+    daemon = public("--allow-uid", ALICE, wait=False)
+    daemon.wait_log("ready$")
+    assert outcome(daemon.url) == "AUTH user"
+    assert as_user(ALICE, ALICE, lambda: outcome(daemon.url)) == "sum"
+
+
+def test_groups_are_primary_ones_or_of_the_database(public):
+    daemon = public("--allow-gid", GROUP, "--allow-gid", "root")
+    assert outcome(daemon.url) == "sum"
+    assert as_user(BOB, GROUP, lambda: outcome(daemon.url)) == "sum"
+    assert as_user(BOB, BOB, lambda: outcome(daemon.url)) == "AUTH user"
+    assert as_user(BOB, BOB, lambda: outcome(daemon.url), groups=[GROUP]) == "AUTH user"  # nng tells the primary one only
+    assert as_user(BOB, GROUP, lambda: knocks(daemon.path)) and not as_user(BOB, BOB, lambda: knocks(daemon.path))
+
+
+def test_each_socket_has_its_list(public, scratch):
+    daemon = public("--allow-uid", 0, "--listen", f"ipc://{scratch}/a", "--allow-uid", ALICE, "--listen", f"ipc://{scratch}/b",
+                    "--allow-gid", GROUP)
+    urls = [daemon.url, f"ipc://{scratch}/a", f"ipc://{scratch}/b"]
+    for (uid, gid), doors in {(0, 0): [1, 0, 0], (ALICE, ALICE): [0, 1, 0], (BOB, GROUP): [0, 0, 1], (BOB, BOB): [0, 0, 0]}.items():
+        want = ["sum" if d else "AUTH user" for d in doors]
+        assert as_user(uid, gid, lambda: [outcome(u) for u in urls]) == want
+        assert as_user(uid, gid, lambda: [knocks(u[6:]) for u in urls]) == [bool(d) for d in doors]
+
+
+def test_the_unlisted_keep_nobody_out(public):
+    """Their connections are few, and their side channels never count as strangers."""
+    daemon = public("--allow-uid", 0)
+
+    def flood():
+        held, closed = [], 0
+        for _ in range(150):
+            try:
+                held.append(Connection(daemon.url))
+                held[-1].ping(b"x")
+            except Fault:
+                pass
+            except Closed:
+                closed += 1
+        sides = [knocks(daemon.path) for _ in range(100)]
+        return closed, any(sides)
+    with daemon.connect() as c, Side(c, attach=False) as stranger:
+        closed, entered = as_user(BOB, BOB, flood)
+        assert 0 < closed <= 150 - 1 and not entered
+        stranger.attach(c.session, c.welcome["token"])
+
+
+def test_the_sockets_group(public, scratch):
+    daemon = public("--socket-group", GROUP)
+    for name in ("s", "s.side"):
+        found = (scratch / name).stat()
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), GROUP, 0o666)
+    assert outcome(daemon.url) == "sum"
+
+
+# ---- one user and another ----
+def everything_told(url):
+    with Connection(url) as c:
+        c.hello()
+        return [c.query(topic) for topic in (1, 2)] + [c.metrics()]
+
+
+def test_status_tells_nothing_of_others(public):
+    daemon = public()
+    with daemon.connect(hello=False) as c:
+        c.hello(name=b"payroll-of-october")
+        stream = c.begin("sum", "f32")
+        told = repr(as_user(BOB, BOB, lambda: everything_told(daemon.url)))
+        assert "requests_total" in told and "uid=" not in told and "uid=" in c.metrics()
+        for secret in ("payroll", str(os.getpid()), str(c.session), f"{c.session:x}", c.welcome["token"].hex(), f"uid {os.geteuid()}"):
+            assert secret not in told
+        c.abort(stream)
+
+
+def try_names(url, session, stream, handle, token):
+    """Use what another user was given: every way is refused; the codes."""
+    codes = []
+    with Connection(url) as c:
+        c.hello()
+        for call in (lambda: c.call(3, bytes(8), session=session), lambda: c.finish(stream, 0), lambda: c.abort(stream),
+                     lambda: c.append(stream, 0, F32), lambda: c.reduce_at("sum", "u8", handle, 0, 1),
+                     lambda: Side(c, attach=False).attach(session, token)):
+            try:
+                call()
+                codes.append("OK")
+            except Fault as e:
+                codes.append(e.code)
+        with Side(c) as side:
+            side.drop(handle)
+            side.arena(4096)[1].close()  # an answer: the drop before it is through
+    return codes
+
+
+def test_names_of_another_user_mean_nothing(public):
+    """Session, stream, arena and token of one user, all told to another: of no use."""
+    daemon = public()
+    with daemon.connect() as c, Side(c) as side:
+        stream = c.begin("sum", "f32")
+        c.append(stream, 0, F32)
+        handle, memory = side.arena(4096)
+        memory[0] = 7
+        names = c.session, stream, handle, c.welcome["token"]
+        assert as_user(BOB, BOB, lambda: try_names(daemon.url, *names)) == ["NO_SESSION"] + 3 * ["BAD_HANDLE"] + ["BAD_HANDLE", "AUTH"]
+        assert c.reduce_at("sum", "u8", handle, 0, 4096).cells == [b"\x07" + bytes(7)]
+        assert c.finish(stream, 1000).count == 1000
+        memory.close()
+
+
+def may_look(pid):
+    """Which doors of the kernel into the daemon's memory and descriptors are open to us."""
+    doors = {"mem": lambda p: p.open("rb").read(1), "fd": os.listdir, "map_files": os.listdir, "maps": lambda p: p.read_text(),
+             "environ": lambda p: p.read_text()}
+    opened = []
+    for name, look in doors.items():
+        try:
+            look(pathlib.Path(f"/proc/{pid}/{name}"))
+            opened.append(name)
+        except PermissionError:
+            pass
+    return opened
+
+
+def test_memory_and_descriptors_are_out_of_reach(public):
+    """An arena is a memfd without a name in any file system: only through /proc could another user come to it."""
+    daemon = public()
+    with daemon.connect() as c, Side(c) as side:
+        side.arena(1 << 20)[1].close()
+        assert as_user(BOB, BOB, lambda: may_look(daemon.process.pid)) == []
+
+
+def test_sockets_are_never_wider_than_told(scratch):
+    """Looked at as the daemon starts: from the moment that a socket has a name its mode is right."""
+    process = subprocess.Popen([BIN / "reduced", "--config", "/dev/null", "--backend", "cpu", "--listen", f"ipc://{scratch}/s",
+                                "--socket-mode", "0600"], stderr=subprocess.DEVNULL)
+    seen = set()
+    while not seen.issuperset({"s", "s.side"}):
+        for path in scratch.glob("s*"):
+            if stat.S_ISSOCK(path.stat().st_mode):
+                assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+                seen.add(path.name)
+        assert process.poll() is None
+        select_a_moment(process)
+    process.terminate()
+    assert process.wait(60) == 0
