@@ -6,6 +6,7 @@
 CUDA       ?= auto#             auto|yes|no: compile the CUDA engine
 CUDA_ARCHS ?= 75 80 90 100 120# Turing, Ampere and Ada, Hopper, Blackwell (data centre, consumer); PTX of the last one
 SYSTEMD    ?= auto#             auto|yes|no: tell systemd when ready (libsystemd)
+CURSES     ?= auto#             auto|yes|no: reducectl top on a full screen (ncurses)
 SANITIZE   ?=#                  address,undefined|thread
 PORTABLE   ?= 0#                1: link nng, mbedtls, libuv and inih statically, leave libsystemd out
 WERROR     ?= 0#                1: warnings are errors (CI)
@@ -22,7 +23,7 @@ VERSION := 0.1.0
 comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
-DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev
+DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
@@ -66,6 +67,9 @@ endif
 ifeq ($(SYSTEMD),auto)
   override SYSTEMD := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists libsystemd 2>/dev/null && echo yes || echo no))
 endif
+ifeq ($(CURSES),auto)
+  override CURSES := $(shell pkg-config --exists ncurses 2>/dev/null && echo yes || echo no)
+endif
 
 VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
@@ -84,6 +88,7 @@ static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bd
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
+LIBS_CTL := $(if $(filter yes,$(CURSES)),$(call static,-lncurses -ltinfo))
 
 CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
@@ -98,7 +103,7 @@ KERNEL_C := $(filter-out kernels/no_cuda.c,$(wildcard kernels/*.c)) $(filter-out
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*.cu))
 DAEMON_C := $(wildcard daemon/*.c)
 CLIENT_C := $(wildcard client/*.c)
-CTL_C    := $(wildcard client/ctl/*.c)
+CTL_C    := $(filter-out client/ctl/$(if $(filter yes,$(CURSES)),no_)screen.c,$(wildcard client/ctl/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
 LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
@@ -125,7 +130,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
-	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
 
 # build/bin and build/lib lead to the default build: the one without sanitizers that `make` makes here
 .PHONY: build/bin
@@ -181,7 +186,7 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(PROTO_O) client/libreduce.map
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_CTL) -o $@
 
 $(NESTED_O): NVCC_ALL += -rdc=true
 $(B)/kernels/ladder/device_link.o: $(NESTED_O)
@@ -201,7 +206,7 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
-	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 # ... and the ladder's stands in for its GPU.
 $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))

@@ -8,7 +8,7 @@
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
  *   show.c     ping, info, status, metrics      progress.c the bar on a terminal
- *   ladder.c   runs reducectl-ladder */
+ *   ladder.c   runs reducectl-ladder               top.h      reducectl top */
 #ifndef CTL_H
 #define CTL_H
 
@@ -26,7 +26,7 @@ enum { CTL_WHY = 256 }; /* bytes of an error line */
 
 /* ---- options.c ---- */
 
-typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_HELP, CTL_VERSION } ctl_command;
+typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_TOP, CTL_HELP, CTL_VERSION } ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
 enum { CTL_NO_AXIS = -1 };
@@ -38,7 +38,7 @@ typedef struct ctl_options {
     int axis;           /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
-    bool text, total, merge, verbose, no_autostart;
+    bool text, total, merge, verbose, no_autostart, once;
     const char *url;    /* NULL: the usual places */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;       /* "-" is stdin */

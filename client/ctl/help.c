@@ -14,6 +14,7 @@ void ctl_help(FILE *out)
           "usage: reducectl OP [OPTION]... [FILE]...\n"
           "       reducectl ping | info | status [--json]\n"
           "       reducectl metrics               counters and histograms of the daemon as Prometheus text\n"
+          "       reducectl top [--once]          what the daemon does now, refreshed each second; q quits\n"
           "       reducectl ladder [OPTION]...    reduction kernels side by side; 'reducectl ladder --help' tells more\n"
           "\n"
           "OP is one of\n",
@@ -64,6 +65,7 @@ void ctl_help(FILE *out)
           "                     (default: $REDUCED_URL, or this user's daemon, or the system's)\n"
           "      --tls-ca FILE  tls+tcp: CAs whose daemon is trusted, PEM (default: $REDUCED_TLS_CA)\n"
           "      --tls-cert FILE, --tls-key FILE  what we show it (default: $REDUCED_TLS_CERT, $REDUCED_TLS_KEY)\n"
+          "      --once         top: one frame as text, over one second\n"
           "      --no-autostart do not start a private daemon when none answers\n"
           "      --deadline MS  give up on a file after MS milliseconds\n"
           "  -h, --help         this text\n"

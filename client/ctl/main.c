@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/top.h"
+
+enum { TOP_RECONNECT_MS = 2000 }; /* a daemon that is restarted; meanwhile the screen shows old figures */
 
 static int usage(const char *why)
 {
@@ -34,6 +37,8 @@ static int talk(const ctl_options *o)
     opts.tls_ca = o->tls_ca;
     opts.tls_cert = o->tls_cert;
     opts.tls_key = o->tls_key;
+    if (o->command == CTL_TOP)
+        opts.reconnect_timeout_ms = TOP_RECONNECT_MS;
     int err = reduce_open(&c, o->url, &opts);
     if (err == REDUCE_E_ARGUMENT)
         return usage(reduce_errmsg());
@@ -43,7 +48,7 @@ static int talk(const ctl_options *o)
     }
     if (o->verbose)
         print_daemon(c);
-    int code = o->command == CTL_REDUCE ? ctl_reduce(c, o) : ctl_show(c, o);
+    int code = o->command == CTL_REDUCE ? ctl_reduce(c, o) : o->command == CTL_TOP ? ctl_top(c, o) : ctl_show(c, o);
     if (o->verbose)
         print_side(c);
     reduce_close(c);

@@ -10,7 +10,7 @@
 enum {
     OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL,
     OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE, OPT_JSON,
-    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART
+    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART, OPT_ONCE
 };
 
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
@@ -38,6 +38,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"text", no_argument, NULL, OPT_TEXT},
                                      {"total", no_argument, NULL, OPT_TOTAL},
                                      {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
+                                     {"once", no_argument, NULL, OPT_ONCE},
                                      {"verbose", no_argument, NULL, 'v'},
                                      {"help", no_argument, NULL, 'h'},
                                      {"version", no_argument, NULL, 'V'},
@@ -172,6 +173,8 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->total = true;
     case OPT_NO_AUTOSTART:
         return o->no_autostart = true;
+    case OPT_ONCE:
+        return o->once = true;
     case 'v':
         return o->verbose = true;
     case 'h':
@@ -190,7 +193,8 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     static const struct {
         const char *word;
         ctl_command command;
-    } others[] = {{"ping", CTL_PING}, {"info", CTL_INFO}, {"status", CTL_STATUS}, {"metrics", CTL_METRICS}, {"help", CTL_HELP}};
+    } others[] = {{"ping", CTL_PING},       {"info", CTL_INFO}, {"status", CTL_STATUS},
+                  {"metrics", CTL_METRICS}, {"top", CTL_TOP},   {"help", CTL_HELP}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(word, others[i].word)) {
             o->command = others[i].command;
@@ -207,11 +211,13 @@ static const char *clash(const ctl_options *o)
     int op = o->spec.op;
     bool shaped = o->by_rows || o->offsets || o->axis != CTL_NO_AXIS, partial = o->spec.flags & REDUCE_STATES_OUT;
     if (o->command != CTL_REDUCE && o->n_files)
-        return "ping, info, status and metrics take no files";
+        return "ping, info, status, metrics and top take no files";
     if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
         return "ping, info and status know --json only";
-    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
-        return "metrics has one format: Prometheus text";
+    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
+        return "metrics and top have one format";
+    if (o->once && o->command != CTL_TOP)
+        return "--once is for top";
     if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
         return "--text reads f64; --dtype names another type";
     if (o->total && shaped)

@@ -1,0 +1,61 @@
+/* A terminal, by ncurses. */
+#include <ncurses.h>
+#include <unistd.h>
+
+#include "client/ctl/top.h"
+
+static SCREEN *screen;
+
+bool ctl_screen_open(char why[CTL_WHY])
+{
+    if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+        screen = newterm(NULL, stdout, stdin);
+    if (!screen) {
+        snprintf(why, CTL_WHY, "top needs a terminal; 'top --once' does not");
+        return false;
+    }
+    cbreak();
+    noecho();
+    keypad(stdscr, TRUE);
+    curs_set(0);
+    return true;
+}
+
+void ctl_screen_close(void)
+{
+    endwin();
+    delscreen(screen);
+}
+
+static void put_line(void *arg, bool heading, const char *line)
+{
+    int *at = arg;
+    if (heading)
+        attron(A_REVERSE);
+    mvaddnstr((*at)++, 0, line, COLS);
+    if (heading)
+        attroff(A_REVERSE);
+}
+
+void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
+{
+    int at = 0;
+    erase();
+    ctl_frame(then, now, LINES, put_line, &at);
+    refresh();
+}
+
+ctl_event ctl_screen_wait(int ms)
+{
+    uint64_t end = ctl_now_ns() + (uint64_t)ms * 1000000;
+    for (uint64_t now; (now = ctl_now_ns()) < end;) {
+        timeout((int)((end - now) / 1000000) + 1);
+        switch (getch()) {
+        case 'q':
+            return CTL_QUIT;
+        case KEY_RESIZE:
+            return CTL_RESIZED;
+        }
+    }
+    return CTL_TIMEOUT;
+}
