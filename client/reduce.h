@@ -73,12 +73,13 @@ typedef enum reduce_err {
     REDUCE_E_DEADLINE = -12,   /* not done within deadline_ms */
     REDUCE_E_CANCELLED = -13,  /* reduce_cancel or reduce_close came first */
     REDUCE_E_NO_SESSION = -14, /* the daemon forgot us; the library says hello again by itself */
-    REDUCE_E_BAD_HANDLE = -15, /* the daemon does not know the stream */
+    REDUCE_E_BAD_HANDLE = -15, /* the daemon does not know the stream, or has no data of the name */
     REDUCE_E_IO = -16,         /* reading the data failed */
     REDUCE_E_AUTH = -17,       /* not allowed */
     REDUCE_E_DEVICE_LOST = -18,/* the device failed, also after repeats */
     REDUCE_E_NO_MEMORY = -19,  /* out of memory, here or in the daemon */
     REDUCE_E_INTERNAL = -20,   /* a defect of the daemon */
+    REDUCE_E_EXISTS = -21,     /* data of the name are there already */
     /* from the library */
     REDUCE_E_ARGUMENT = -101,    /* an argument is invalid (NULL, wrong `size`, wrong state) */
     REDUCE_E_NO_DAEMON = -102,   /* nobody listens, or the daemon went away and did not come back in time */
@@ -172,7 +173,8 @@ typedef enum reduce_path {
     REDUCE_PATH_INLINE = 1, /* in the request */
     REDUCE_PATH_STREAM = 2, /* reduce_stream_* */
     REDUCE_PATH_SHM = 3,    /* through memory shared with the daemon */
-    REDUCE_PATH_FILE = 4    /* the daemon read the file */
+    REDUCE_PATH_FILE = 4,   /* the daemon read the file */
+    REDUCE_PATH_RESIDENT = 5 /* not at all: reduce_named */
 } reduce_path;
 
 /* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/store.h"
 
 /* ---- buffers ---- */
 void rd_buffers_init(rd_buffers *b, unsigned cap)
@@ -101,22 +102,6 @@ static void read_range(rd_chore *c)
 }
 
 /* ---- the way of a request ---- */
-static void reduced(rd_server *s, rd_job *job)
-{
-    rd_request *r = (rd_request *)job;
-    rp_fault f;
-    bool file = r->share->kind == RD_SHARE_FILE;
-    if (file) { /* the time before the engine is part of the whole */
-        job->task.copy_ns += r->read.ns;
-        job->task.start_ns = r->read.start_ns;
-    }
-    if (job->task.fault.code)
-        rd_refuse(s, r, &job->task.fault);
-    else if (rd_late(r, &f))
-        rd_refuse(s, r, &f);
-    else
-        rd_answer_result(s, r, &job->task.spec, rp_elements(&job->task.spec));
-}
 
 /* Its session is gone, or its time is over: no work for it any more. */
 static bool unwanted(const rd_request *r, rp_fault *f)
@@ -186,7 +171,58 @@ static rp_err check_range(const rd_share *x, const rp_at *a, rp_fault *f)
     return rp_fail(f, RP_SHAPE, "offset", end, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset, a->length);
 }
 
-static rp_err check_at(const rd_request *r, rp_spec *spec, rp_at *a, rd_share **x, rp_fault *f)
+rp_err rd_at_find(const rd_request *r, const rp_at *a, const char *field, rd_share **x, rp_fault *f)
+{
+    *x = rd_shares_find(&r->session->shares, a->handle);
+    if (!*x)
+        return rp_fail(f, RP_BAD_HANDLE, field, 0, "no such file or arena in this session");
+    if (a->length > RP_MAX_DATA)
+        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
+    return check_range(*x, a, f);
+}
+
+rp_err rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a, rp_fault *f)
+{
+    bool file = x->kind == RD_SHARE_FILE;
+    rd_buffer *b = file ? take_buffer(&s->buffers, f) : NULL;
+    if (f->code)
+        return f->code;
+    r->share = x;
+    rd_share_hold(x);
+    rd_wait(s, r);
+    if (!file) {
+        r->job.task.data = x->base + a->offset;
+        rd_submit(s, &r->job);
+        return RP_OK;
+    }
+    r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
+                        .request = r, .engine = s->engine, .fd = x->fd, .offset = a->offset, .bytes = a->length,
+                        .fault = {.index = RP_NO_INDEX}};
+    if (b)
+        start_reading(s, r, b);
+    else
+        enqueue(&s->buffers, r);
+    return RP_OK;
+}
+
+/* ---- REDUCE_AT ---- */
+static void reduced(rd_server *s, rd_job *job)
+{
+    rd_request *r = (rd_request *)job;
+    rp_fault f;
+    if (r->path == RP_PATH_FILE) { /* the time before the engine is part of the whole */
+        job->task.copy_ns += r->read.ns;
+        job->task.start_ns = r->read.start_ns;
+    }
+    if (job->task.fault.code)
+        rd_refuse(s, r, &job->task.fault);
+    else if (rd_late(r, &f))
+        rd_refuse(s, r, &f);
+    else
+        rd_answer_result(s, r, &job->task.spec, rp_elements(&job->task.spec));
+}
+
+static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *f)
 {
     rp_err err = rp_get_at(r->body, r->body_len, spec, a, f);
     if (!err)
@@ -195,15 +231,16 @@ static rp_err check_at(const rd_request *r, rp_spec *spec, rp_at *a, rd_share **
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* they must be checked first and stay as they were then */
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
-    if (a->length > RP_MAX_DATA)
-        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
-    err = rp_spec_match(spec, a->length, f);
-    if (err)
-        return err;
-    *x = rd_shares_find(&r->session->shares, a->handle);
-    if (!*x)
-        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no such file or arena in this session");
-    return check_range(*x, a, f);
+    return RP_OK;
+}
+
+/* What the handle names: resident data, or a share. */
+static rp_err find(rd_server *s, const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_share **x,
+                   rp_fault *f)
+{
+    *kept = rd_store_find(s, r, a->handle);
+    rp_err err = *kept ? rd_store_check(*kept, spec, a, f) : rd_at_find(r, a, "handle", x, f);
+    return err ? err : rp_spec_match(spec, a->length, f);
 }
 
 rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
@@ -211,35 +248,22 @@ rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
     rp_spec spec;
     rp_at a;
     rd_share *x = NULL;
-    rd_buffer *b = NULL;
-    rp_err err = check_at(r, &spec, &a, &x, f);
+    rd_resident *kept = NULL;
+    rp_err err = read_spec(r, &spec, &a, f);
+    if (!err)
+        err = find(s, r, &spec, &a, &kept, &x, f);
     if (!err && rd_late(r, f))
         err = RP_DEADLINE;
     if (!err)
         err = rd_make_room(r, &spec, f);
-    bool file = x && x->kind == RD_SHARE_FILE;
-    r->path = file ? RP_PATH_FILE : RP_PATH_SHM;
-    if (!err && file && !(b = take_buffer(&s->buffers, f)))
-        err = f->code;
     if (err)
         return err;
     rd_tally_op(&s->stats.tally, spec.op);
+    r->path = kept ? RP_PATH_RESIDENT : x->kind == RD_SHARE_FILE ? RP_PATH_FILE : RP_PATH_SHM;
     r->job.done = reduced;
     r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
-    r->share = x;
-    rd_share_hold(x);
-    rd_wait(s, r);
-    if (!file) {
-        r->job.task.data = x->base + a.offset;
-        rd_submit(s, &r->job);
-        return RP_OK;
-    }
-    r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
-                        .request = r, .engine = s->engine, .fd = x->fd, .offset = a.offset, .bytes = a.length,
-                        .fault = {.index = RP_NO_INDEX}};
-    if (b)
-        start_reading(s, r, b);
-    else
-        enqueue(&s->buffers, r);
+    if (!kept)
+        return rd_at_submit(s, r, x, &a, f);
+    rd_store_submit(s, r, kept, &a);
     return RP_OK;
 }

@@ -1,13 +1,16 @@
-/* REDUCE_AT: reductions of ranges of a session's files and arenas. The engine reads an arena where it is. A range of a file
- * is read by a chore into a buffer, of which there are a fixed number; requests wait for one in the order of coming. */
+/* REDUCE_AT and WRITE_AT: requests whose data are ranges of a session's files and arenas. The engine reads an arena where
+ * it is. A range of a file is read by a chore into a buffer, of which there are a fixed number; requests wait for one in the
+ * order of coming. */
 #ifndef RD_AT_H
 #define RD_AT_H
 
 #include "daemon/chores.h"
 #include "kernels/kernels.h"
+#include "proto/codec.h"
 
 struct rd_request;
 struct rd_server;
+struct rd_share;
 
 typedef struct rd_buffer {
     uint8_t *memory; /* RP_MAX_DATA bytes, page-aligned */
@@ -40,6 +43,14 @@ void rd_buffers_init(rd_buffers *b, unsigned cap);
 
 /* Free those that nobody uses. */
 void rd_buffers_trim(struct rd_server *s);
+
+/* The file or arena of the session that `field` of the request names, for a range that lies within it. Errors: BAD_HANDLE,
+ * TOO_LARGE, SHAPE. */
+rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field, struct rd_share **x, rp_fault *f);
+
+/* Get the range and submit the request's job, of which nothing but the data is missing: the request waits. Errors:
+ * NO_MEMORY. */
+rp_err rd_at_submit(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a, rp_fault *f);
 
 /* A request is about to be answered or dropped: give back what it held of share and buffer. */
 void rd_at_end(struct rd_server *s, struct rd_request *r);

@@ -88,6 +88,10 @@ static const option options[] = {
      "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
     {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,
      "MiB of memory shared with the clients of one user; 0 = half of `arena`"},
+    {"resident", NUMBER, FIELD(resident), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory, of the device if there is one, for the resident data of all users together; 0 = half of it"},
+    {"resident-user", NUMBER, FIELD(resident_user), 0, 1 << 24, 0, NULL, false,
+     "MiB for the resident data of one user; 0 = half of `resident`"},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 

@@ -38,6 +38,7 @@ typedef struct rd_config {
     char tls_cert[RD_MAX_PATH], tls_key[RD_MAX_PATH], tls_ca[RD_MAX_PATH];
     uint64_t readers;
     uint64_t arena, arena_user; /* MiB */
+    uint64_t resident, resident_user; /* MiB */
 } rd_config;
 
 /* What the command line asks for beside the options. */

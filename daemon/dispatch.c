@@ -5,6 +5,7 @@
 
 #include "daemon/answered.h"
 #include "daemon/log.h"
+#include "daemon/store.h"
 
 enum {
     DRAIN_RETRY_MS = 200,      /* about what a restart takes */
@@ -45,6 +46,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
     rd_answered a = rd_answered_of(r, r->session, status, rd_now_ns());
     end_wait(r);
     rd_at_end(s, r);
+    rd_store_end(s, r);
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
     r->session->inflight--;
@@ -52,6 +54,25 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
 }
 
 void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
+
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+
+rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
+{
+    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
+    if (!body)
+        return no_memory(f);
+    rd_answer(s, r, rp_put_u64(body, v));
+    return RP_OK;
+}
+
+rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f)
+{
+    if (!rd_reply_alloc(r, 0))
+        return no_memory(f);
+    rd_answer(s, r, 0);
+    return RP_OK;
+}
 
 /* Instead of an answer: the connection goes. */
 static void drop(rd_server *s, rd_request *r, const char *reason)
@@ -64,6 +85,7 @@ static void drop(rd_server *s, rd_request *r, const char *reason)
     }
     end_wait(r);
     rd_at_end(s, r);
+    rd_store_end(s, r);
     r->session->inflight--;
     rd_request_drop(r);
 }
@@ -89,8 +111,6 @@ bool rd_late(const rd_request *r, rp_fault *f)
 }
 
 /* ---- messages that need no engine ---- */
-static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
-
 static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
 {
     static const char name[] = "reduced " REDUCED_VERSION;
@@ -167,6 +187,12 @@ static const struct {
     [RP_MSG_FINISH] = {rd_on_finish},
     [RP_MSG_ABORT] = {rd_on_abort},
     [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true},
+    [RP_MSG_STORE] = {rd_on_store, .new_work = true},
+    [RP_MSG_WRITE] = {rd_on_write},
+    [RP_MSG_WRITE_AT] = {rd_on_write_at},
+    [RP_MSG_COMMIT] = {rd_on_commit},
+    [RP_MSG_LIST] = {rd_on_list},
+    [RP_MSG_DROP] = {rd_on_drop},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 
@@ -224,6 +250,7 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->link = NULL;
     r->stream = NULL;
     r->share = NULL;
+    r->resident = NULL;
     r->path = 0;
     r->job.task = (rk_task){0};
     if (!r->session) { /* the peer is gone, and so is everybody who could miss the answer */

@@ -10,6 +10,10 @@ void rd_dispatch(rd_server *s, rd_request *r);
 /* Answer with the reply that rd_reply_alloc gave and the caller filled: its first `body_len` bytes. */
 void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 
+/* Answer with one number, or with nothing. Errors: NO_MEMORY, and no answer. */
+rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f);
+rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f);
+
 /* Answer with the result of the finished task of the request, whose cells are in the reply. */
 void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t count);
 
@@ -29,6 +33,7 @@ void rd_wait(rd_server *s, rd_request *r);
 typedef rp_err rd_handler(rd_server *s, rd_request *r, rp_fault *f);
 rd_handler rd_on_reduce, rd_on_begin, rd_on_append, rd_on_finish, rd_on_abort; /* work.c */
 rd_handler rd_on_reduce_at;                                                   /* at.c */
+rd_handler rd_on_store, rd_on_write, rd_on_write_at, rd_on_commit, rd_on_list, rd_on_drop; /* store.c */
 rd_handler rd_on_query;                                                       /* status.c */
 
 /* FINISH requests whose deadline has passed while they waited for their stream; the next deadline, 0 if none. */

@@ -13,6 +13,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/paths.h"
+#include "daemon/resident.h"
 
 enum {
     TICK_MS = 1000,
@@ -168,6 +169,7 @@ static void on_tick(uv_timer_t *t)
 {
     rd_server *s = t->data;
     uint64_t now = rd_now_ns();
+    rd_residents_expire(s, now);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->http && s->engine)
@@ -179,7 +181,7 @@ static void on_tick(uv_timer_t *t)
                  (unsigned long long)s->stats.tally.requests);
         rd_notify_status(text);
     }
-    if (s->sessions.greeted)
+    if (s->sessions.greeted || s->users.residents) /* who left data here counts on them */
         s->idle_since_ns = now;
     else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * 1000000000)
         drain(s, "idle");
@@ -251,6 +253,14 @@ static bool open_loop(rd_server *s)
     return false;
 }
 
+static void set_resident_caps(rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->engine, &k);
+    s->users.resident_cap = k.resident_cap;
+    s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
+}
+
 static bool open_engine(rd_server *s)
 {
     rk_options o = {.backend = (int)s->config.backend,
@@ -258,6 +268,7 @@ static bool open_engine(rd_server *s)
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,
                     .slots = (int)s->config.slots,
+                    .resident_bytes = s->config.resident << 20,
                     .wake = rd_bell_ring,
                     .wake_arg = &s->bell,
                     .log = engine_log};
@@ -266,6 +277,8 @@ static bool open_engine(rd_server *s)
         rd_log(RD_LOG_ERROR, "no engine: %s (%s)", s->why, rp_err_name((int)err));
     else
         rd_log(RD_LOG_INFO, "%s", s->why);
+    if (!err)
+        set_resident_caps(s);
     return !err;
 }
 
@@ -482,6 +495,7 @@ void rd_life_close(rd_server *s)
     rd_chores_close(&s->chores);
     rd_take_chores(s);
     rd_side_close(s);
+    rd_residents_close(s);
     rd_buffers_trim(s);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);

@@ -34,10 +34,12 @@ typedef struct rd_request {
     /* the handler's */
     rp_path path; /* how the data come; 0: not known */
     struct rd_stream *stream;
-    struct rd_share *share;      /* REDUCE_AT: held until the request ends */
-    rd_read read;                /* REDUCE_AT: of a file */
+    struct rd_share *share;      /* REDUCE_AT, WRITE_AT: held until the request ends */
+    rd_read read;                /* REDUCE_AT, WRITE_AT: of a file */
+    struct rd_resident *resident; /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
+    bool written;                /* WRITE, WRITE_AT: the bytes got where they go */
     uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
-    uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count */
+    uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
     uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
     /* the server's list of requests that wait for the engine */
     struct rd_request *next, **link;

@@ -7,6 +7,7 @@
 #include "daemon/life.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
+#include "daemon/resident.h"
 
 enum {
     BATCH = 64,   /* events taken from the inbox at once */
@@ -136,6 +137,8 @@ static void on_event(rd_server *s, const rd_event *e)
     } else if (e->kind == RD_PIPE_CLOSED) {
         rd_session *gone = rd_session_find(x, e->pipe);
         rd_side_leave(s, gone);
+        if (gone)
+            rd_residents_leave(s, gone->peer.uid, gone);
         rd_session_close(x, gone);
     } else {
         on_pipe_opened(s, e->pipe);

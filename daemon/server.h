@@ -55,6 +55,7 @@ typedef struct rd_server {
     rd_chores chores;
     rd_side side;
     rd_buffers buffers;
+    uint64_t residents_until_ns; /* no resident data expire before */
     uint64_t streams_opened; /* and the last stream's id */
     rd_request *waiting;     /* requests that wait for the engine */
     rd_stats stats;

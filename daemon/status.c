@@ -137,6 +137,10 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "side.arena_bytes", s->users.arena_bytes);
     put_u64(w, "side.arena_cap", s->users.arena_cap);
     put_u64(w, "side.buffers", s->buffers.made);
+    put_u64(w, "resident.arrays", s->users.residents);
+    put_u64(w, "resident.bytes", s->users.resident_bytes);
+    put_u64(w, "resident.cap", s->users.resident_cap);
+    put_u64(w, "resident.user_cap", s->users.resident_user_cap);
     rd_quick_collect(&s->quick, &s->stats.tally);
     put_requests(&s->stats, w);
     put_engine(k, w);

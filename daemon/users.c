@@ -3,11 +3,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-rd_user *rd_user_get(rd_users *u, uint64_t uid)
+rd_user *rd_user_find(const rd_users *u, uint64_t uid)
 {
     rd_user *x = u->first;
     while (x && x->uid != uid)
         x = x->next;
+    return x;
+}
+
+rd_user *rd_user_get(rd_users *u, uint64_t uid)
+{
+    rd_user *x = rd_user_find(u, uid);
     if (!x && (x = calloc(1, sizeof *x))) {
         x->uid = uid;
         x->next = u->first;
@@ -53,6 +59,28 @@ rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *
     return RP_OK;
 }
 
+rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
+{
+    if (bytes > u->resident_user_cap)
+        return rp_fail(f, RP_TOO_LARGE, "bytes", u->resident_user_cap, "an array of %" PRIu64 " bytes", bytes);
+    if (user->residents >= RP_MAX_USER_RESIDENTS)
+        return rp_fail(f, RP_QUOTA, "residents", RP_MAX_USER_RESIDENTS, "this user has %u resident arrays",
+                       user->residents);
+    if (u->residents >= RP_MAX_RESIDENTS)
+        return rp_fail(f, RP_QUOTA, "residents", RP_MAX_RESIDENTS, "all users have %u resident arrays", u->residents);
+    if (bytes > u->resident_user_cap - user->resident_bytes)
+        return rp_fail(f, RP_QUOTA, "resident", u->resident_user_cap,
+                       "this user's resident arrays have %" PRIu64 " bytes", user->resident_bytes);
+    if (bytes > u->resident_cap - u->resident_bytes)
+        return rp_fail(f, RP_QUOTA, "resident", u->resident_cap, "all resident arrays have %" PRIu64 " bytes",
+                       u->resident_bytes);
+    user->residents++;
+    u->residents++;
+    user->resident_bytes += bytes;
+    u->resident_bytes += bytes;
+    return RP_OK;
+}
+
 void rd_user_give_file(rd_users *u, rd_user *user)
 {
     user->files--;
@@ -63,4 +91,12 @@ void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes)
 {
     user->arena_bytes -= bytes;
     u->arena_bytes -= bytes;
+}
+
+void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes)
+{
+    user->residents--;
+    u->residents--;
+    user->resident_bytes -= bytes;
+    u->resident_bytes -= bytes;
 }

@@ -1,4 +1,5 @@
-/* Users of the side channel and what they hold. The loop owns all of it but `running`. */
+/* Users, by what the kernel says of their connections, and what they hold: files, arenas, resident data. The loop owns all
+ * of it but `running`. */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -9,10 +10,13 @@
 
 typedef struct rd_user {
     uint64_t uid;
-    unsigned refs;    /* channels and shares */
+    unsigned refs;    /* channels, shares and residents */
     unsigned running; /* chores in a thread now: under the lock of chores.c */
     unsigned files;
     uint64_t arena_bytes;
+    unsigned residents;
+    uint64_t resident_bytes;
+    struct rd_resident *resident; /* the list of them (resident.h) */
     struct rd_user *next;
 } rd_user;
 
@@ -21,15 +25,24 @@ typedef struct rd_users {
     unsigned files;
     uint64_t arena_bytes;
     uint64_t arena_cap, arena_user_cap; /* bytes */
+    unsigned residents;
+    uint64_t resident_bytes;
+    uint64_t resident_cap, resident_user_cap; /* bytes */
 } rd_users;
 
 rd_user *rd_user_get(rd_users *u, uint64_t uid); /* NULL: no memory */
+rd_user *rd_user_find(const rd_users *u, uint64_t uid); /* NULL: holds nothing */
 void rd_user_put(rd_users *u, rd_user *user);
 
-/* Room for one file, or for an arena? Errors: QUOTA; TOO_LARGE for what can never be. */
+/* Room for one file, for an arena, or for resident data? Errors: QUOTA; TOO_LARGE for what can never be. */
 rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f);
 rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
+rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
+rp_err rd_users_take_device(rd_users *u, rp_fault *f); /* all are one user's: the daemon's */
+void rd_users_give_device(rd_users *u);
+rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
 void rd_user_give_file(rd_users *u, rd_user *user);
 void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes);
+void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes);
 
 #endif

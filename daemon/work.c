@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/store.h"
 
 /* ---- results ---- */
 uint64_t rd_queued_ns(const rd_request *r)
@@ -113,15 +114,6 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
     return RP_OK;
 }
 
-static rp_err answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
-{
-    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
-    if (!body)
-        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
-    rd_answer(s, r, rp_put_u64(body, v));
-    return RP_OK;
-}
-
 rp_err rd_on_begin(rd_server *s, rd_request *r, rp_fault *f)
 {
     rp_spec spec;
@@ -135,7 +127,7 @@ rp_err rd_on_begin(rd_server *s, rd_request *r, rp_fault *f)
     if (!x)
         return rp_fail(f, RP_NO_MEMORY, "stream", 0, "no memory for a stream");
     rd_tally_op(&s->stats.tally, spec.op);
-    return answer_u64(s, r, x->id, f);
+    return rd_answer_u64(s, r, x->id, f);
 }
 
 static rp_err find_stream(const rd_request *r, uint64_t id, rd_stream **x, rp_fault *f)
@@ -221,7 +213,7 @@ static void append_done(rd_server *s, rd_job *job)
         rd_stream_unclaim(x, r->offset, r->count);
     } else {
         keep(s, x, &job->task);
-        answer_u64(s, r, x->extents.total, &f);
+        rd_answer_u64(s, r, x->extents.total, &f);
     }
     if (f.code)
         rd_refuse(s, r, &f);
@@ -327,14 +319,13 @@ rp_err rd_on_abort(rd_server *s, rd_request *r, rp_fault *f)
     uint64_t id;
     rd_stream *x = NULL;
     rp_err err = rp_get_u64(r->body, r->body_len, &id, "stream", f);
-    if (!err)
+    if (!err && !rd_store_abort(s, r, id))
         err = find_stream(r, id, &x, f);
     if (err)
         return err;
-    rd_stream_end(x->list, x);
-    rd_streams_sweep(x->list);
-    if (!rd_reply_alloc(r, 0))
-        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
-    rd_answer(s, r, 0);
-    return RP_OK;
+    if (x) {
+        rd_stream_end(x->list, x);
+        rd_streams_sweep(x->list);
+    }
+    return rd_answer_empty(s, r, f);
 }

@@ -254,14 +254,139 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
     return n + rp_put_place(out + n, a);
 }
 
+static rp_at get_place(const uint8_t *p) { return (rp_at){get64(p), get64(p + 8), get64(p + 16)}; }
+
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f)
 {
     TRY(exact(len, RP_AT_SIZE, "reduce_at", f));
-    const uint8_t *p = body + RP_SPEC_SIZE;
-    *a = (rp_at){get64(p), get64(p + 8), get64(p + 16)};
+    *a = get_place(body + RP_SPEC_SIZE);
     return rp_get_spec(body, RP_SPEC_SIZE, s, f);
 }
 
+/* ---- data that stay ---- */
+static bool in_name(char c, bool first)
+{
+    bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return word || (!first && (c == '.' || c == '-'));
+}
+
+rp_err rp_name_check(const char *name, size_t len, rp_fault *f)
+{
+    TRY(at_most(len, RP_MAX_NAME, "name_len", f));
+    if (len == 0)
+        return rp_fail(f, RP_BAD_MESSAGE, "name", 1, "a name is needed");
+    for (size_t i = 0; i < len; i++)
+        if (!in_name(name[i], i == 0))
+            return rp_fail(f, RP_BAD_MESSAGE, "name", 0,
+                           "a name has letters, digits, '.', '_' and '-' and begins with none of '.' and '-'");
+    return RP_OK;
+}
+
+enum { STORE_REPLACE = 1 };
+
+size_t rp_put_store(uint8_t *out, const rp_store *x)
+{
+    out[0] = x->dtype;
+    out[1] = x->replace ? STORE_REPLACE : 0;
+    put16(out + 2, x->name_len);
+    put32(out + 4, x->ttl_ms);
+    put64(out + 8, x->bytes);
+    memcpy(out + RP_STORE_SIZE, x->name, x->name_len);
+    return RP_STORE_SIZE + x->name_len;
+}
+
+rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
+{
+    TRY(need(len, RP_STORE_SIZE, "store", f));
+    *x = (rp_store){.dtype = body[0],
+                    .replace = body[1] & STORE_REPLACE,
+                    .name_len = get16(body + 2),
+                    .ttl_ms = get32(body + 4),
+                    .bytes = get64(body + 8),
+                    .name = (const char *)body + RP_STORE_SIZE};
+    if (body[1] & ~STORE_REPLACE)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown flags 0x%x", body[1]);
+    TRY(at_most(x->name_len, RP_MAX_NAME, "name_len", f));
+    TRY(exact(len, RP_STORE_SIZE + (size_t)x->name_len, "store", f));
+    TRY(rp_name_check(x->name, x->name_len, f));
+    TRY(at_most(x->ttl_ms, RP_MAX_TTL_MS, "ttl_ms", f));
+    size_t size = rp_dtype_size(x->dtype);
+    if (!size)
+        return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", x->dtype);
+    if (x->bytes == 0 || x->bytes % size)
+        return rp_fail(f, RP_SHAPE, "bytes", size, "%" PRIu64 " bytes are no positive multiple of the %zu-byte element",
+                       x->bytes, size);
+    return RP_OK;
+}
+
+size_t rp_put_write(uint8_t out[RP_WRITE_SIZE], uint64_t handle, uint64_t offset)
+{
+    put64(out, handle);
+    put64(out + 8, offset);
+    return RP_WRITE_SIZE;
+}
+
+rp_err rp_get_write(const uint8_t *body, size_t len, rp_write *w, rp_fault *f)
+{
+    TRY(need(len, RP_WRITE_SIZE, "write", f));
+    *w = (rp_write){get64(body), get64(body + 8), body + RP_WRITE_SIZE, len - RP_WRITE_SIZE};
+    return at_most(w->data_len, RP_MAX_DATA, "data", f);
+}
+
+rp_err rp_get_write_at(const uint8_t *body, size_t len, rp_write *w, rp_at *a, rp_fault *f)
+{
+    TRY(exact(len, RP_WRITE_AT_SIZE, "write_at", f));
+    *w = (rp_write){.handle = get64(body), .offset = get64(body + 8)};
+    *a = get_place(body + RP_WRITE_SIZE);
+    return RP_OK;
+}
+
+size_t rp_put_resident(uint8_t *out, const rp_resident *x)
+{
+    put64(out, x->handle);
+    put64(out + 8, x->bytes);
+    put64(out + 16, x->age_ms);
+    put64(out + 24, x->left_ms);
+    put32(out + 32, x->uses);
+    out[36] = x->dtype;
+    out[37] = x->name_len;
+    put16(out + 38, 0);
+    memcpy(out + RP_RESIDENT_SIZE, x->name, x->name_len);
+    return RP_RESIDENT_SIZE + x->name_len;
+}
+
+rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f)
+{
+    *end = r->at == r->len;
+    if (*end)
+        return RP_OK;
+    TRY(at_most(++r->n, RP_MAX_USER_RESIDENTS, "entries", f));
+    TRY(need(r->len - r->at, RP_RESIDENT_SIZE, "entry", f));
+    const uint8_t *p = r->body + r->at;
+    *x = (rp_resident){.handle = get64(p),
+                       .bytes = get64(p + 8),
+                       .age_ms = get64(p + 16),
+                       .left_ms = get64(p + 24),
+                       .uses = get32(p + 32),
+                       .dtype = p[36],
+                       .name_len = p[37],
+                       .name = (const char *)p + RP_RESIDENT_SIZE};
+    TRY(zeros(p + 38, 2, "entry", f));
+    TRY(need(r->len - r->at - RP_RESIDENT_SIZE, x->name_len, "entry", f));
+    TRY(rp_name_check(x->name, x->name_len, f));
+    if (!rp_dtype_size(x->dtype))
+        return rp_fail(f, RP_BAD_MESSAGE, "dtype", 0, "unknown element type code %u", x->dtype);
+    r->at += RP_RESIDENT_SIZE + x->name_len;
+    return RP_OK;
+}
+
+rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault *f)
+{
+    *name = (const char *)body;
+    return rp_name_check(*name, len, f);
+}
+
+/* ---- the side channel ---- */
 size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p)
 {
     put32(out, p->kind);

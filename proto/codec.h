@@ -22,6 +22,10 @@ extern "C" {
 #define RP_QUERY_SIZE 8u
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
+#define RP_STORE_SIZE 16u    /* + name */
+#define RP_WRITE_SIZE 16u    /* + data */
+#define RP_WRITE_AT_SIZE (RP_WRITE_SIZE + RP_PLACE_SIZE)
+#define RP_RESIDENT_SIZE 40u /* + name */
 #define RP_SIDE_SIZE 32u /* of a packet; errors follow */
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
@@ -101,6 +105,51 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
 /* Layout only, as rp_get_spec. */
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f);
 
+/* STORE: an array that is to stay with the daemon, under a name. */
+typedef struct rp_store {
+    uint8_t dtype;
+    bool replace;      /* data that have the name now, once these are complete */
+    uint32_t ttl_ms;   /* from COMMIT on; 0: for ever */
+    uint64_t bytes;
+    uint16_t name_len;
+    const char *name;  /* not terminated */
+} rp_store;
+
+/* Is it a name for resident data? 1 to RP_MAX_NAME letters, digits, '.', '_', '-', of which the first is a letter, a digit or
+ * '_'. Errors: TOO_LARGE, BAD_MESSAGE. */
+rp_err rp_name_check(const char *name, size_t len, rp_fault *f);
+
+size_t rp_put_store(uint8_t *out, const rp_store *x); /* RP_STORE_SIZE + name_len */
+/* Values are checked, too. Errors: those of PROTOCOL.md that the message alone shows. */
+rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f);
+
+/* WRITE and WRITE_AT: where bytes go, before the bytes or where they are. */
+typedef struct rp_write {
+    uint64_t handle; /* STORE's reply */
+    uint64_t offset; /* bytes */
+    const uint8_t *data; /* WRITE */
+    size_t data_len;
+} rp_write;
+
+size_t rp_put_write(uint8_t out[RP_WRITE_SIZE], uint64_t handle, uint64_t offset); /* data, or a place, follow */
+rp_err rp_get_write(const uint8_t *body, size_t len, rp_write *w, rp_fault *f);
+rp_err rp_get_write_at(const uint8_t *body, size_t len, rp_write *w, rp_at *a, rp_fault *f);
+
+/* LIST: its reply is so many of these, to the end of the body. Its request and DROP's are a name without more. */
+typedef struct rp_resident {
+    uint64_t handle;
+    uint64_t bytes;
+    uint64_t age_ms;  /* since COMMIT */
+    uint64_t left_ms; /* to live; UINT64_MAX: no end */
+    uint32_t uses;    /* requests under way that read it */
+    uint8_t dtype;
+    uint8_t name_len;
+    const char *name; /* not terminated */
+} rp_resident;
+
+size_t rp_put_resident(uint8_t *out, const rp_resident *x); /* RP_RESIDENT_SIZE + name_len */
+rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault *f);
+
 /* A packet of the side channel; every field that its kind does not use is 0. */
 typedef struct rp_side {
     bool reply;
@@ -117,7 +166,8 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f);
 /* A reply; `e` is the error it carries. */
 rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault *e, rp_fault *f);
 
-/* One u64: BEGIN's reply (stream), APPEND's reply (elements received so far), ABORT's request (stream). */
+/* One u64: the replies to BEGIN (stream), APPEND (elements received so far), STORE (handle), WRITE and WRITE_AT (bytes received
+ * so far); the requests ABORT (stream) and COMMIT (handle). */
 size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);
 rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f);
 
@@ -154,6 +204,7 @@ typedef struct rp_reader {
     uint32_t n;
 } rp_reader;
 rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f);
+rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f); /* of LIST's reply, in the same way */
 
 size_t rp_put_result(uint8_t out[RP_RESULT_SIZE], const rp_result *r); /* cells follow */
 /* `cells` points at r->cells * r->cell_size bytes inside body. */

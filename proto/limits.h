@@ -12,7 +12,7 @@
 /* What a client should put into one APPEND: 1 MiB messages measured fastest on ipc, and four in flight overlap. */
 #define RP_CHUNK_HINT (1u << 20)
 
-/* Names that travel (client name, server version): shown in logs and status, nothing depends on them. */
+/* Names that travel: of clients and servers, shown in logs and status; of resident data. */
 #define RP_MAX_NAME 64u
 
 /* Echoed by PING: enough for a time stamp and a nonce. */
@@ -51,6 +51,14 @@
 /* Files of one user, and of all together: descriptors are what connections need, too. */
 #define RP_MAX_USER_FILES 256u
 #define RP_MAX_FILES 1024u
+
+/* Resident arrays of one user, and of all together: LIST tells all of a user's in one reply. Their bytes are settings of the
+ * daemon. */
+#define RP_MAX_USER_RESIDENTS 1024u
+#define RP_MAX_RESIDENTS 4096u
+
+/* Longest time to live: as for deadlines, 24 days. Without one data stay until they are dropped. */
+#define RP_MAX_TTL_MS 0x7fffffffu
 
 /* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */
 #define RP_MAX_STRANGERS 64u

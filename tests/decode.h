@@ -33,6 +33,9 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
     rp_append append;
     rp_finish finish;
     rp_at at;
+    rp_store store;
+    rp_write write;
+    const char *name;
     uint64_t stream;
     uint32_t topic;
     rp_err err;
@@ -75,9 +78,34 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
             *n = rp_put_finish(out, &finish);
         return err;
     case RP_MSG_ABORT:
-        if (!(err = rp_get_u64(body, len, &stream, "stream", f)))
+    case RP_MSG_COMMIT:
+        if (!(err = rp_get_u64(body, len, &stream, h->type == RP_MSG_ABORT ? "stream" : "handle", f)))
             *n = rp_put_u64(out, stream);
         return err;
+    case RP_MSG_STORE:
+        if (!(err = rp_get_store(body, len, &store, f)))
+            *n = rp_put_store(out, &store);
+        return err;
+    case RP_MSG_WRITE:
+        if ((err = rp_get_write(body, len, &write, f)))
+            return err;
+        *n = rp_put_write(out, write.handle, write.offset);
+        memcpy(out + *n, write.data, write.data_len);
+        *n += write.data_len;
+        return RP_OK;
+    case RP_MSG_WRITE_AT:
+        if ((err = rp_get_write_at(body, len, &write, &at, f)))
+            return err;
+        *n = rp_put_write(out, write.handle, write.offset);
+        *n += rp_put_place(out + *n, &at);
+        return RP_OK;
+    case RP_MSG_LIST:
+    case RP_MSG_DROP:
+        if ((h->type == RP_MSG_DROP || len) && (err = rp_get_name(body, len, &name, f)))
+            return err;
+        memcpy(out, body, len);
+        *n = len;
+        return RP_OK;
     case RP_MSG_REDUCE_AT:
         if ((err = rp_get_at(body, len, &spec, &at, f)))
             return err;
@@ -105,6 +133,19 @@ static inline rp_err t_decode_entries(const uint8_t *body, size_t len, uint8_t *
         }
         if (rp_put_entry(&w, &e))
             abort();
+    }
+}
+
+static inline rp_err t_decode_residents(const uint8_t *body, size_t len, uint8_t *out, size_t *n, rp_fault *f)
+{
+    rp_reader r = {.body = body, .len = len};
+    for (*n = 0;;) {
+        rp_resident x;
+        bool end;
+        rp_err err = rp_get_resident(&r, &x, &end, f);
+        if (err || end)
+            return err;
+        *n += rp_put_resident(out + *n, &x);
     }
 }
 
@@ -143,16 +184,23 @@ static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uin
         memcpy(out + *n, cells, result.cells * result.cell_size);
         *n += result.cells * result.cell_size;
         return RP_OK;
+    case RP_MSG_LIST:
+        return t_decode_residents(body, len, out, n, f);
     case RP_MSG_BEGIN:
     case RP_MSG_APPEND:
+    case RP_MSG_STORE:
+    case RP_MSG_WRITE:
+    case RP_MSG_WRITE_AT:
         if (!(err = rp_get_u64(body, len, &number, "number", f)))
             *n = rp_put_u64(out, number);
         return err;
     case RP_MSG_PING:
         return t_decode_request(h, body, out, n, f);
     case RP_MSG_ABORT:
+    case RP_MSG_COMMIT:
+    case RP_MSG_DROP:
         if (len)
-            return rp_fail(f, RP_BAD_MESSAGE, "body_len", 0, "abort's reply has no body");
+            return rp_fail(f, RP_BAD_MESSAGE, "body_len", 0, "the reply of %s has no body", rp_msg_name(h->type));
         *n = 0;
         return RP_OK;
     default:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import oracle
 from oracle import DTYPES, NANS, OPS, SIZE
 
-HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT = range(1, 10)
+HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT, STORE, WRITE, WRITE_AT, COMMIT, LIST, DROP = range(1, 16)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
-          "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL").split()
+          "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
 STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
 NO_INDEX = 2**64 - 1
 MAX_DATA = 4 << 20
@@ -91,6 +91,33 @@ def parse_result(body):
         raise ProtocolError("malformed result")
     parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)]
     return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts)
+
+
+def store(name, dtype, size, *, replace=False, ttl_ms=0):
+    name = name if isinstance(name, bytes) else name.encode()
+    return struct.pack("<BBHIQ", code(dtype, DTYPES), replace, len(name), ttl_ms, size) + name
+
+
+class Resident(NamedTuple):
+    handle: int
+    bytes: int
+    age_ms: int
+    left_ms: int
+    uses: int
+    dtype: int
+    name: str
+
+
+def parse_residents(body):
+    found, at = [], 0
+    while at < len(body):
+        *numbers, name_len, zero = struct.unpack_from("<QQQQIBBH", body, at)
+        name = body[at + 40 : at + 40 + name_len].decode("ascii")
+        if zero or len(name) != name_len or not name_len:
+            raise ProtocolError("malformed entry")
+        found.append(Resident(*numbers, name))
+        at += 40 + name_len
+    return found
 
 
 def parse_entries(body):
@@ -268,3 +295,34 @@ class Connection:
         body = self.call(ABORT, struct.pack("<Q", stream))
         if body:
             raise ProtocolError("abort's reply has a body")
+
+    # ---- data that stay ----
+    def store(self, name, dtype, size, **kw):
+        """A handle to write to."""
+        return struct.unpack("<Q", self.call(STORE, store(name, dtype, size, **kw)))[0]
+
+    def write(self, handle, offset, data):
+        return struct.unpack("<Q", self.call(WRITE, struct.pack("<QQ", handle, offset) + data))[0]
+
+    def write_at(self, handle, offset, source, source_offset, length):
+        """The same with bytes of a file or an arena."""
+        return struct.unpack("<Q", self.call(WRITE_AT, struct.pack("<QQQQQ", handle, offset, source, source_offset, length)))[0]
+
+    def commit(self, handle):
+        if self.call(COMMIT, struct.pack("<Q", handle)):
+            raise ProtocolError("commit's reply has a body")
+
+    def put(self, name, dtype, data, **kw):
+        """All of it; the handle to reduce it by."""
+        handle = self.store(name, dtype, len(data), **kw)
+        for at in range(0, len(data), MAX_DATA):
+            self.write(handle, at, data[at : at + MAX_DATA])
+        self.commit(handle)
+        return handle
+
+    def list(self, name=""):
+        return parse_residents(self.call(LIST, name.encode()))
+
+    def drop(self, name):
+        if self.call(DROP, name.encode()):
+            raise ProtocolError("drop's reply has a body")

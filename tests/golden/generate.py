@@ -13,8 +13,8 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
-from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, FINISH, HELLO, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN,  # noqa: E402
-                       STATES_OUT, header, spec)
+from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
+                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, header, spec, store)
 
 SESSION = 0x0123456789ABCDEF
 
@@ -95,6 +95,23 @@ def messages():
     yield "reduce_at", "sum of 2 rows of 3 f32 at byte 128 of handle 2^63 + 1", message(
         REDUCE_AT, spec("sum", "f32", rows=2, row_len=3) + struct.pack("<QQQ", 2**63 + 1, 128, 24), mid=21)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
+    yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
+        STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)
+    yield "stored", "reply of store: handle 2^63 + 2", message(STORE, struct.pack("<Q", 2**63 + 2), mid=22, reply=1)
+    yield "write", "bytes 2 to 5 of it", message(WRITE, struct.pack("<QQ4s", 2**63 + 2, 2, b"wxyz"), mid=23)
+    yield "written", "reply of write: 4 bytes so far", message(WRITE, struct.pack("<Q", 4), mid=23, reply=1)
+    yield "write_at", "bytes 6 to 1023 of it from byte 128 of handle 2^63 + 1", message(
+        WRITE_AT, struct.pack("<QQQQQ", 2**63 + 2, 6, 2**63 + 1, 128, 1018), mid=24)
+    yield "written_at", "its reply: 1022 bytes so far", message(WRITE_AT, struct.pack("<Q", 1022), mid=24, reply=1)
+    yield "commit", "handle 2^63 + 2", message(COMMIT, struct.pack("<Q", 2**63 + 2), mid=25)
+    yield "committed", "reply of commit", message(COMMIT, mid=25, reply=1)
+    yield "list", "all", message(LIST, mid=26)
+    yield "list_one", "'run-7.x' alone", message(LIST, b"run-7.x", mid=27)
+    yield "listed", "reply of list: 'run-7.x' of before after 500 ms, in use once; 'a', 8 bytes of f64, for ever", message(
+        LIST, struct.pack("<QQQQIBBH", 2**63 + 2, 1024, 500, 1000, 1, 3, 7, 0) + b"run-7.x"
+        + struct.pack("<QQQQIBBH", 5, 8, 2**40, NO_INDEX, 0, 12, 1, 0) + b"a", mid=26, reply=1)
+    yield "drop", "'run-7.x'", message(DROP, b"run-7.x", mid=28)
+    yield "dropped", "reply of drop", message(DROP, mid=28, reply=1)
     yield "error_overflow", "OVERFLOW in row 4, the value is -2^127", message(
         REDUCE, fault(0, 4, -2**127, b"out", b"the sum does not fit i64"), mid=12, reply=1, status=7)
     yield "error_busy", "BUSY, repeat after 20 ms, limit 64", message(

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -316,6 +317,58 @@ static void encodes_places(void **state)
     check("result_at", out, h);
 }
 
+static void encodes_residents(void **state)
+{
+    (void)state;
+    const uint64_t handle = (UINT64_C(1) << 63) + 2;
+    uint8_t out[MAX_BYTES];
+    rp_header h = {.version = 1, .type = RP_MSG_STORE, .session = SESSION, .id = 22};
+    begin_message(out);
+    body_len = rp_put_store(body, &(rp_store){RP_I16, true, 1500, 1024, 7, "run-7.x"});
+    check("store", out, h);
+    h.type = RP_MSG_WRITE;
+    h.id = 23;
+    begin_message(out);
+    body_len = rp_put_write(body, handle, 2);
+    bytes("wxyz", 4);
+    check("write", out, h);
+    h.type = RP_MSG_WRITE_AT;
+    h.id = 24;
+    begin_message(out);
+    body_len = rp_put_write(body, handle, 6);
+    body_len += rp_put_place(body + body_len, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 1018});
+    check("write_at", out, h);
+    h.type = RP_MSG_COMMIT;
+    h.id = 25;
+    begin_message(out);
+    body_len = rp_put_u64(body, handle);
+    check("commit", out, h);
+    h.type = RP_MSG_LIST;
+    h.id = 26;
+    h.reply = true;
+    begin_message(out);
+    body_len = rp_put_resident(body, &(rp_resident){handle, 1024, 500, 1000, 1, RP_I16, 7, "run-7.x"});
+    body_len += rp_put_resident(body + body_len, &(rp_resident){5, 8, UINT64_C(1) << 40, UINT64_MAX, 0, RP_F64, 1, "a"});
+    check("listed", out, h);
+}
+
+static void names_of_resident_data(void **state)
+{
+    (void)state;
+    char lengthy[RP_MAX_NAME + 1];
+    rp_fault f;
+    memset(lengthy, 'x', sizeof lengthy);
+    assert_int_equal(rp_name_check(lengthy, RP_MAX_NAME, &f), RP_OK);
+    assert_int_equal(rp_name_check(lengthy, RP_MAX_NAME + 1, &f), RP_TOO_LARGE);
+    assert_int_equal(rp_name_check("", 0, &f), RP_BAD_MESSAGE);
+    for (int c = 0; c < 256; c++) {
+        bool word = c == '_' || (c < 128 && isalnum(c)), more = word || c == '.' || c == '-';
+        char name[2] = {(char)c, 'a'};
+        assert_int_equal(rp_name_check(name, 2, &f), word ? RP_OK : RP_BAD_MESSAGE);
+        assert_int_equal(rp_name_check((char[]){'a', (char)c}, 2, &f), more ? RP_OK : RP_BAD_MESSAGE);
+    }
+}
+
 /* Packets of the side channel: bytes of PROTOCOL.md, and every malformed one refused. */
 static void side_packets(void **state)
 {
@@ -419,12 +472,21 @@ static size_t elastic_from(const golden *g)
         return RP_HEADER_SIZE;
     if (strcmp(g->name, "append") == 0 || strcmp(g->name, "append_mask") == 0)
         return RP_HEADER_SIZE + RP_APPEND_SIZE;
+    if (strcmp(g->name, "write") == 0)
+        return RP_HEADER_SIZE + RP_WRITE_SIZE;
+    if (strcmp(g->name, "list_one") == 0)
+        return RP_HEADER_SIZE;
     return SIZE_MAX;
 }
 
-static bool ends_an_entry(const golden *g, size_t len)
+/* Cut behind an entry, or to another name. */
+static bool still_fine(const golden *g, size_t len)
 {
     size_t body_bytes = len - RP_HEADER_SIZE, first = 4 + 15 + 8, second = first + 4 + 11 + 8;
+    if (strcmp(g->name, "listed") == 0)
+        return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 7;
+    if (strcmp(g->name, "drop") == 0)
+        return body_bytes > 0;
     return strcmp(g->name, "entries") == 0 && (body_bytes == 0 || body_bytes == first || body_bytes == second);
 }
 
@@ -443,7 +505,7 @@ static void every_truncation_is_refused(void **state)
             uint8_t copy[MAX_BYTES]; /* the same with a header that tells the truth about it */
             memcpy(copy, g->bytes, len);
             set_body_len(copy, len);
-            bool fine = len >= elastic_from(g) || ends_an_entry(g, len);
+            bool fine = len >= elastic_from(g) || still_fine(g, len);
             if ((decode(copy, len, &n, &f) == RP_OK) != fine)
                 fail_msg("%s cut to %zu bytes with body_len to match was %s", g->name, len, fine ? "refused" : "accepted");
         }
@@ -461,6 +523,7 @@ static void every_extension_is_refused(void **state)
         memcpy(copy, g->bytes, g->len);
         assert_int_equal(decode(copy, g->len + 1, &n, &f), RP_BAD_MESSAGE);
         set_body_len(copy, g->len + 1);
+        copy[g->len] = strcmp(g->name, "list_one") == 0 ? 'x' : 0;
         if ((decode(copy, g->len + 1, &n, &f) == RP_OK) != (elastic_from(g) != SIZE_MAX))
             fail_msg("%s with a byte more", g->name);
     }
@@ -474,7 +537,7 @@ static void every_reserved_byte_is_checked(void **state)
         size_t at, size; /* in the body */
     } reserved[] = {{"hello", 4, 4},   {"welcome", 1, 3},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
                     {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},  {"result", 3, 1},
-                    {"finished", 3, 1}, {"error_busy", 36, 4}};
+                    {"finished", 3, 1}, {"listed", 38, 2},     {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -513,7 +576,7 @@ static void bad_values_are_named(void **state)
     } bad[] = {
         {"ping", 0, 'r', RP_BAD_MESSAGE, "magic", 0},
         {"ping", 5, 0, RP_BAD_MESSAGE, "type", 0},
-        {"ping", 5, 10, RP_BAD_MESSAGE, "type", 0},
+        {"ping", 5, 16, RP_BAD_MESSAGE, "type", 0},
         {"hello", 40, 0, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 40, 2, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 42, 7, RP_BAD_MESSAGE, "hello", 15},
@@ -538,6 +601,21 @@ static void bad_values_are_named(void **state)
         {"reduce_segments", 40 + 42, 1, RP_BAD_MESSAGE, "initial", 16},
         {"append", 55, 0xff, RP_TOO_LARGE, "offset", RP_MAX_COUNT},
         {"finish", 55, 0xff, RP_TOO_LARGE, "count", RP_MAX_COUNT},
+        {"store", 40, 13, RP_TYPE, "dtype", 0},
+        {"store", 41, 2, RP_BAD_MESSAGE, "flags", 0},
+        {"store", 42, 8, RP_BAD_MESSAGE, "store", 24},
+        {"store", 42, 65, RP_TOO_LARGE, "name_len", RP_MAX_NAME},
+        {"store", 47, 0x80, RP_TOO_LARGE, "ttl_ms", RP_MAX_TTL_MS},
+        {"store", 48, 1, RP_SHAPE, "bytes", 2},
+        {"store", 49, 0, RP_SHAPE, "bytes", 2},
+        {"store", 56, '-', RP_BAD_MESSAGE, "name", 0},
+        {"store", 58, '/', RP_BAD_MESSAGE, "name", 0},
+        {"list_one", 40, '.', RP_BAD_MESSAGE, "name", 0},
+        {"list_one", 41, 0, RP_BAD_MESSAGE, "name", 0},
+        {"drop", 43, 0xc3, RP_BAD_MESSAGE, "name", 0},
+        {"listed", 76, 0, RP_BAD_MESSAGE, "dtype", 0},
+        {"listed", 77, 65, RP_BAD_MESSAGE, "entry", 65},
+        {"listed", 80, ' ', RP_BAD_MESSAGE, "name", 0},
         {"result", 40, 13, RP_BAD_MESSAGE, "cell_size", 0},
         {"result", 44, 12, RP_BAD_MESSAGE, "cell_size", 8},
         {"result", 44, 104, RP_BAD_MESSAGE, "cell_size", 8},
@@ -615,6 +693,8 @@ int main(void)
         cmocka_unit_test(encodes_wide_cells),
         cmocka_unit_test(encodes_streams),
         cmocka_unit_test(encodes_places),
+        cmocka_unit_test(encodes_residents),
+        cmocka_unit_test(names_of_resident_data),
         cmocka_unit_test(side_packets),
         cmocka_unit_test(encodes_errors),
         cmocka_unit_test(over_long_texts_are_cut),

@@ -211,6 +211,9 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     has_row(t, "| frame | %u |", RP_MAX_BODY + 40 + 4);
     has_row(t, "| chunk hint | %u |", RP_CHUNK_HINT);
     has_row(t, "| name, server name | %u |", RP_MAX_NAME);
+    has_row(t, "| name of resident data | %u |", RP_MAX_NAME);
+    has_row(t, "| resident arrays of one user; of all | %u; %u |", RP_MAX_USER_RESIDENTS, RP_MAX_RESIDENTS);
+    has_row(t, "| time to live | %u ms |", RP_MAX_TTL_MS);
     has_row(t, "| ping | %u |", RP_MAX_PING);
     has_row(t, "| error field; text | %u; %u |", RP_MAX_FIELD, RP_MAX_TEXT);
     has_row(t, "| entries of a query; key; value | %u; %u; %u |", RP_MAX_ENTRIES, RP_MAX_KEY, RP_MAX_VALUE);
