@@ -411,8 +411,10 @@ typedef struct reduce_result {
     uint64_t copy_ns;    /* from a file and to the device, summed over chunks */
     uint64_t compute_ns; /* computing, summed over chunks: may exceed wall_ns when they overlap */
     uint64_t wall_ns;    /* from the start of the call to its end */
+    uint64_t batch;      /* requests, of any clients, that shared a launch on the device with this one, itself included;
+                            of several messages the most; 0: each had a launch of its own */
 } reduce_result;
-#define REDUCE_RESULT_INIT {sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define REDUCE_RESULT_INIT {sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS looks at
  * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are no matrix of

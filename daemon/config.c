@@ -11,7 +11,7 @@
 #include "daemon/chores.h"
 #include "daemon/log.h"
 #include "daemon/paths.h"
-#include "proto/types.h"
+#include "kernels/kernels.h"
 
 typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, PATH, HTTP } kind;
 
@@ -62,6 +62,9 @@ static const option options[] = {
     {"threads", NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
     {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this size are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
+    {"batch-bytes", NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
+     "requests above small-bytes and up to this size, reply included, that come while the device is busy share a launch; "
+     "0 = never"},
     {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
     {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
      "requests of all clients together that are received, worked on or answered at one time"},

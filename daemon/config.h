@@ -24,7 +24,7 @@ typedef struct rd_config {
     rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
     uint64_t last;                     /* which of these the next allow-uid or allow-gid goes to */
     uint64_t backend; /* 0 = auto, or an rp_backend */
-    uint64_t device, threads, small_bytes, slots;
+    uint64_t device, threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
     uint64_t drain, idle_exit, probe; /* seconds */
     uint64_t log_level;               /* rd_log_level */

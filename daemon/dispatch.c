@@ -102,6 +102,11 @@ void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
     reply(s, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
 }
 
+uint64_t rd_deadline_of(const rd_request *r)
+{
+    return r->header.time_ms ? r->received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
+}
+
 bool rd_late(const rd_request *r, rp_fault *f)
 {
     if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
@@ -203,7 +208,7 @@ static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
     uint32_t hint = (uint32_t)(rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000) + 1;
     if (hint > 100)
         hint = 100;
-    if (x->inflight > s->config.max_inflight)
+    if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > s->config.max_inflight)
         return busy(f, "inflight", s->config.max_inflight, hint, "too many requests of this session at once");
     if (x->inflight > FEW && rd_transport_busy(s->transport) > s->config.contexts - s->config.contexts / 8)
         return busy(f, "contexts", s->config.contexts, hint, "too many requests of all sessions at once");
@@ -223,7 +228,7 @@ static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "type", MESSAGES - 1, "unknown message type %u", h->type);
     if (h->time_ms > RP_MAX_DEADLINE_MS)
         return rp_fail(f, RP_TOO_LARGE, "time_ms", RP_MAX_DEADLINE_MS, "a deadline is at most %u ms", RP_MAX_DEADLINE_MS);
-    r->deadline_ns = h->time_ms ? r->received_ns + (uint64_t)h->time_ms * 1000000 : 0;
+    r->deadline_ns = rd_deadline_of(r);
     if (!table[h->type].sessionless) {
         if (r->session->id == 0 || h->session != r->session->id)
             return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");

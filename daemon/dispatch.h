@@ -23,6 +23,9 @@ void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f);
 /* A session with more replies on their way than this does not read them. */
 unsigned rd_unread_limit(const rd_server *s);
 
+/* CLOCK_MONOTONIC; 0: none. Pure, as rd_late. */
+uint64_t rd_deadline_of(const rd_request *r);
+
 /* Past the deadline? Then `f` says so. */
 bool rd_late(const rd_request *r, rp_fault *f);
 

@@ -201,7 +201,7 @@ static void reload(rd_server *s)
         rd_log(RD_LOG_INFO, "config read again");
         if (stuck)
             rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
-        atomic_store_explicit(&s->quick.max_unsent, rd_unread_limit(s), memory_order_relaxed);
+        rd_quick_limit(&s->quick, (unsigned)s->config.max_inflight, rd_unread_limit(s));
         start_probe_timer(s);
     }
     rd_notify_ready();
@@ -267,6 +267,7 @@ static bool open_engine(rd_server *s)
                     .device = (int)s->config.device,
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,
+                    .batch_bytes = s->config.batch_bytes,
                     .slots = (int)s->config.slots,
                     .resident_bytes = s->config.resident << 20,
                     .wake = rd_bell_ring,
@@ -460,6 +461,12 @@ static bool serve_metrics(rd_server *s)
     return s->http != NULL;
 }
 
+/* What may be answered without the loop. */
+static size_t quick_bytes(const rd_config *c)
+{
+    return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes;
+}
+
 void rd_life_probed(rd_server *s, bool right)
 {
     if (!right || !listen_all(s) || !serve_metrics(s)) {
@@ -468,7 +475,8 @@ void rd_life_probed(rd_server *s, bool right)
     }
     s->phase = RD_SERVING;
     s->idle_since_ns = rd_now_ns();
-    rd_quick_open(&s->quick, s->engine, &s->sessions, s->trace, s->config.small_bytes, rd_unread_limit(s));
+    rd_quick_limit(&s->quick, (unsigned)s->config.max_inflight, rd_unread_limit(s));
+    rd_quick_open(&s->quick, s->engine, &s->sessions, s->trace, quick_bytes(&s->config));
     rd_transport_start(s->transport, rd_quick_answer, &s->quick);
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     start_probe_timer(s);
@@ -487,10 +495,10 @@ static void close_handle(uv_handle_t *h, void *arg)
 void rd_life_close(rd_server *s)
 {
     limit_the_end(s->exit_code);
-    rd_trace_close(s->trace);
-    s->trace = NULL;
-    if (s->device_lost) /* its close may hang, and the process ends anyway */
+    if (s->device_lost) { /* its close may hang, and the process ends anyway */
+        rd_trace_close(s->trace);
         _exit(RD_EXIT_DEVICE);
+    }
     rd_http_close(s->http);
     rd_chores_close(&s->chores);
     rd_take_chores(s);
@@ -499,8 +507,9 @@ void rd_life_close(rd_server *s)
     rd_buffers_trim(s);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
+    rk_close(s->engine); /* until here batched requests are answered */
+    rd_trace_close(s->trace);
     rd_transport_close(s->transport);
-    rk_close(s->engine);
     rd_sessions_fini(&s->sessions);
     if (s->inbox.ring) {
         rd_quick_fini(&s->quick);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/answered.h"
-#include "daemon/server.h"
+#include "daemon/dispatch.h"
 
 bool rd_quick_init(rd_quick *q)
 {
@@ -22,16 +22,14 @@ void rd_quick_fini(rd_quick *q)
     pthread_rwlock_destroy(&q->gate);
 }
 
-void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t small_bytes,
-                   unsigned max_unsent)
+void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t max_bytes)
 {
     pthread_rwlock_wrlock(&q->gate);
     q->engine = engine;
     q->sessions = sessions;
     q->trace = trace;
-    q->small_bytes = small_bytes;
-    atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
-    q->open = small_bytes > 0;
+    q->max_bytes = max_bytes;
+    q->open = max_bytes > 0;
     pthread_rwlock_unlock(&q->gate);
 }
 
@@ -42,40 +40,30 @@ void rd_quick_close(rd_quick *q)
     pthread_rwlock_unlock(&q->gate);
 }
 
+void rd_quick_limit(rd_quick *q, unsigned max_held, unsigned max_unsent)
+{
+    atomic_store_explicit(&q->max_held, max_held, memory_order_relaxed);
+    atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
+}
+
 /* Is this a REDUCE that nothing is wrong with? Fills header, body and task. */
 static bool acceptable(const rd_quick *q, rd_request *r)
 {
     rp_fault f;
-    if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->small_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
+    if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->max_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
         return false;
     const rp_header *h = &r->header;
     if (h->reply || h->type != RP_MSG_REDUCE || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
     r->body = r->bytes + RP_HEADER_SIZE;
     r->body_len = r->len - RP_HEADER_SIZE;
+    r->deadline_ns = rd_deadline_of(r);
     return rd_read_task(r, &f) == RP_OK;
 }
 
-static bool compute(const rd_quick *q, rd_request *r)
+static void count(rd_quick *q, const rd_request *r)
 {
-    rk_task *t = &r->job.task;
-    size_t cell = rp_cell_size(&t->spec);
-    if (rp_results(&t->spec) > q->small_bytes / cell)
-        return false;
-    uint8_t *reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(&t->spec) * cell);
-    if (!reply)
-        return false;
-    t->cells = reply + RP_RESULT_SIZE;
-    if (!rk_run_small(q->engine, t) || t->fault.code != RP_OK)
-        return false;
-    rp_result x = rd_result_of(r, &t->spec, rp_elements(&t->spec));
-    rp_put_result(reply, &x);
-    return true;
-}
-
-static void count(rd_quick *q, const rd_request *r, const rd_session *x)
-{
-    rd_answered a = rd_answered_of(r, x, RP_OK, rd_now_ns());
+    rd_answered a = rd_answered_of(r, r->session, RP_OK, rd_now_ns());
     pthread_mutex_lock(&q->lock);
     rd_tally_op(&q->tally, a.op);
     rd_tally_add(&q->tally, &a);
@@ -83,37 +71,86 @@ static void count(rd_quick *q, const rd_request *r, const rd_session *x)
     rd_trace_put(q->trace, &a);
 }
 
+/* The result of the finished task, whose cells are in the reply. */
+static void reply(rd_quick *q, rd_request *r)
+{
+    const rp_spec *spec = &r->job.task.spec;
+    rp_result x = rd_result_of(r, spec, rp_elements(spec));
+    rp_header h = {.version = RP_WIRE_VERSION,
+                   .type = RP_MSG_REDUCE,
+                   .reply = true,
+                   .session = r->header.session,
+                   .id = r->header.id,
+                   .body_len = RP_RESULT_SIZE + x.cells * x.cell_size};
+    rp_put_result(r->reply, &x);
+    count(q, r);
+    rd_reply_send(r, &h, &r->session->unsent); /* the request is no longer ours */
+}
+
+/* The engine's thread: back from its batch. */
+static void batched(rk_task *t)
+{
+    rd_request *r = (rd_request *)t;
+    rd_session *x = r->session;
+    rp_fault f;
+    if (t->fault.code != RP_OK || rd_late(r, &f))
+        rd_request_pass(r);
+    else
+        reply(t->user, r);
+    rd_session_release(x);
+}
+
+static bool make_room(const rd_quick *q, rd_request *r)
+{
+    rk_task *t = &r->job.task;
+    rp_fault f;
+    if (rp_results(&t->spec) > q->max_bytes / rp_cell_size(&t->spec) || rd_make_room(r, &t->spec, &f) != RP_OK)
+        return false;
+    t->cells = r->reply + RP_RESULT_SIZE;
+    return true;
+}
+
+/* With its session held, which is released when the request is answered. False: the request is not taken. */
+static bool take(rd_quick *q, rd_request *r)
+{
+    rk_task *t = &r->job.task;
+    if (!make_room(q, r))
+        return false;
+    if (!rk_run_small(q->engine, t)) {
+        t->user = q;
+        return rk_submit_batched(q->engine, t, batched);
+    }
+    if (t->fault.code != RP_OK)
+        return false;
+    rd_session *x = r->session;
+    reply(q, r);
+    rd_session_release(x);
+    return true;
+}
+
 static bool answer(rd_quick *q, rd_request *r)
 {
     if (!q->open || !acceptable(q, r))
         return false;
     rd_session *x = rd_session_hold(q->sessions, r->pipe, r->header.session,
+                                    atomic_load_explicit(&q->max_held, memory_order_relaxed),
                                     atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
     if (!x)
         return false;
-    bool done = compute(q, r);
-    if (done) {
-        const rk_task *t = &r->job.task;
-        rp_header h = {.version = RP_WIRE_VERSION,
-                       .type = RP_MSG_REDUCE,
-                       .reply = true,
-                       .session = r->header.session,
-                       .id = r->header.id,
-                       .body_len = RP_RESULT_SIZE + rp_results(&t->spec) * rp_cell_size(&t->spec)};
-        count(q, r, x);
-        rd_reply_send(r, &h, &x->unsent); /* the request is no longer ours */
-    }
-    rd_session_release(x);
-    return done;
+    r->session = x;
+    bool taken = take(q, r);
+    if (!taken)
+        rd_session_release(x);
+    return taken;
 }
 
 bool rd_quick_answer(void *quick, rd_request *r)
 {
     rd_quick *q = quick;
     pthread_rwlock_rdlock(&q->gate);
-    bool done = answer(q, r);
+    bool taken = answer(q, r);
     pthread_rwlock_unlock(&q->gate);
-    return done;
+    return taken;
 }
 
 void rd_quick_collect(rd_quick *q, rd_tally *to)

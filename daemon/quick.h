@@ -1,11 +1,15 @@
-/* Small reductions, answered where they arrive: in nng's threads, many at once, without a turn of the loop.
+/* Small reductions, answered without a turn of the loop, many at once.
  *
- * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go out
- * through one thread. So a REDUCE that is small, well formed and of a known session is computed by the CPU engine and
- * answered at once. Everything else, every error included, is left to the loop, which owns sessions and says what is wrong.
+ * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go
+ * out through one thread. So a REDUCE that is small, well formed and of a known session is computed by the CPU engine
+ * in the thread of nng that received it, and answered at once; or it goes from there into a batch (rk_submit_batched),
+ * and the engine's thread answers it. Everything else, every error included, is left to the loop, which owns sessions
+ * and says what is wrong: also a request that comes back from its batch without a result, or too late.
  *
- * What nng's threads touch: the session table (under its lock), the engine's rk_run_small, and `tally` here (under
- * `lock`), which the loop collects. The gate keeps all of it alive: rd_quick_close waits for those inside. */
+ * What these threads touch: the session table (under its lock), a session that is held, the engine's rk_run_small and
+ * rk_submit_batched, and `tally` here (under `lock`), which the loop collects. The gate keeps all of it alive for nng's
+ * threads: rd_quick_close waits for those inside. For what is in a batch then, the held session and the transport's
+ * count of busy contexts keep it, until rk_close. */
 #ifndef RD_QUICK_H
 #define RD_QUICK_H
 
@@ -21,8 +25,8 @@ typedef struct rd_quick {
     bool open;
     rk_engine *engine;
     rd_sessions *sessions;
-    size_t small_bytes;     /* elements of larger requests are not looked at */
-    atomic_uint max_unsent; /* a session with more replies on their way is the loop's business */
+    size_t max_bytes; /* elements of larger requests are not looked at */
+    atomic_uint max_held, max_unsent; /* a session with more here, or more replies to take, is the loop's business */
     pthread_mutex_t lock;
     rd_trace *trace; /* NULL: none */
     rd_tally tally; /* answered here since the last rd_quick_collect */
@@ -31,12 +35,14 @@ typedef struct rd_quick {
 bool rd_quick_init(rd_quick *q);
 void rd_quick_fini(rd_quick *q);
 
-/* From now on requests are taken. Engine, sessions and trace stay valid until rd_quick_close. */
-void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t small_bytes,
-                   unsigned max_unsent);
-void rd_quick_close(rd_quick *q); /* take no more, and wait for those under way; again is fine */
+/* From now on requests are taken. The engine stays valid until rd_quick_close, sessions and trace until rk_close. */
+void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t max_bytes);
+void rd_quick_close(rd_quick *q); /* take no more, and wait for nng's threads that are here; again is fine */
 
-/* nng's threads: answer the request, or return false and leave it as it was. */
+/* For each session; before rd_quick_open and later. */
+void rd_quick_limit(rd_quick *q, unsigned max_held, unsigned max_unsent);
+
+/* nng's threads: take the request and answer it now or later, or return false and leave it as it was. */
 bool rd_quick_answer(void *quick, rd_request *r);
 
 /* The loop: move what was counted here into `to`. */

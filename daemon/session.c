@@ -69,19 +69,20 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     return true;
 }
 
-rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_unsent)
+rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent)
 {
     pthread_mutex_lock(&s->lock);
     rd_session *x = rd_session_find(s, pipe);
-    if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
+    if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->held, memory_order_relaxed) >= max_held ||
+              atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
         x = NULL;
     if (x)
-        atomic_fetch_add_explicit(&x->unsent, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->held, 1, memory_order_relaxed);
     pthread_mutex_unlock(&s->lock);
     return x;
 }
 
-void rd_session_release(rd_session *x) { atomic_fetch_sub_explicit(&x->unsent, 1, memory_order_release); }
+void rd_session_release(rd_session *x) { atomic_fetch_sub_explicit(&x->held, 1, memory_order_release); }
 
 void rd_session_close(rd_sessions *s, rd_session *x)
 {
@@ -110,7 +111,8 @@ void rd_sessions_reap(rd_sessions *s)
 {
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
-        if (x->inflight || atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
+        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) ||
+            atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;
         }

@@ -1,10 +1,11 @@
 /* Sessions: one per open pipe, by pipe. A pipe has a session struct from its opening; the session proper (an id, told to
  * the client) begins with HELLO. The loop owns all of it;
- * nng's threads may look a session up and hold it for a moment (quick.h). The loop changes the table and the ids under
+ * nng's threads may look a session up and hold it for a request (quick.h). The loop changes the table and the ids under
  * `lock`, and as it is the only one to do so, it reads without.
  *
  * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
- * reply is unsent and no stream has a job in the engine. Whoever holds a pointer is counted in one of the three. */
+ * reply is unsent, nobody holds it and no stream has a job in the engine. Whoever has a pointer is counted in one of
+ * these. */
 #ifndef RD_SESSION_H
 #define RD_SESSION_H
 
@@ -26,7 +27,8 @@ typedef struct rd_session {
     rd_share_list shares;       /* go with the channel */
     char name[RP_MAX_NAME + 1];
     unsigned inflight;  /* requests not answered */
-    atomic_uint unsent; /* replies that the pipe has not taken, and holds; nng's threads count down */
+    atomic_uint unsent; /* replies that the pipe has not taken; nng's threads count down */
+    atomic_uint held;   /* requests that quick.h has in hand */
     rd_stream_list streams;
     bool dead;
     struct rd_session *next, *next_dead;
@@ -56,8 +58,8 @@ rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id); /* NULL: none; 
 bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len, bool side);
 
 /* Any thread: the session with this id on this pipe, kept from being freed until rd_session_release. NULL if there is none,
- * or if it has more than `max_unsent` replies on their way. */
-rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_unsent);
+ * or if it is held `max_held` times or has more than `max_unsent` replies on their way. */
+rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent);
 void rd_session_release(rd_session *x);
 
 /* The pipe is gone: out of the table, its streams ended, waiting for rd_sessions_reap. NULL pipe struct is fine. */

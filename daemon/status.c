@@ -74,6 +74,7 @@ static void put_info(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "limits.max_sessions", s->config.max_sessions);
     put_u64(w, "limits.contexts", s->config.contexts);
     put_u64(w, "limits.small_bytes", s->config.small_bytes);
+    put_u64(w, "limits.batch_bytes", s->config.batch_bytes);
 }
 
 static void put_requests(const rd_stats *s, rp_writer *w)
@@ -106,6 +107,19 @@ static void put_engine(const rk_stats *k, rp_writer *w)
     put_u64(w, "tasks_small", k->small_tasks);
     put_u64(w, "tasks_device", k->device_tasks);
     put_f64(w, "busy_s", (double)k->busy_ns * 1e-9);
+}
+
+/* "batch.4" counts the batches of 4 to 7 requests. */
+static void put_batches(const rk_stats *k, rp_writer *w)
+{
+    put_u64(w, "batch.launches", k->batches);
+    put_u64(w, "batch.requests", k->batched_tasks);
+    put_u64(w, "batch.largest", k->largest_batch);
+    for (unsigned i = 0; i < RK_BATCH_SIZES; i++) {
+        char size[12];
+        snprintf(size, sizeof size, "%u", 1u << i);
+        put_counter(w, "batch", size, k->batch_sizes[i]);
+    }
 }
 
 static void put_latency(const rd_histogram *h, rp_writer *w)
@@ -144,6 +158,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     rd_quick_collect(&s->quick, &s->stats.tally);
     put_requests(&s->stats, w);
     put_engine(k, w);
+    put_batches(k, w);
     put_latency(&s->stats.tally.latency, w);
     put_u64(w, "rss_bytes", rd_resident_bytes());
 }

@@ -77,7 +77,7 @@ static void on_received(link_t *l)
     l->step = WORKING;
     atomic_fetch_add_explicit(&l->transport->busy, 1, memory_order_relaxed);
     if (!l->transport->quick(l->transport->quick_arg, r))
-        rd_inbox_put(l->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
+        rd_request_pass(r);
 }
 
 static void on_sent(link_t *l, int err)
@@ -333,6 +333,11 @@ void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
     l->reply = NULL; /* nng's, or on_sent's, from here on */
     nng_aio_set_timeout(l->aio, SEND_LIMIT_MS);
     nng_ctx_send(l->ctx, l->aio);
+}
+
+void rd_request_pass(rd_request *r)
+{
+    rd_inbox_put(link_of(r)->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
 }
 
 void rd_request_forget(rd_request *r)

@@ -26,8 +26,8 @@ bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const 
 bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode, char *bound, size_t bound_cap, char *why,
                          size_t cap);
 
-/* Start receiving. Each request is offered to `quick` in nng's threads, several at once; what it does not answer (false)
- * goes to the inbox. */
+/* Start receiving. Each request is offered to `quick` in nng's threads, several at once; what it does not take (false)
+ * goes to the inbox. What it takes it answers, in any thread and also later, with rd_reply_send or rd_request_pass. */
 void rd_transport_start(rd_transport *t, bool (*quick)(void *arg, rd_request *r), void *arg);
 
 /* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
@@ -50,6 +50,9 @@ uint8_t *rd_reply_alloc(rd_request *r, size_t body);
 /* Send it with the first h->body_len bytes of its body. `unsent` counts until the pipe has taken the reply or is gone;
  * the request's bytes are no longer valid. A peer that takes no reply for 10 s is disconnected. */
 void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent);
+
+/* Leave a request that `quick` had taken to the loop after all. Any thread. */
+void rd_request_pass(rd_request *r);
 
 /* Disconnect the peer instead of answering: its framing is wrong, or there is no memory to say more. */
 void rd_request_drop(rd_request *r);

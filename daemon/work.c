@@ -22,7 +22,8 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
                        .count = count,
                        .queue_ns = rd_queued_ns(r),
                        .copy_ns = t->copy_ns,
-                       .compute_ns = t->compute_ns};
+                       .compute_ns = t->compute_ns,
+                       .batch = (uint8_t)t->batch};
 }
 
 void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t count)

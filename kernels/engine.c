@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/batch.h"
 #include "kernels/cpu/cpu.h"
 
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
@@ -21,6 +22,7 @@ struct rk_engine {
     const rk_backend_ops *ops;
     void *impl;
     int backend; /* rp_backend */
+    rk_batcher *batcher; /* NULL: no batching */
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     uint64_t tasks, small_tasks, device_tasks, small_ns;
@@ -95,6 +97,19 @@ static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
     }
 }
 
+static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
+{
+    size_t bytes = e->o.batch_bytes < RK_MAX_BATCH_BYTES ? e->o.batch_bytes : RK_MAX_BATCH_BYTES;
+    if (bytes == 0)
+        return RP_OK;
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, bytes);
+    if (e->batcher)
+        return RP_OK;
+    e->ops->close(e->impl);
+    snprintf(why, why_cap, "no thread for batches");
+    return RP_NO_MEMORY;
+}
+
 rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
 {
     char unread[160];
@@ -113,6 +128,8 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     e->done_end = &e->done;
     pthread_mutex_init(&e->lock, NULL);
     rp_err err = open_chosen(e, why, why_cap);
+    if (!err)
+        err = open_batcher(e, why, why_cap);
     if (err) {
         pthread_mutex_destroy(&e->lock);
         free(e);
@@ -126,6 +143,7 @@ void rk_close(rk_engine *e)
 {
     if (!e)
         return;
+    rk_batch_close(e->batcher);
     e->ops->close(e->impl);
     pthread_mutex_destroy(&e->lock);
     free(e);
@@ -169,6 +187,11 @@ bool rk_submit(rk_engine *e, rk_task *t)
         return true;
     e->ops->submit(e->impl, t);
     return false;
+}
+
+bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+{
+    return e->batcher && rk_batch_submit(e->batcher, t, done);
 }
 
 void rk_complete(rk_engine *e, rk_task *t)
@@ -322,4 +345,6 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
     s->imports = e->imports;
     s->busy_ns += e->small_ns;
     pthread_mutex_unlock(&e->lock);
+    if (e->batcher)
+        rk_batch_stats(e->batcher, s);
 }

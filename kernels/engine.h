@@ -17,6 +17,19 @@ struct rk_memory {
     bool imported;
 };
 
+/* Small tasks together (batch.c). A lane has one batch at a time: `launch`, then `landed` until it is true. */
+enum { RK_BATCH_LANES = 2 }; /* one is on the device while the next is packed */
+
+typedef struct rk_batch_ops {
+    bool (*fits)(const rk_task *t); /* beside its size. Any thread */
+    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread, several at once with different lanes. What
+     * goes wrong is told when they land. */
+    void (*launch)(void *impl, int lane, rk_task *tasks);
+    /* Are they all finished? Then cells, fault, backend and times are set. The batcher's thread. `closely`: it takes
+     * long, so ask the device what is wrong. */
+    bool (*landed)(void *impl, int lane, rk_task *tasks, bool closely);
+} rk_batch_ops;
+
 typedef struct rk_backend_ops {
     /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
     rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
@@ -29,6 +42,7 @@ typedef struct rk_backend_ops {
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
     void (*memory_close)(void *impl, rk_memory *m);
     uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
+    const rk_batch_ops *batch;
 } rk_backend_ops;
 
 extern const rk_backend_ops rk_cpu_backend;

@@ -7,9 +7,9 @@
  * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
  * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait for the
- * device (rk_close does); rk_run_small, rk_state_check, rk_pin, rk_unpin and rk_memory_* are for any, also several at once,
- * before rk_close. The engine's own threads call only `wake` and `log`, which must not block and must not call back into the
- * engine. */
+ * device (rk_close does); rk_run_small, rk_submit_batched, rk_state_check, rk_pin, rk_unpin and rk_memory_* are for any,
+ * also several at once, before rk_close. The engine's own threads call only `wake`, `log` and, of batched tasks, `done`,
+ * which must not block; `wake` and `log` must not call back into the engine. */
 #ifndef RK_KERNELS_H
 #define RK_KERNELS_H
 
@@ -30,6 +30,9 @@ typedef enum {
     RK_SUMS_INTEGERS /* f16, bf16 and f32 by integers, as on devices with slow doubles */
 } rk_sums;
 
+/* A batch: its tasks, and the bytes of one with its cells, which a block of the device must be able to hold by itself. */
+enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
+
 typedef struct rk_options {
     int backend;              /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
     int device;               /* CUDA device number, default 0 */
@@ -38,6 +41,8 @@ typedef struct rk_options {
                                  they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
+    size_t batch_bytes;       /* tasks up to this size, cells included, may share a launch (rk_submit_batched); at most
+                                 RK_MAX_BATCH_BYTES. 0 = none */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;    /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
     uint64_t resident_bytes;  /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
@@ -72,8 +77,10 @@ typedef struct rk_task {
     rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;   /* rp_backend that computed it */
     uint64_t start_ns; /* CLOCK_MONOTONIC when the engine took it up */
-    uint64_t copy_ns, compute_ns;
+    uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
+    unsigned batch;    /* rk_submit_batched: tasks that shared the launch, this one included */
     /* the engine's */
+    void (*done)(struct rk_task *t);
     struct rk_task *next;
     void *impl;
 } rk_task;
@@ -85,6 +92,12 @@ bool rk_submit(rk_engine *e, rk_task *t);
 /* Run a task here and now if it is a small one (small_bytes); false, and nothing done, if it is not. Any thread, several
  * at once; not polled. */
 bool rk_run_small(rk_engine *e, rk_task *t);
+
+/* Let a small task (batch_bytes) share a launch with others: those that come while the device is busy go together, each
+ * with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once; it does
+ * not wait. The engine's thread calls `done` with the finished task, which is not polled; it may be called before this
+ * returns. `done` must not block, and may submit. */
+bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);
@@ -140,6 +153,8 @@ typedef struct rk_stats {
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;        /* device or worker time, summed */
+    uint64_t batches, batched_tasks, largest_batch;
+    uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;
 void rk_get_stats(rk_engine *e, rk_stats *s);
 

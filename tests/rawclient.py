@@ -67,6 +67,7 @@ class Result(NamedTuple):
     copy_ns: int
     compute_ns: int
     cells: list  # bytes each
+    batch: int
 
 
 def header(kind, body_len, *, version=1, flags=0, status=0, time_ms=0, session=0, mid=0, magic=b"RDCE"):
@@ -86,11 +87,11 @@ def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, d
 
 
 def parse_result(body):
-    dtype, backend, path, zero, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
-    if zero or len(body) != 48 + cells * cell_size:
+    dtype, backend, path, batch, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
+    if len(body) != 48 + cells * cell_size:
         raise ProtocolError("malformed result")
     parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)]
-    return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts)
+    return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts, batch)
 
 
 def store(name, dtype, size, *, replace=False, ttl_ms=0):

@@ -44,8 +44,9 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
     json_values(v, n);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
            reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
-    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64 "}\n",
+    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64,
            r->queue_ns, r->copy_ns, r->compute_ns, r->wall_ns);
+    printf(",\"batch\":%" PRIu64 "}\n", r->batch);
 }
 
 /* Several files or lines: whose value it is. */
@@ -103,6 +104,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,
             reduce_backend_name(r->backend), reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms,
             (double)r->copy_ns * ms, (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
+    if (r->batch)
+        fprintf(stderr, "reducectl: %s: a batch of %" PRIu64 " requests in one launch\n", in->name, r->batch);
 }
 
 /* ---- errors ---- */

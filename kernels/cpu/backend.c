@@ -469,10 +469,38 @@ static uint64_t cpu_memory_total(void *impl)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* ---- batches: the batcher's thread takes one task after the other ---- */
+
+static bool cpu_batch_fits(const rk_task *t)
+{
+    (void)t;
+    return true;
+}
+
+static void cpu_batch_launch(void *impl, int lane, rk_task *tasks)
+{
+    (void)impl;
+    (void)lane;
+    (void)tasks;
+}
+
+static bool cpu_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
+{
+    (void)impl;
+    (void)lane;
+    (void)closely;
+    for (rk_task *t = tasks; t; t = t->next)
+        rk_cpu_run(t);
+    return true;
+}
+
+static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed};
+
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,
                                        .close = cpu_close,
                                        .stats = cpu_stats,
                                        .memory_new = cpu_memory_new,
                                        .memory_close = cpu_memory_close,
-                                       .memory_total = cpu_memory_total};
+                                       .memory_total = cpu_memory_total,
+                                       .batch = &cpu_batch};

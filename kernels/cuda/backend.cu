@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "kernels/cuda/batch.cuh"
 #include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/pins.cuh"
 #include "kernels/cuda/slot.cuh"
@@ -38,6 +39,8 @@ struct Backend {
     int slot_count;
     Slot slots[kMaxSlots];
     Pins pins;
+    int lane_count; // RK_BATCH_LANES, or 0: no batches
+    BatchLane lanes[RK_BATCH_LANES];
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
@@ -299,6 +302,37 @@ void *completer_main(void *arg)
     return NULL;
 }
 
+// ---- batches: the front's threads launch and land them ----
+
+cudaError_t open_lanes(Backend *b)
+{
+    for (; b->lane_count < RK_BATCH_LANES; b->lane_count++)
+        TRY_CUDA(batch_open(&b->lanes[b->lane_count]));
+    return cudaSuccess;
+}
+
+void cuda_batch_launch(void *impl, int lane, rk_task *tasks)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id); // whatever thread this is
+    batch_launch(&b->lanes[lane], tasks);
+}
+
+bool cuda_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
+{
+    Backend *b = (Backend *)impl;
+    cudaError_t err = batch_landed(&b->lanes[lane], closely);
+    if (err == cudaErrorNotReady)
+        return false;
+    if (err == cudaSuccess)
+        batch_finish(&b->lanes[lane], tasks);
+    for (rk_task *t = err == cudaSuccess ? NULL : tasks; t; t = t->next)
+        fail(b, t, err, "running small tasks");
+    return true;
+}
+
+constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed};
+
 // ---- the interface ----
 
 rp_err no_device(char *why, size_t cap, const char *text)
@@ -329,6 +363,8 @@ void destroy(Backend *b)
     for (int i = 0; i < b->slot_count; i++)
         if (b->slots[i].open)
             slot_close(&b->slots[i]);
+    for (int i = 0; i < b->lane_count; i++)
+        batch_close(&b->lanes[i]);
     pthread_cond_destroy(&b->flying);
     pthread_cond_destroy(&b->freed);
     pthread_cond_destroy(&b->work);
@@ -370,6 +406,8 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
         err = pins_open(&b->pins, o->device, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
         err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
+    if (err == cudaSuccess && o->batch_bytes)
+        err = open_lanes(b);
     if (err != cudaSuccess) {
         snprintf(why, cap, "device %d: %s", o->device, cudaGetErrorString(err));
         destroy(b);
@@ -424,10 +462,11 @@ void cuda_stats(void *impl, rk_stats *s)
         s->device_bytes += b->slots[i].device_bytes;
         s->pinned_bytes += b->slots[i].pinned_bytes;
     }
+    s->pinned_bytes += (u64)b->lane_count * batch_pinned_bytes();
     size_t device = b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA;
     size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
     s->device_cap = (u64)b->slot_count * device;
-    s->pinned_cap = (u64)b->slot_count * pinned;
+    s->pinned_cap = (u64)b->slot_count * pinned + (u64)b->lane_count * batch_pinned_bytes();
     s->locked_bytes = pins_bytes(&b->pins);
     s->locked_cap = b->pins.cap;
     pthread_mutex_unlock(&b->lock);
@@ -508,4 +547,5 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .memory_open = rk::cuda_memory_open,
     .memory_close = rk::cuda_memory_close,
     .memory_total = rk::cuda_memory_total,
+    .batch = &rk::kBatchOps,
 };

@@ -29,37 +29,6 @@ Scratch scratch_of(void *memory, size_t bytes)
 
 bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
 
-// Values that finish_light knows how to make.
-bool is_light(const rp_spec &s)
-{
-    switch (s.op) {
-    case RP_OP_SUM:
-    case RP_OP_MIN:
-    case RP_OP_MAX:
-    case RP_OP_ARGMIN:
-    case RP_OP_ARGMAX:
-    case RP_OP_COUNT_NONZERO:
-    case RP_OP_ANY:
-    case RP_OP_ALL:
-        return true;
-    default:
-        return false;
-    }
-}
-
-FinishArgs finish_args(const ChainTask &t)
-{
-    FinishArgs a = {};
-    a.spec = t.spec;
-    a.plan = word_plan(rp_state_layout(t.spec.op, t.spec.dtype), t.spec.dtype);
-    a.plain = t.spec.op == RP_OP_SUM && rk_is_float(t.spec.dtype) && !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL));
-    a.light = !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(t.spec);
-    a.cell_bytes = (u32)rp_cell_size(&t.spec);
-    a.cells = t.cells;
-    a.fault = t.fault;
-    return a;
-}
-
 // The kernel that reduces whole rows of this task; fn is NULL if there is none.
 SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
 {
@@ -207,14 +176,6 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
 }
 
 // ---- walking ----
-
-// Words of scratch that finishing a line takes, beside its state.
-u32 scratch_words(const FinishArgs &a)
-{
-    if (a.spec.op == RP_OP_RANGE)
-        return RK_LIMBS64;
-    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
-}
 
 // A kernel whose threads have so many words each in shared memory: an odd number, so that they meet in few banks.
 struct SharedStates {
@@ -473,7 +434,7 @@ size_t chain_scratch_bytes()
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)
 {
     const rp_spec &spec = t.spec;
-    FinishArgs a = finish_args(t);
+    FinishArgs a = finish_args(t.spec, t.cells, t.fault);
     Scratch s = scratch_of(scratch, scratch_bytes);
     if (spec.flags & RP_STATES_IN)
         return launch_states(d, t, a, s, stream);

@@ -18,6 +18,45 @@ struct FinishArgs {
     u32 *fault; // the first line without a result (chain.cuh)
 };
 
+// Values that finish_light knows how to make.
+inline bool is_light(const rp_spec &s)
+{
+    switch (s.op) {
+    case RP_OP_SUM:
+    case RP_OP_MIN:
+    case RP_OP_MAX:
+    case RP_OP_ARGMIN:
+    case RP_OP_ARGMAX:
+    case RP_OP_COUNT_NONZERO:
+    case RP_OP_ANY:
+    case RP_OP_ALL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
+{
+    FinishArgs a = {};
+    a.spec = spec;
+    a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
+    a.plain = spec.op == RP_OP_SUM && rk_is_float(spec.dtype) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec);
+    a.cell_bytes = (u32)rp_cell_size(&spec);
+    a.cells = cells;
+    a.fault = fault;
+    return a;
+}
+
+// Words of scratch that finishing a line takes, beside its state.
+inline u32 scratch_words(const FinishArgs &a)
+{
+    if (a.spec.op == RP_OP_RANGE)
+        return RK_LIMBS64;
+    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
+}
+
 __device__ inline void set_fault(const FinishArgs &a, u64 line)
 {
     atomicMin(a.fault, (u32)(line < kNoFault ? line : kNoFault - 1));

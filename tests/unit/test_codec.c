@@ -183,12 +183,12 @@ static void encodes_reduce(void **state)
     bytes((double[]){3.25}, 8);
     check("result", out, reply);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CUDA, RP_PATH_INLINE, 8, 2, 2000, 1, 2, 3});
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CUDA, RP_PATH_INLINE, 8, 2, 2000, 1, 2, 3, 0});
     bytes((int64_t[]){-1, 2}, 16);
     reply.id = 6;
     check("result_rows", out, reply);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){0, RP_BACKEND_CPU, RP_PATH_INLINE, 32, 1, 2, 1, 2, 3});
+    body_len = rp_put_result(body, &(rp_result){0, RP_BACKEND_CPU, RP_PATH_INLINE, 32, 1, 2, 1, 2, 3, 0});
     bytes((uint8_t[]){RP_STATE_COUNT, 0, 0, 0, RP_U8, 0, 0, 0}, 8);
     bytes((uint64_t[]){2, 1, 0}, 24);
     reply.id = 7;
@@ -236,12 +236,12 @@ static void encodes_wide_cells(void **state)
     uint8_t out[MAX_BYTES];
     rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .session = SESSION, .id = 16};
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CPU, RP_PATH_INLINE, 16, 2, 4, 1, 2, 3});
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CPU, RP_PATH_INLINE, 16, 2, 4, 1, 2, 3, 0});
     bytes((int64_t[]){1, 3, -2, 4}, 32);
     check("result_minmax", out, h);
     begin_message(out);
     h.id = 17;
-    body_len = rp_put_result(body, &(rp_result){RP_U64, RP_BACKEND_CPU, RP_PATH_INLINE, 96, 1, 3, 1, 2, 3});
+    body_len = rp_put_result(body, &(rp_result){RP_U64, RP_BACKEND_CPU, RP_PATH_INLINE, 96, 1, 3, 1, 2, 3, 0});
     bytes((uint64_t[]){3, 0, 1, 0, 2, 0, 4, 6, 0}, 72);
     bytes((double[]){2, 8.0 / 3, 1.632993161855452}, 24);
     check("result_stats", out, h);
@@ -287,7 +287,7 @@ static void encodes_streams(void **state)
     check("finish", out, h);
     begin_message(out);
     body_len = rp_put_result(
-        body, &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9});
+        body, &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9, 0});
     bytes((float[]){1.0f}, 4);
     h.reply = true;
     check("finished", out, h);
@@ -311,7 +311,7 @@ static void encodes_places(void **state)
     body_len = rp_put_at(body, &s, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 24});
     check("reduce_at", out, h);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3});
+    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3, 0});
     bytes((double[]){1, 2}, 16);
     h.reply = true;
     check("result_at", out, h);
@@ -529,6 +529,18 @@ static void every_extension_is_refused(void **state)
     }
 }
 
+static void a_result_tells_its_batch(void **state)
+{
+    (void)state;
+    uint8_t out[RP_RESULT_SIZE + 8] = {0};
+    const uint8_t *cells;
+    rp_result r = {.dtype = RP_F64, .path = RP_PATH_INLINE, .cell_size = 8, .cells = 1, .batch = 32};
+    assert_int_equal(rp_put_result(out, &r), RP_RESULT_SIZE);
+    assert_int_equal(out[3], 32);
+    assert_int_equal(rp_get_result(out, sizeof out, &r, &cells, NULL), RP_OK);
+    assert_int_equal(r.batch, 32);
+}
+
 static void every_reserved_byte_is_checked(void **state)
 {
     (void)state;
@@ -536,8 +548,8 @@ static void every_reserved_byte_is_checked(void **state)
         const char *name;
         size_t at, size; /* in the body */
     } reserved[] = {{"hello", 4, 4},   {"welcome", 1, 3},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
-                    {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},  {"result", 3, 1},
-                    {"finished", 3, 1}, {"listed", 38, 2},     {"error_busy", 36, 4}};
+                    {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},
+                    {"listed", 38, 2},  {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -701,6 +713,7 @@ int main(void)
         cmocka_unit_test(decodes_every_golden),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_extension_is_refused),
+        cmocka_unit_test(a_result_tells_its_batch),
         cmocka_unit_test(every_reserved_byte_is_checked),
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(caps_hold_at_their_value),

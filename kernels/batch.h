@@ -1,0 +1,21 @@
+/* Inside kernels/: small tasks that share launches. One for each engine that has `batch_bytes`. */
+#ifndef RK_BATCH_H
+#define RK_BATCH_H
+
+#include "kernels/engine.h"
+
+typedef struct rk_batcher rk_batcher;
+
+/* NULL: no memory or no thread. `impl` stays valid until rk_batch_close. */
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, size_t max_bytes);
+
+/* Wait for every task that was taken, `done` included. Nobody submits any more. NULL is fine. */
+void rk_batch_close(rk_batcher *b);
+
+/* rk_submit_batched */
+bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t));
+
+/* Add to the counters: tasks, busy_ns, and those of batches. */
+void rk_batch_stats(rk_batcher *b, rk_stats *s);
+
+#endif

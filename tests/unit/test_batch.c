@@ -1,0 +1,253 @@
+/* Batching: who waits for whom, with a backend whose lanes land when the test says so; and real tasks from several
+ * threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/batch.h"
+
+/* ---- a backend that waits ---- */
+typedef struct {
+    atomic_bool may_land[RK_BATCH_LANES];
+    atomic_uint launched[RK_BATCH_LANES]; /* tasks of the last launch */
+    atomic_uint launches;
+    sem_t launch; /* posted by each */
+} patient;
+
+static sem_t finished;
+
+static bool patient_fits(const rk_task *t) { return t->spec.op != RP_OP_PROD; }
+
+static void patient_launch(void *impl, int lane, rk_task *tasks)
+{
+    patient *p = impl;
+    unsigned n = 0;
+    for (rk_task *t = tasks; t; t = t->next)
+        n++;
+    atomic_store(&p->launched[lane], n);
+    atomic_fetch_add(&p->launches, 1);
+    sem_post(&p->launch);
+}
+
+static bool patient_landed(void *impl, int lane, rk_task *tasks, bool closely)
+{
+    patient *p = impl;
+    (void)closely;
+    if (!atomic_exchange(&p->may_land[lane], false))
+        return false;
+    for (rk_task *t = tasks; t; t = t->next)
+        t->backend = RP_BACKEND_CUDA;
+    return true;
+}
+
+static const rk_batch_ops patient_ops = {patient_fits, patient_launch, patient_landed};
+
+static void post_finished(rk_task *t)
+{
+    (void)t;
+    sem_post(&finished);
+}
+
+static void wait_for(sem_t *s, unsigned n)
+{
+    while (n--)
+        while (sem_wait(s) != 0)
+            ;
+}
+
+static rk_task small_task(int op)
+{
+    static const uint8_t data[4];
+    static uint64_t cell;
+    return (rk_task){.spec = {.op = (uint8_t)op, .dtype = RP_U8, .out = RP_U64, .rows = 1, .row_len = 4},
+                     .data = data,
+                     .bytes = 4,
+                     .cells = &cell};
+}
+
+static void what_comes_while_the_lanes_fly_goes_together(void **state)
+{
+    (void)state;
+    enum { LATE = RK_BATCH_TASKS + 8, ALL = RK_BATCH_LANES + LATE };
+    patient p = {0};
+    rk_task t[ALL];
+    rk_stats stats = {.backend = RP_BACKEND_CUDA};
+    sem_init(&p.launch, 0, 0);
+    sem_init(&finished, 0, 0);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, 64);
+    assert_non_null(b);
+    for (int i = 0; i < ALL; i++) {
+        t[i] = small_task(RP_OP_SUM);
+        assert_true(rk_batch_submit(b, &t[i], post_finished));
+        assert_int_equal(atomic_load(&p.launches), i < RK_BATCH_LANES ? i + 1 : RK_BATCH_LANES);
+    }
+    wait_for(&p.launch, RK_BATCH_LANES);
+    for (int lane = 0; lane < RK_BATCH_LANES; lane++) {
+        assert_int_equal(atomic_load(&p.launched[lane]), 1);
+        assert_int_equal(t[lane].batch, 1);
+    }
+    atomic_store(&p.may_land[0], true); /* as many as a batch holds take its place */
+    wait_for(&p.launch, 1);
+    assert_int_equal(atomic_load(&p.launched[0]), RK_BATCH_TASKS);
+    atomic_store(&p.may_land[1], true);
+    wait_for(&p.launch, 1);
+    assert_int_equal(atomic_load(&p.launched[1]), LATE - RK_BATCH_TASKS);
+    wait_for(&finished, RK_BATCH_LANES);
+    atomic_store(&p.may_land[0], true);
+    atomic_store(&p.may_land[1], true);
+    wait_for(&finished, LATE);
+    assert_int_equal(t[RK_BATCH_LANES].batch, RK_BATCH_TASKS);
+    assert_int_equal(t[ALL - 1].batch, LATE - RK_BATCH_TASKS);
+    rk_batch_stats(b, &stats);
+    assert_int_equal(stats.batches, RK_BATCH_LANES + 2);
+    assert_int_equal(stats.batched_tasks, ALL);
+    assert_int_equal(stats.device_tasks, ALL);
+    assert_int_equal(stats.largest_batch, RK_BATCH_TASKS);
+    const uint64_t sizes[RK_BATCH_SIZES] = {RK_BATCH_LANES, 0, 0, 1, 0, 1}; /* 1, 8 and 32 */
+    assert_memory_equal(stats.batch_sizes, sizes, sizeof sizes);
+    rk_batch_close(b);
+    sem_destroy(&p.launch);
+    sem_destroy(&finished);
+}
+
+static void others_are_not_taken(void **state)
+{
+    (void)state;
+    patient p = {0};
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, 12); /* 4 of data, 8 of the cell */
+    rk_task t = small_task(RP_OP_PROD);
+    assert_false(rk_batch_submit(b, &t, post_finished));
+    t = small_task(RP_OP_SUM);
+    t.bytes = 5;
+    assert_false(rk_batch_submit(b, &t, post_finished));
+    t = small_task(RP_OP_SUM);
+    t.spec.flags = RP_STATES_IN;
+    assert_false(rk_batch_submit(b, &t, post_finished));
+    t = small_task(RP_OP_SUM);
+    t.spec.flags = RP_COLUMNS; /* of none */
+    t.spec.row_len = t.bytes = 0;
+    assert_false(rk_batch_submit(b, &t, post_finished));
+    assert_int_equal(atomic_load(&p.launches), 0);
+    rk_batch_close(b);
+}
+
+/* ---- real tasks, from several threads ---- */
+enum { THREADS = 4, TASKS = 400, BYTES = 256 };
+
+typedef struct {
+    rk_engine *engine;
+    unsigned seed;
+    unsigned char data[TASKS][BYTES];
+    rk_task task[TASKS];
+    uint64_t cell[TASKS][RP_STATS_WORDS];
+} client;
+
+static void submit_all(client *c)
+{
+    for (int i = 0; i < TASKS; i++) {
+        rk_task *t = &c->task[i];
+        int op = RP_OP_SUM + (int)(c->seed + (unsigned)i) % RP_OP_STATS, dtype = RP_I8 + i % RP_F64;
+        *t = (rk_task){.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)(i % 3), .rows = 1},
+                       .data = c->data[i],
+                       .cells = c->cell[i]};
+        if (rp_spec_check(&t->spec, NULL) != RP_OK)
+            t->spec = (rp_spec){.op = RP_OP_MAX, .dtype = RP_I32, .out = RP_I32, .rows = 1};
+        for (int k = 0; k < BYTES; k++)
+            c->data[i][k] = (unsigned char)(rand_r(&c->seed) >> 5);
+        t->bytes = i % 7 ? BYTES : 0; /* of nothing: EMPTY for some */
+        t->spec.row_len = t->bytes / rp_dtype_size(t->spec.dtype);
+        if (!rk_submit_batched(c->engine, t, post_finished))
+            abort();
+    }
+}
+
+static void *client_main(void *arg)
+{
+    submit_all(arg);
+    return NULL;
+}
+
+static void check_all(client *c)
+{
+    for (int i = 0; i < TASKS; i++) {
+        uint64_t cell[RP_STATS_WORDS] = {0};
+        rk_task *t = &c->task[i], again = *t;
+        again.cells = cell;
+        rk_cpu_run(&again);
+        assert_int_equal(t->fault.code, again.fault.code);
+        assert_string_equal(t->fault.text, again.fault.text);
+        assert_true(t->batch >= 1 && t->batch <= RK_BATCH_TASKS);
+        if (again.fault.code == RP_OK)
+            assert_memory_equal(c->cell[i], cell, rp_cell_size(&t->spec));
+    }
+}
+
+static void tasks_of_many_threads_keep_their_own(void **state)
+{
+    (void)state;
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = 1, .batch_bytes = RK_MAX_BATCH_BYTES};
+    rk_engine *e;
+    rk_stats s;
+    pthread_t thread[THREADS];
+    client *c = calloc(THREADS, sizeof *c);
+    sem_init(&finished, 0, 0);
+    assert_non_null(c);
+    assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
+    for (unsigned i = 0; i < THREADS; i++) {
+        c[i].engine = e;
+        c[i].seed = i + 1;
+        assert_int_equal(pthread_create(&thread[i], NULL, client_main, &c[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    wait_for(&finished, THREADS * TASKS);
+    for (int i = 0; i < THREADS; i++)
+        check_all(&c[i]);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.batched_tasks, THREADS * TASKS);
+    assert_int_equal(s.tasks, THREADS * TASKS);
+    assert_true(s.batches >= THREADS * TASKS / RK_BATCH_TASKS && s.batches <= THREADS * TASKS);
+    rk_close(e);
+    sem_destroy(&finished);
+    free(c);
+}
+
+static void closing_waits_for_what_was_taken(void **state)
+{
+    (void)state;
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = 1, .batch_bytes = RK_MAX_BATCH_BYTES};
+    rk_engine *e;
+    client *c = calloc(1, sizeof *c);
+    int done = 0;
+    sem_init(&finished, 0, 0);
+    assert_non_null(c);
+    assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
+    c->engine = e;
+    submit_all(c);
+    rk_close(e);
+    while (sem_trywait(&finished) == 0)
+        done++;
+    assert_int_equal(done, TASKS);
+    check_all(c);
+    sem_destroy(&finished);
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_while_the_lanes_fly_goes_together),
+        cmocka_unit_test(others_are_not_taken),
+        cmocka_unit_test(tasks_of_many_threads_keep_their_own),
+        cmocka_unit_test(closing_waits_for_what_was_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
