@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/feed.h"
 #include "daemon/store.h"
 
 /* ---- buffers ---- */
 void rd_buffers_init(rd_buffers *b, unsigned cap)
 {
     *b = (rd_buffers){.cap = cap};
-    b->waiting_end = &b->waiting;
 }
 
 static rd_buffer *new_buffer(rd_buffers *b)
@@ -31,17 +31,21 @@ static rd_buffer *new_buffer(rd_buffers *b)
     return x;
 }
 
-/* NULL: all are in use, or there is no memory for the first one (`f` tells). */
-static rd_buffer *take_buffer(rd_buffers *b, rp_fault *f)
+/* NULL: all are in use, or there is no memory. */
+static rd_buffer *take_buffer(rd_buffers *b)
 {
     rd_buffer *x = b->idle;
     if (x)
         b->idle = x->next;
     else if (b->made < b->cap)
         x = new_buffer(b);
-    if (!x && b->made == 0)
-        rp_fail(f, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
     return x;
+}
+
+static void give_buffer(rd_buffers *b, rd_buffer *x)
+{
+    x->next = b->idle;
+    b->idle = x;
 }
 
 void rd_buffers_trim(rd_server *s)
@@ -56,26 +60,6 @@ void rd_buffers_trim(rd_server *s)
         free(x);
         b->made--;
     }
-}
-
-/* ---- the list of those that wait for a buffer ---- */
-static void enqueue(rd_buffers *b, rd_request *r)
-{
-    r->read.next = NULL;
-    r->read.waiting = true;
-    *b->waiting_end = r;
-    b->waiting_end = &r->read.next;
-}
-
-static void unqueue(rd_buffers *b, rd_request *r)
-{
-    rd_request **at = &b->waiting;
-    while (*at != r)
-        at = &(*at)->read.next;
-    *at = r->read.next;
-    if (!r->read.next)
-        b->waiting_end = at;
-    r->read.waiting = false;
 }
 
 /* ---- the chore ---- */
@@ -117,10 +101,11 @@ static void on_read(rd_server *s, rd_chore *c)
     rd_read *x = (rd_read *)c;
     rd_request *r = x->request;
     rp_fault f = x->fault;
+    rd_sched_end(&s->sched, &r->job.item);
     if (f.code || unwanted(r, &f))
         rd_refuse(s, r, &f);
     else
-        rd_submit(s, &r->job);
+        rd_schedule(s, r);
 }
 
 static void start_reading(rd_server *s, rd_request *r, rd_buffer *b)
@@ -130,22 +115,21 @@ static void start_reading(rd_server *s, rd_request *r, rd_buffer *b)
     rd_chores_add(s, &r->read.chore);
 }
 
-/* A buffer is free: for the first one that waits and is still wanted. */
-static void pass_on(rd_server *s, rd_buffer *b)
+void rd_at_feed(rd_server *s)
 {
     rd_buffers *all = &s->buffers;
-    while (all->waiting) {
-        rd_request *r = all->waiting;
-        rp_fault f = {.index = RP_NO_INDEX};
-        unqueue(all, r);
-        if (!unwanted(r, &f)) {
-            start_reading(s, r, b);
+    while (s->sched.lane[RD_LANE_READ].queued) {
+        rd_buffer *b = take_buffer(all);
+        if (!b && all->made)
             return;
+        rd_request *r = rd_request_of(rd_sched_next(&s->sched, RD_LANE_READ));
+        if (b) {
+            start_reading(s, r, b);
+            continue;
         }
-        rd_refuse(s, r, &f);
+        rp_fail(&r->read.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
+        on_read(s, &r->read.chore);
     }
-    b->next = all->idle;
-    all->idle = b;
 }
 
 void rd_at_end(rd_server *s, rd_request *r)
@@ -156,11 +140,9 @@ void rd_at_end(rd_server *s, rd_request *r)
         return;
     r->share = NULL;
     r->read.buffer = NULL;
-    if (r->read.waiting)
-        unqueue(&s->buffers, r);
     rd_share_release(s, x);
     if (b)
-        pass_on(s, b);
+        give_buffer(&s->buffers, b);
 }
 
 static rp_err check_range(const rd_share *x, const rp_at *a, rp_fault *f)
@@ -181,28 +163,21 @@ rp_err rd_at_find(const rd_request *r, const rp_at *a, const char *field, rd_sha
     return check_range(*x, a, f);
 }
 
-rp_err rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a, rp_fault *f)
+void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
 {
-    bool file = x->kind == RD_SHARE_FILE;
-    rd_buffer *b = file ? take_buffer(&s->buffers, f) : NULL;
-    if (f->code)
-        return f->code;
     r->share = x;
     rd_share_hold(x);
     rd_wait(s, r);
-    if (!file) {
+    if (x->kind == RD_SHARE_ARENA) {
         r->job.task.data = x->base + a->offset;
-        rd_submit(s, &r->job);
-        return RP_OK;
+        rd_schedule(s, r);
+        return;
     }
     r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
                         .request = r, .engine = s->engine, .fd = x->fd, .offset = a->offset, .bytes = a->length,
                         .fault = {.index = RP_NO_INDEX}};
-    if (b)
-        start_reading(s, r, b);
-    else
-        enqueue(&s->buffers, r);
-    return RP_OK;
+    rd_sched_put(&s->sched, &r->session->queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + a->length);
+    rd_watch_deadline(s, r);
 }
 
 /* ---- REDUCE_AT ---- */
@@ -262,8 +237,9 @@ rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
     r->path = kept ? RP_PATH_RESIDENT : x->kind == RD_SHARE_FILE ? RP_PATH_FILE : RP_PATH_SHM;
     r->job.done = reduced;
     r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
-    if (!kept)
-        return rd_at_submit(s, r, x, &a, f);
-    rd_store_submit(s, r, kept, &a);
+    if (kept)
+        rd_store_submit(s, r, kept, &a);
+    else
+        rd_at_submit(s, r, x, &a);
     return RP_OK;
 }

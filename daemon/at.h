@@ -1,6 +1,6 @@
 /* REDUCE_AT and WRITE_AT: requests whose data are ranges of a session's files and arenas. The engine reads an arena where
- * it is. A range of a file is read by a chore into a buffer, of which there are a fixed number; requests wait for one in the
- * order of coming. */
+ * it is. A range of a file is read by a chore into a buffer, of which there are a fixed number; the scheduler says who gets
+ * the next one. */
 #ifndef RD_AT_H
 #define RD_AT_H
 
@@ -21,7 +21,6 @@ typedef struct rd_buffer {
 typedef struct rd_buffers {
     rd_buffer *idle;
     unsigned made, cap;
-    struct rd_request *waiting, **waiting_end;
 } rd_buffers;
 
 /* Reading a range of a file: what the chore may touch. */
@@ -35,8 +34,6 @@ typedef struct rd_read {
     rd_buffer *buffer; /* NULL: not yet */
     uint64_t start_ns, ns;
     rp_fault fault;
-    bool waiting;
-    struct rd_request *next; /* in the list of those that wait for a buffer */
 } rd_read;
 
 void rd_buffers_init(rd_buffers *b, unsigned cap);
@@ -44,13 +41,15 @@ void rd_buffers_init(rd_buffers *b, unsigned cap);
 /* Free those that nobody uses. */
 void rd_buffers_trim(struct rd_server *s);
 
+/* Give free buffers to requests that wait for one. */
+void rd_at_feed(struct rd_server *s);
+
 /* The file or arena of the session that `field` of the request names, for a range that lies within it. Errors: BAD_HANDLE,
  * TOO_LARGE, SHAPE. */
 rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field, struct rd_share **x, rp_fault *f);
 
-/* Get the range and submit the request's job, of which nothing but the data is missing: the request waits. Errors:
- * NO_MEMORY. */
-rp_err rd_at_submit(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a, rp_fault *f);
+/* Get the range and queue the request's task, of which nothing but the data is missing: the request waits. */
+void rd_at_submit(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a);
 
 /* A request is about to be answered or dropped: give back what it held of share and buffer. */
 void rd_at_end(struct rd_server *s, struct rd_request *r);

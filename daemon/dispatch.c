@@ -9,6 +9,7 @@
 
 enum {
     DRAIN_RETRY_MS = 200,      /* about what a restart takes */
+    LONGEST_RETRY_MS = 100,
     FEW = 4,                   /* requests that a session may have under way even when contexts are scarce */
     DROP_LOG_NS = 1000000000,  /* at most one line a second about peers that misbehave */
 };
@@ -33,6 +34,29 @@ static void end_wait(rd_request *r)
     r->link = NULL;
 }
 
+/* A request comes, and goes: what its session and its user have under way. */
+static void begin(rd_request *r)
+{
+    rd_session *x = r->session;
+    x->inflight++;
+    x->owner->inflight++;
+    x->message_bytes += r->len;
+    x->owner->message_bytes += r->len;
+}
+
+static void end(rd_server *s, rd_request *r)
+{
+    rd_session *x = r->session;
+    end_wait(r);
+    rd_sched_remove(&s->sched, &r->job.item);
+    rd_at_end(s, r);
+    rd_store_end(s, r);
+    x->inflight--;
+    x->owner->inflight--;
+    x->message_bytes -= r->len;
+    x->owner->message_bytes -= r->len;
+}
+
 static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
 {
     rp_header h = {.version = RP_WIRE_VERSION,
@@ -44,12 +68,9 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
                    .id = r->header.id,
                    .body_len = body_len};
     rd_answered a = rd_answered_of(r, r->session, status, rd_now_ns());
-    end_wait(r);
-    rd_at_end(s, r);
-    rd_store_end(s, r);
+    end(s, r);
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
-    r->session->inflight--;
     rd_reply_send(r, &h, &r->session->unsent);
 }
 
@@ -83,10 +104,7 @@ static void drop(rd_server *s, rd_request *r, const char *reason)
         s->next_drop_log_ns = now + DROP_LOG_NS;
         rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
     }
-    end_wait(r);
-    rd_at_end(s, r);
-    rd_store_end(s, r);
-    r->session->inflight--;
+    end(s, r);
     rd_request_drop(r);
 }
 
@@ -157,6 +175,9 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (s->sessions.greeted >= s->config.max_sessions)
         return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
+    if (x->owner->sessions >= s->users.session_cap)
+        return busy(f, "user_sessions", s->users.session_cap, DRAIN_RETRY_MS, "no free session of this user");
+    rd_sched_join(&s->sched, &x->queues, &x->owner->queues, RP_PRIORITY_NORMAL);
     x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
     if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->side.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
@@ -182,36 +203,49 @@ static const struct {
     rd_handler *run;
     bool sessionless;
     bool new_work; /* refused while the daemon drains */
+    bool takes_room; /* it stays until the engine has worked for it: refused while there is too much of that */
 } table[] = {
     [RP_MSG_HELLO] = {on_hello, .sessionless = true},
     [RP_MSG_PING] = {on_ping, .sessionless = true},
     [RP_MSG_QUERY] = {rd_on_query},
-    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true},
+    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true, .takes_room = true},
     [RP_MSG_BEGIN] = {rd_on_begin, .new_work = true},
-    [RP_MSG_APPEND] = {rd_on_append},
+    [RP_MSG_APPEND] = {rd_on_append, .takes_room = true},
     [RP_MSG_FINISH] = {rd_on_finish},
     [RP_MSG_ABORT] = {rd_on_abort},
-    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true},
+    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true},
     [RP_MSG_STORE] = {rd_on_store, .new_work = true},
-    [RP_MSG_WRITE] = {rd_on_write},
-    [RP_MSG_WRITE_AT] = {rd_on_write_at},
+    [RP_MSG_WRITE] = {rd_on_write, .takes_room = true},
+    [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true},
     [RP_MSG_COMMIT] = {rd_on_commit},
     [RP_MSG_LIST] = {rd_on_list},
     [RP_MSG_DROP] = {rd_on_drop},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 
-/* A session has its cap. When most contexts are taken, the rest is kept for sessions that hold few: one client with many
- * requests, or one that does not read its replies, does not lock out the others. */
+/* BUSY for want of room: half of the requests took no longer than the hint, so it will be less full then. */
+static rp_err full(const rd_server *s, rp_fault *f, const char *field, uint64_t limit, const char *text)
+{
+    uint64_t ms = rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000 + 1;
+    return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
+}
+
+/* Sessions and users have their caps. When most contexts are taken, the rest is kept for sessions that hold few: one client
+ * with many requests, or one that does not read its replies, does not lock out the others. */
 static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
 {
-    uint32_t hint = (uint32_t)(rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000) + 1;
-    if (hint > 100)
-        hint = 100;
-    if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > s->config.max_inflight)
-        return busy(f, "inflight", s->config.max_inflight, hint, "too many requests of this session at once");
-    if (x->inflight > FEW && rd_transport_busy(s->transport) > s->config.contexts - s->config.contexts / 8)
-        return busy(f, "contexts", s->config.contexts, hint, "too many requests of all sessions at once");
+    const rd_config *c = &s->config;
+    const rd_users *u = &s->users;
+    if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > c->max_inflight)
+        return full(s, f, "inflight", c->max_inflight, "too many requests of this session at once");
+    if (x->owner->inflight > u->inflight_cap)
+        return full(s, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
+    if (c->max_held && x->message_bytes > c->max_held << 20)
+        return full(s, f, "held", c->max_held << 20, "too many bytes of this session at once");
+    if (x->owner->message_bytes > u->held_cap)
+        return full(s, f, "user_held", u->held_cap, "too many bytes of this user at once");
+    if (x->inflight > FEW && rd_transport_busy(s->transport) > c->contexts - c->contexts / 8)
+        return full(s, f, "contexts", c->contexts, "too many requests of all sessions at once");
     return RP_OK;
 }
 
@@ -232,7 +266,7 @@ static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
     if (!table[h->type].sessionless) {
         if (r->session->id == 0 || h->session != r->session->id)
             return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");
-        rp_err err = check_load(s, r->session, f);
+        rp_err err = table[h->type].takes_room ? check_load(s, r->session, f) : RP_OK;
         if (err)
             return err;
     }
@@ -258,11 +292,11 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->resident = NULL;
     r->path = 0;
     r->job.task = (rk_task){0};
-    if (!r->session) { /* the peer is gone, and so is everybody who could miss the answer */
+    if (!r->session || !r->session->owner) { /* the peer is gone, and so is everybody who could miss the answer */
         rd_request_forget(r);
         return;
     }
-    r->session->inflight++;
+    begin(r);
     r->body_len = 0;
     if (rp_get_header(r->bytes, r->len, &r->header, &f) || r->header.reply) {
         drop(s, r, f.code ? f.text : "a reply instead of a request");

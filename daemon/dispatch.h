@@ -39,7 +39,4 @@ rd_handler rd_on_reduce_at;                                                   /*
 rd_handler rd_on_store, rd_on_write, rd_on_write_at, rd_on_commit, rd_on_list, rd_on_drop; /* store.c */
 rd_handler rd_on_query;                                                       /* status.c */
 
-/* FINISH requests whose deadline has passed while they waited for their stream; the next deadline, 0 if none. */
-uint64_t rd_expire_finishes(rd_server *s, uint64_t now_ns);
-
 #endif

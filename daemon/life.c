@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/feed.h"
 #include "daemon/lock.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
@@ -197,6 +198,7 @@ static void reload(rd_server *s)
         rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);
     } else {
         unsigned stuck = rd_config_reload(&s->config, &fresh, why, sizeof why);
+        rd_users_configure(&s->users, &s->config);
         rd_log_set_level((rd_log_level)s->config.log_level);
         rd_log(RD_LOG_INFO, "config read again");
         if (stuck)
@@ -274,13 +276,14 @@ static bool open_engine(rd_server *s)
                     .wake_arg = &s->bell,
                     .log = engine_log};
     rp_err err = rk_open(&s->engine, &o, s->why, sizeof s->why);
-    if (err)
+    if (err) {
         rd_log(RD_LOG_ERROR, "no engine: %s (%s)", s->why, rp_err_name((int)err));
-    else
-        rd_log(RD_LOG_INFO, "%s", s->why);
-    if (!err)
-        set_resident_caps(s);
-    return !err;
+        return false;
+    }
+    rd_log(RD_LOG_INFO, "%s", s->why);
+    set_resident_caps(s);
+    rd_feed_open(s);
+    return true;
 }
 
 /* One lock for each ipc socket. */
@@ -320,7 +323,7 @@ static bool open_transport(rd_server *s)
     char why[RD_MAX_WHY];
     unsigned contexts = (unsigned)s->config.contexts;
     if (!rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) ||
-        !rd_sessions_init(&s->sessions, s->config.max_sessions) || !rd_quick_init(&s->quick) ||
+        !rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) || !rd_quick_init(&s->quick) ||
         !rd_metrics_init(&s->metrics)) {
         rd_log(RD_LOG_ERROR, "no memory");
         return false;
@@ -374,11 +377,10 @@ static unsigned readers(const rd_server *s)
 
 static bool open_chores(rd_server *s)
 {
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), n = readers(s);
-    s->users.arena_cap = s->config.arena ? s->config.arena << 20 : memory / 4;
-    s->users.arena_user_cap = s->config.arena_user ? s->config.arena_user << 20 : s->users.arena_cap / 2;
-    rd_buffers_init(&s->buffers, 2 * (unsigned)n);
-    if (rd_chores_open(&s->chores, (unsigned)n, rd_bell_ring, &s->bell))
+    unsigned n = readers(s);
+    rd_users_configure(&s->users, &s->config);
+    rd_buffers_init(&s->buffers, 2 * n);
+    if (rd_chores_open(&s->chores, n, rd_bell_ring, &s->bell))
         return true;
     rd_log(RD_LOG_ERROR, "no threads to read files");
     return false;

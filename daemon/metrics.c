@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/server.h"
+#include "daemon/feed.h"
 
 enum {
     SHARE = 20,    /* the text is made again when it is older than so many times what making it took */

@@ -4,6 +4,7 @@
 #define RD_REQUEST_H
 
 #include "daemon/at.h"
+#include "daemon/sched.h"
 #include "proto/codec.h"
 
 struct rd_server;
@@ -14,6 +15,7 @@ struct rd_stream;
 /* A task of the engine and who cares for its end. task.user points back to the job. */
 typedef struct rd_job {
     rk_task task;
+    rd_item item; /* a request's: its place in the scheduler */
     void (*done)(struct rd_server *server, struct rd_job *job); /* in the loop; the task is finished */
 } rd_job;
 
@@ -44,6 +46,11 @@ typedef struct rd_request {
     /* the server's list of requests that wait for the engine */
     struct rd_request *next, **link;
 } rd_request;
+
+static inline rd_request *rd_request_of(rd_item *i)
+{
+    return (rd_request *)((char *)i - offsetof(rd_request, job.item));
+}
 
 /* The task of a REDUCE, but for its cells: spec and data checked and in place. Errors: those of PROTOCOL.md's table
  * that do not need the engine. */

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/feed.h"
 #include "daemon/life.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
@@ -19,34 +20,6 @@ uint64_t rd_now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* ---- jobs ---- */
-static void finished(rd_server *s, rd_job *job)
-{
-    if (--s->jobs == 0)
-        s->busy_ns += rd_now_ns() - s->busy_since_ns;
-    if (job->task.fault.code == RP_DEVICE_LOST)
-        s->device_suspect = true;
-    job->done(s, job);
-}
-
-void rd_submit(rd_server *s, rd_job *job)
-{
-    job->task.user = job;
-    if (s->jobs++ == 0)
-        s->busy_since_ns = rd_now_ns();
-    if (rk_submit(s->engine, &job->task))
-        finished(s, job);
-}
-
-uint64_t rd_engine_busy_ns(const rd_server *s) { return s->busy_ns + (s->jobs ? rd_now_ns() - s->busy_since_ns : 0); }
-
-static void take_finished(rd_server *s)
-{
-    rk_task *t;
-    while ((t = rk_poll(s->engine)))
-        finished(s, t->user);
 }
 
 void rd_take_chores(rd_server *s)
@@ -86,30 +59,12 @@ void rd_probe(rd_server *s)
     rd_submit(s, &s->probe);
 }
 
-/* ---- deadlines of FINISH ---- */
-static void on_deadline(uv_timer_t *t)
-{
-    rd_server *s = t->data;
-    uint64_t next = rd_expire_finishes(s, rd_now_ns());
-    if (next)
-        rd_watch_deadline(s, next);
-}
-
-void rd_watch_deadline(rd_server *s, uint64_t deadline_ns)
-{
-    uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
-    if (!uv_is_active((uv_handle_t *)&s->deadline_timer) || uv_timer_get_due_in(&s->deadline_timer) > ms)
-        uv_timer_start(&s->deadline_timer, on_deadline, ms, 0);
-}
-
-/* ---- a turn of the loop ---- */
+/* ---- connections ---- */
 
 /* Who may not use the socket is told so, as long as there are few of them: connections are for the others. */
 static bool admit(rd_server *s, rd_session *x)
 {
     const rd_peer *p = &x->peer;
-    if (!rd_transport_peer(s->transport, x->pipe, &x->peer))
-        return false;
     const rd_gate *gate = &s->gates[p->listener];
     if (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)))
         return true;
@@ -117,29 +72,48 @@ static bool admit(rd_server *s, rd_session *x)
     return s->sessions.barred <= RP_MAX_STRANGERS;
 }
 
+/* Connections that say nothing are bounded, too, all together and each user's; who says HELLO above the cap on sessions is
+ * told. */
+static uint64_t pipe_cap(uint64_t sessions) { return 2 * sessions + 16; }
+
+static bool has_room(rd_server *s, rd_session *x)
+{
+    uint64_t uid = x->peer.local ? x->peer.uid : RD_NETWORK;
+    return rd_session_own(&s->sessions, x, uid) && x->owner->pipes <= pipe_cap(s->users.session_cap);
+}
+
 static void on_pipe_opened(rd_server *s, uint32_t pipe)
 {
     rd_sessions *t = &s->sessions;
     rd_session *x = NULL;
-    if (t->pipes < 2 * s->config.max_sessions + 16) /* silent ones count; who says HELLO above max-sessions is told */
+    if (t->pipes < pipe_cap(s->config.max_sessions))
         x = rd_session_open(t, pipe);
-    if (x && admit(s, x))
+    if (x && rd_transport_peer(s->transport, pipe, &x->peer) && has_room(s, x) && admit(s, x))
         return;
     rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->pipes);
     rd_transport_close_pipe(pipe);
 }
 
+static void close_session(rd_server *s, uint32_t pipe)
+{
+    rd_session *x = rd_session_find(&s->sessions, pipe);
+    rp_fault f;
+    if (!x)
+        return;
+    rd_side_leave(s, x);
+    rd_residents_leave(s, x->peer.uid, x);
+    rd_session_close(&s->sessions, x);
+    rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
+    rd_withdraw(s, x, NULL, &f);
+}
+
+/* ---- a turn of the loop ---- */
 static void on_event(rd_server *s, const rd_event *e)
 {
-    rd_sessions *x = &s->sessions;
     if (e->kind == RD_REQUEST) {
         rd_dispatch(s, e->request);
     } else if (e->kind == RD_PIPE_CLOSED) {
-        rd_session *gone = rd_session_find(x, e->pipe);
-        rd_side_leave(s, gone);
-        if (gone)
-            rd_residents_leave(s, gone->peer.uid, gone);
-        rd_session_close(x, gone);
+        close_session(s, e->pipe);
     } else {
         on_pipe_opened(s, e->pipe);
     }
@@ -153,10 +127,11 @@ void rd_turn(rd_server *s)
         return;
     for (int i = 0; n && i < BATCHES; i++) {
         rd_take_chores(s);
-        take_finished(s);
+        rd_take_finished(s);
         n = rd_inbox_take(&s->inbox, batch, BATCH);
         for (size_t k = 0; k < n; k++)
             on_event(s, &batch[k]);
+        rd_feed(s);
     }
     if (n)
         rd_bell_ring(&s->bell); /* the inbox wakes again only after it was found empty */

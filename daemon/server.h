@@ -37,6 +37,7 @@ typedef struct rd_server {
     char why[160]; /* which backend was taken and why */
     unsigned jobs; /* in the engine */
     uint64_t busy_ns, busy_since_ns; /* time with jobs in the engine, up to the last moment without; since when there are */
+    rd_sched sched; /* of what is not yet */
     rd_job probe;
     bool probing;
     rd_health health;
@@ -84,18 +85,9 @@ void rd_turn(rd_server *s);
 /* Start a health check, if the last one is back. */
 void rd_probe(rd_server *s);
 
-/* Hand a job to the engine; job->done comes at once (small task) or in a later turn of the loop. */
-void rd_submit(rd_server *s, rd_job *job);
-
-/* Time with at least one job in the engine. */
-uint64_t rd_engine_busy_ns(const rd_server *s);
-
 uint64_t rd_resident_bytes(void); /* of the process */
 
 /* What the chores' threads have done. */
 void rd_take_chores(rd_server *s);
-
-/* A FINISH with this deadline waits: look at it then. */
-void rd_watch_deadline(rd_server *s, uint64_t deadline_ns);
 
 #endif

@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-bool rd_sessions_init(rd_sessions *s, size_t expected)
+bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
 {
     size_t n = 16;
     while (n < expected)
         n *= 2;
-    *s = (rd_sessions){.mask = n - 1, .bucket = calloc(n, sizeof *s->bucket)};
+    *s = (rd_sessions){.users = users, .mask = n - 1, .bucket = calloc(n, sizeof *s->bucket)};
     return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
 }
 
@@ -35,6 +35,14 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
     pthread_mutex_unlock(&s->lock);
     s->pipes++;
     return x;
+}
+
+bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
+{
+    x->owner = rd_user_get(s->users, uid);
+    if (x->owner)
+        x->owner->pipes++;
+    return x->owner != NULL;
 }
 
 void rd_session_bar(rd_sessions *s, rd_session *x)
@@ -66,6 +74,7 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     memcpy(x->name, name, name_len);
     x->name[name_len] = '\0';
     s->greeted++;
+    x->owner->sessions++;
     return true;
 }
 
@@ -95,15 +104,21 @@ void rd_session_close(rd_sessions *s, rd_session *x)
     s->pipes--;
     s->greeted -= x->id != 0;
     s->barred -= x->barred;
+    if (x->owner) {
+        x->owner->pipes--;
+        x->owner->sessions -= x->id != 0;
+    }
     x->dead = true;
     rd_streams_end(&x->streams);
     x->next_dead = s->dead;
     s->dead = x;
 }
 
-static void free_session(rd_session *x)
+static void free_session(rd_sessions *s, rd_session *x)
 {
     rd_streams_free(&x->streams);
+    if (x->owner)
+        rd_user_put(s->users, x->owner);
     free(x);
 }
 
@@ -117,7 +132,7 @@ void rd_sessions_reap(rd_sessions *s)
             continue;
         }
         *at = x->next_dead;
-        free_session(x);
+        free_session(s, x);
     }
 }
 
@@ -138,7 +153,7 @@ void rd_sessions_fini(rd_sessions *s)
     while (s->dead) {
         rd_session *x = s->dead;
         s->dead = x->next_dead;
-        free_session(x);
+        free_session(s, x);
     }
     if (s->bucket)
         pthread_mutex_destroy(&s->lock);

@@ -22,11 +22,14 @@ typedef struct rd_session {
     rd_peer peer;
     bool barred;       /* its user may not use this socket: every request gets AUTH */
     unsigned user;     /* place of its user's counters (stats.h) */
+    rd_user *owner;    /* its user's account; NULL: the pipe went before it was looked at */
+    rd_sched_session queues;
     uint8_t token[RP_TOKEN]; /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
     rd_share_list shares;       /* go with the channel */
     char name[RP_MAX_NAME + 1];
     unsigned inflight;  /* requests not answered */
+    uint64_t message_bytes; /* of these */
     atomic_uint unsent; /* replies that the pipe has not taken; nng's threads count down */
     atomic_uint held;   /* requests that quick.h has in hand */
     rd_stream_list streams;
@@ -41,13 +44,15 @@ typedef struct rd_sessions {
     size_t greeted; /* of these, said HELLO */
     size_t barred;  /* of these, never can */
     pthread_mutex_t lock; /* of buckets, chains and ids, against nng's threads */
+    rd_users *users;      /* the owners */
     rd_session *dead;
 } rd_sessions;
 
-bool rd_sessions_init(rd_sessions *s, size_t expected);
+bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected);
 void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be left */
 
 rd_session *rd_session_open(rd_sessions *s, uint32_t pipe); /* NULL: no memory, or the pipe is in the table */
+bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid); /* it is this user's. False: no memory */
 void rd_session_bar(rd_sessions *s, rd_session *x);
 rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/feed.h"
 
 /* ---- whose ---- */
 static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
@@ -140,7 +141,7 @@ rp_err rd_on_write(rd_server *s, rd_request *r, rp_fault *f)
         return err;
     r->job.task.data = w.data;
     rd_wait(s, r);
-    rd_submit(s, &r->job);
+    rd_schedule(s, r);
     return RP_OK;
 }
 
@@ -154,7 +155,9 @@ rp_err rd_on_write_at(rd_server *s, rd_request *r, rp_fault *f)
         err = rd_at_find(r, &a, "from", &x, f);
     if (!err)
         err = begin_write(s, r, &w, a.length, f);
-    return err ? err : rd_at_submit(s, r, x, &a, f);
+    if (!err)
+        rd_at_submit(s, r, x, &a);
+    return err;
 }
 
 /* ---- COMMIT, ABORT ---- */
@@ -260,5 +263,5 @@ void rd_store_submit(rd_server *s, rd_request *r, rd_resident *x, const rp_at *a
     r->job.task.memory = x->memory;
     r->job.task.offset = a->offset;
     rd_wait(s, r);
-    rd_submit(s, &r->job);
+    rd_schedule(s, r);
 }

@@ -2,6 +2,21 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+static uint64_t or(uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
+
+/* What one user may have leaves something to the others: an eighth of the sessions, a quarter of the contexts, half of the
+ * arenas. */
+void rd_users_configure(rd_users *u, const rd_config *c)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    u->session_cap = or(c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
+    u->inflight_cap = or(c->max_user_inflight, c->contexts - c->contexts / 4);
+    u->held_cap = or(c->max_user_held << 20, UINT64_MAX);
+    u->arena_cap = or(c->arena << 20, memory / 4);
+    u->arena_user_cap = or(c->arena_user << 20, u->arena_cap / 2);
+}
 
 rd_user *rd_user_find(const rd_users *u, uint64_t uid)
 {

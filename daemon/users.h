@@ -1,16 +1,23 @@
-/* Users, by what the kernel says of their connections, and what they hold: files, arenas, resident data. The loop owns all
- * of it but `running`. */
+/* Users, by what the kernel says of their connections, what they hold (files, arenas, resident data) and how much each may.
+ * The loop owns all of it but `running`. */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/config.h"
+#include "daemon/sched.h"
 #include "proto/types.h"
+
+#define RD_NETWORK UINT64_MAX /* the user of all peers that the kernel does not know: those on tcp */
 
 typedef struct rd_user {
     uint64_t uid;
-    unsigned refs;    /* channels, shares and residents */
+    unsigned refs;    /* sessions, channels, shares and residents */
+    uint64_t pipes, sessions; /* open connections; those that said HELLO */
+    uint64_t inflight, message_bytes; /* requests not answered, and of their messages */
+    rd_sched_user queues;
     unsigned running; /* chores in a thread now: under the lock of chores.c */
     unsigned files;
     uint64_t arena_bytes;
@@ -28,7 +35,11 @@ typedef struct rd_users {
     unsigned residents;
     uint64_t resident_bytes;
     uint64_t resident_cap, resident_user_cap; /* bytes */
+    uint64_t session_cap, inflight_cap, held_cap; /* of one user */
 } rd_users;
+
+/* The caps, from the settings. */
+void rd_users_configure(rd_users *u, const rd_config *c);
 
 rd_user *rd_user_get(rd_users *u, uint64_t uid); /* NULL: no memory */
 rd_user *rd_user_find(const rd_users *u, uint64_t uid); /* NULL: holds nothing */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "daemon/dispatch.h"
+#include "daemon/feed.h"
 #include "daemon/store.h"
 
 /* ---- results ---- */
@@ -91,7 +92,7 @@ rp_err rd_on_reduce(rd_server *s, rd_request *r, rp_fault *f)
     r->job.done = reduce_done;
     r->job.task.cells = r->reply + RP_RESULT_SIZE;
     rd_wait(s, r);
-    rd_submit(s, &r->job);
+    rd_schedule(s, r);
     return RP_OK;
 }
 
@@ -152,7 +153,7 @@ static void merge(rd_server *s, rd_stream *x)
     x->jobs++;
     rd_stream_merge(x, &r->job.task, r->reply + RP_RESULT_SIZE);
     r->job.done = finish_done;
-    rd_submit(s, &r->job);
+    rd_schedule(s, r);
 }
 
 /* A job of the stream is back. The stream may be gone afterwards. */
@@ -205,12 +206,12 @@ static void append_done(rd_server *s, rd_job *job)
     rd_request *r = (rd_request *)job;
     rd_stream *x = r->stream;
     rp_fault f = job->task.fault;
-    bool wanted = !x->ended || x->finish;
-    if (f.code) {
+    bool wanted = !x->ended || x->finish, taken_back = f.code == RP_DEADLINE || f.code == RP_CANCELLED;
+    if (f.code && !taken_back) {
         rd_stream_fail(x, &f);
     } else if (!wanted) {
         rp_fail(&f, RP_CANCELLED, "stream", 0, "the stream ended before this chunk was done");
-    } else if (rd_late(r, &f)) {
+    } else if (taken_back || rd_late(r, &f)) {
         rd_stream_unclaim(x, r->offset, r->count);
     } else {
         keep(s, x, &job->task);
@@ -248,7 +249,7 @@ rp_err rd_on_append(rd_server *s, rd_request *r, rp_fault *f)
                             .cells = r->state, .base = a.offset};
     x->jobs++;
     rd_wait(s, r);
-    rd_submit(s, &r->job);
+    rd_schedule(s, r);
     return RP_OK;
 }
 
@@ -290,29 +291,9 @@ rp_err rd_on_finish(rd_server *s, rd_request *r, rp_fault *f)
     rd_wait(s, r);
     if (stream->jobs == 0)
         merge(s, stream);
-    else if (r->deadline_ns)
-        rd_watch_deadline(s, r->deadline_ns);
+    else
+        rd_watch_deadline(s, r);
     return RP_OK;
-}
-
-uint64_t rd_expire_finishes(rd_server *s, uint64_t now_ns)
-{
-    uint64_t next = 0;
-    for (rd_request *r = s->waiting, *after; r; r = after) {
-        after = r->next;
-        if (!r->stream || r->stream->finish != r || !r->deadline_ns)
-            continue;
-        if (r->deadline_ns > now_ns) {
-            if (!next || r->deadline_ns < next)
-                next = r->deadline_ns;
-            continue;
-        }
-        rp_fault f = {.index = RP_NO_INDEX};
-        r->stream->finish = NULL; /* its jobs are in the engine: the last one frees it */
-        rd_late(r, &f);
-        rd_refuse(s, r, &f);
-    }
-    return next;
 }
 
 rp_err rd_on_abort(rd_server *s, rd_request *r, rp_fault *f)

@@ -39,6 +39,11 @@ static const entry paths[] = {
     RP_PATHS(X)
 #undef X
 };
+static const entry priorities[] = {
+#define X(NAME, name, code) {code, name, ""},
+    RP_PRIORITIES(X)
+#undef X
+};
 static const struct {
     entry e;
     size_t size;
@@ -76,10 +81,12 @@ const char *rp_err_name(int err) { return by_code(errors, COUNT(errors), err)->n
 const char *rp_err_help(int err) { return by_code(errors, COUNT(errors), err)->help; }
 const char *rp_backend_name(int b) { return by_code(backends, COUNT(backends), b)->name; }
 const char *rp_path_name(int path) { return by_code(paths, COUNT(paths), path)->name; }
+const char *rp_priority_name(int p) { return by_code(priorities, COUNT(priorities), p)->name; }
 
 int rp_op_parse(const char *name) { return by_name(ops, COUNT(ops), name, 0); }
 int rp_path_parse(const char *name) { return by_name(paths, COUNT(paths), name, 0); }
 int rp_nan_parse(const char *name) { return by_name(nans, COUNT(nans), name, -1); }
+int rp_priority_parse(const char *name) { return by_name(priorities, COUNT(priorities), name, -1); }
 
 /* dtype codes are dense from 1 */
 static bool dtype_known(int dtype) { return dtype >= 1 && (size_t)dtype <= COUNT(dtypes); }

@@ -36,6 +36,9 @@ typedef enum { RP_BACKENDS(X) } rp_backend;
 #define X(NAME, name, code) RP_PATH_##NAME = code,
 typedef enum { RP_PATHS(X) } rp_path;
 #undef X
+#define X(NAME, name, code) RP_PRIORITY_##NAME = code,
+typedef enum { RP_PRIORITIES(X) RP_PRIORITY_COUNT } rp_priority;
+#undef X
 #define X(NAME, name, code) RP_SIDE_##NAME = code,
 typedef enum { RP_SIDES(X) } rp_side_kind;
 #undef X
@@ -52,11 +55,13 @@ const char *rp_err_name(int err);
 const char *rp_err_help(int err);
 const char *rp_backend_name(int backend);
 const char *rp_path_name(int path);
+const char *rp_priority_name(int priority);
 
-/* Parse a name; 0 (no such op or dtype) or -1 (no such policy) when unknown. */
+/* Parse a name; 0 (no such op or dtype) or -1 (no such policy or priority) when unknown. */
 int rp_op_parse(const char *name);
 int rp_dtype_parse(const char *name);
 int rp_nan_parse(const char *name);
+int rp_priority_parse(const char *name);
 int rp_path_parse(const char *name); /* 0: unknown */
 
 size_t rp_dtype_size(int dtype); /* bytes of an element, 0 if unknown */

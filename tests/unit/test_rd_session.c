@@ -27,7 +27,8 @@ static void sessions_are_found_by_pipe(void **state)
     (void)state;
     enum { N = 500 };
     rd_sessions s;
-    assert_true(rd_sessions_init(&s, 16)); /* far too few buckets: chains are used */
+    rd_users users = {0};
+    assert_true(rd_sessions_init(&s, &users, 16)); /* far too few buckets: chains are used */
     for (uint32_t i = 1; i <= N; i++)
         assert_non_null(rd_session_open(&s, i * 7));
     assert_null(rd_session_open(&s, 7));
@@ -44,24 +45,30 @@ static void ids_are_random_and_told_at_hello(void **state)
 {
     (void)state;
     rd_sessions s;
-    assert_true(rd_sessions_init(&s, 16));
+    rd_users users = {0};
+    assert_true(rd_sessions_init(&s, &users, 16));
     rd_session *a = rd_session_open(&s, 1), *b = rd_session_open(&s, 2);
     assert_int_equal(a->id, 0);
+    assert_true(rd_session_own(&s, a, 7) && rd_session_own(&s, b, 7));
     assert_true(rd_session_greet(&s, a, "one", 3, true) && rd_session_greet(&s, b, "", 0, false));
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");
     assert_int_equal(s.greeted, 2);
+    assert_true(a->owner == b->owner && a->owner->pipes == 2 && a->owner->sessions == 2);
     rd_session_close(&s, a);
     assert_int_equal(s.greeted, 1);
+    assert_true(b->owner->pipes == 1 && b->owner->sessions == 1);
     rd_sessions_fini(&s);
+    assert_null(users.first);
 }
 
 static void a_closed_session_waits_for_its_work(void **state)
 {
     (void)state;
     rd_sessions s;
+    rd_users users = {0};
     rp_spec spec = {.op = RP_OP_SUM, .dtype = RP_I8, .rows = 1};
-    assert_true(rd_sessions_init(&s, 16));
+    assert_true(rd_sessions_init(&s, &users, 16));
     rd_session *x = rd_session_open(&s, 1), *other = rd_session_open(&s, 2);
     rd_stream *stream = rd_stream_open(&x->streams, 1, &spec);
     x->inflight = 1;

@@ -46,6 +46,11 @@ static void names_there_and_back(void **state)
 #define X(NAME, name, code) assert_string_equal(rp_path_name(RP_PATH_##NAME), name);
     RP_PATHS(X)
 #undef X
+#define X(NAME, name, code)                                          \
+    assert_string_equal(rp_priority_name(RP_PRIORITY_##NAME), name); \
+    assert_int_equal(rp_priority_parse(name), code);
+    RP_PRIORITIES(X)
+#undef X
 }
 
 static void unknown_codes_and_names(void **state)
@@ -62,6 +67,7 @@ static void unknown_codes_and_names(void **state)
         assert_string_equal(rp_err_name(c), "?");
         assert_string_equal(rp_backend_name(c), "?");
         assert_string_equal(rp_path_name(c), "?");
+        assert_string_equal(rp_priority_name(c), "?");
         assert_int_equal(rp_dtype_size(c), 0);
         assert_int_equal(rp_dtype_class(c), RP_CLASS_NONE);
     }
@@ -72,6 +78,7 @@ static void unknown_codes_and_names(void **state)
         assert_int_equal(rp_op_parse(names[i]), 0);
         assert_int_equal(rp_dtype_parse(names[i]), 0);
         assert_int_equal(rp_nan_parse(names[i]), -1);
+        assert_int_equal(rp_priority_parse(names[i]), -1);
     }
 }
 
@@ -161,6 +168,9 @@ static void protocol_page_has_the_codes(void **state)
     assert_int_equal(rows_of(t), n);
     t = table("| path | code |\n"), n = 0;
     RP_PATHS(X)
+    assert_int_equal(rows_of(t), n);
+    t = table("| priority | code |\n"), n = 0;
+    RP_PRIORITIES(X)
     assert_int_equal(rows_of(t), n);
 #undef X
 #define X(NAME, name, code, help) has_row(t, "| %s | %d | %s |\n", name, code, help), n++;
