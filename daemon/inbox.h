@@ -1,7 +1,7 @@
 /* What nng's threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
  *
- * Events of one pipe come in the order opened, requests, closed, except that a request may still come after `closed`
- * (nng runs callbacks on several threads). */
+ * Events of one pipe come in the order opened, requests, closed, except that a request may still come after `closed` if it
+ * was passed on later than others (rd_request_pass). */
 #ifndef RD_INBOX_H
 #define RD_INBOX_H
 

@@ -20,14 +20,14 @@ enum {
     TICK_MS = 1000,
     LEAVE_POLL_MS = 2,
     LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
-    FLUSH_MS = 50,         /* nng does not tell when the kernel has the last bytes of a reply */
+    FLUSH_MS = 50,         /* nng does not tell when its TLS has given the kernel the last bytes of a reply */
     LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
     CLOSE_LIMIT_S = 5,
 };
 
 /* ---- leaving ---- */
 
-/* nng_close of 1.5.2 was seen to wait for ever, and a client's file may hang whoever reads it: the process ends without. */
+/* A client's file may hang whoever reads it: the process ends without. */
 static volatile sig_atomic_t late_exit_code;
 
 static void on_close_limit(int number)
@@ -171,6 +171,7 @@ static void on_tick(uv_timer_t *t)
     rd_server *s = t->data;
     uint64_t now = rd_now_ns();
     rd_residents_expire(s, now);
+    rd_transport_tick(s->transport);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->http && s->engine)
@@ -320,18 +321,13 @@ static void raise_descriptors(void)
 
 static bool open_transport(rd_server *s)
 {
-    char why[RD_MAX_WHY];
     unsigned contexts = (unsigned)s->config.contexts;
-    if (!rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) ||
-        !rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) || !rd_quick_init(&s->quick) ||
-        !rd_metrics_init(&s->metrics)) {
-        rd_log(RD_LOG_ERROR, "no memory");
-        return false;
-    }
-    s->transport = rd_transport_open(&s->inbox, contexts, why, sizeof why);
-    if (!s->transport)
-        rd_log(RD_LOG_ERROR, "no transport: %s", why);
-    return s->transport != NULL;
+    if (rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) &&
+        rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_quick_init(&s->quick) &&
+        rd_metrics_init(&s->metrics) && (s->transport = rd_transport_open(&s->inbox, contexts)))
+        return true;
+    rd_log(RD_LOG_ERROR, "no memory");
+    return false;
 }
 
 static bool wants_tls(const rd_config *c)

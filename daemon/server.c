@@ -91,7 +91,7 @@ static void on_pipe_opened(rd_server *s, uint32_t pipe)
     if (x && rd_transport_peer(s->transport, pipe, &x->peer) && has_room(s, x) && admit(s, x))
         return;
     rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->pipes);
-    rd_transport_close_pipe(pipe);
+    rd_transport_close_pipe(s->transport, pipe);
 }
 
 static void close_session(rd_server *s, uint32_t pipe)

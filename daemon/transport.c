@@ -3,52 +3,112 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
 #include <nng/supplemental/tls/tls.h>
 #include <nng/transport/ipc/ipc.h>
 #include <nng/transport/tcp/tcp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/frame.h"
 #include "proto/pem.h"
 
 enum {
     MAX_LISTENERS = 8,
-    SEND_LIMIT_MS = 10000, /* a peer that does not read for so long would hold a context from others */
-    REQUEST_ID = 4         /* bytes of REQ/REP's own header, which nng counts as part of a message */
+    GREETING_LIMIT_MS = 10000, /* for a peer to say that it speaks SP */
+    SEND_LIMIT_MS = 10000,     /* a peer that does not take a reply for so long would hold links from others */
+    ACCEPT_REST_MS = 100,      /* when accepting failed: descriptors and memory come back */
+    MAX_FRAME = RD_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY,
+    MESSAGE_AT = 4, /* frames are read to here: route, header and spec, then the elements of REDUCE lie on 16 bytes */
+    FRONT = 48      /* kept free before a reply's header for head and route; the cells lie on 8 bytes */
 };
+_Static_assert(FRONT >= RD_FRAME_HEAD + RD_ROUTE && (FRONT + RP_HEADER_SIZE) % 8 == 0, "FRONT");
 
-typedef enum { RECEIVING, WORKING, SENDING } step;
+typedef struct connection connection;
 
-/* A context. `step` passes between nng's threads and the loop with the ownership of the link: the inbox's lock and nng's
- * own locks order the two. */
-typedef struct {
+/* A request and its reply. At any time it is free, or `working`: a request that quick, then the loop, owns, or waits in its
+ * connection's `replies`. */
+typedef struct link {
     rd_request request; /* first: a request is its link */
     rd_transport *transport;
-    nng_ctx ctx;
-    nng_aio *aio;
-    step step;
-    nng_msg *message, *reply;
+    connection *from; /* counted; NULL: free */
+    bool working;
+    uint8_t *frame; /* the request's, as it was received */
+    uint8_t route[RD_ROUTE];
+    size_t route_size;
+    uint8_t *reply; /* FRONT bytes of room, then header and body */
+    size_t reply_size; /* header and body */
+    uint64_t send_by_ns;
     atomic_uint *unsent;
+    struct link *next; /* of the free ones, or of the replies */
 } link_t;
+
+/* Two chains of callbacks, each of which has at most one operation with nng: receiving (greetings first, then frames, one
+ * after the other) and sending (the replies in their order). A chain begins no operation on a closed stream: nng would
+ * not complete it. */
+struct connection {
+    rd_transport *transport;
+    connection *next, **at; /* the transport's list */
+    uint32_t id;
+    unsigned listener;
+    bool ipc;
+    atomic_uint holders; /* the receiving chain, and each link that is not free; the last one out frees */
+    nng_stream *stream;
+    pthread_mutex_t lock; /* of what follows, down to receiving */
+    bool closed;
+    bool announced; /* RD_PIPE_OPENED was told */
+    uint64_t greet_by_ns;
+    /* sending */
+    nng_aio *tx;
+    const uint8_t *out;
+    size_t out_left;
+    link_t *replies, *last_reply; /* the first one is on its way */
+    /* receiving */
+    nng_aio *rx;
+    void (*received)(connection *c); /* what to do once `in` is full */
+    uint8_t *in;
+    size_t in_left;
+    uint8_t head[RD_FRAME_HEAD];
+    uint8_t *frame;
+    size_t frame_size;
+    uint64_t received_ns;
+    connection *waits; /* the next one that waits for a link */
+};
+
+typedef struct listener {
+    rd_transport *transport;
+    nng_stream_listener *door;
+    nng_aio *aio;
+    const char *scheme; /* "ipc", "tcp", "tls" */
+    bool resting;
+} listener_t;
 
 struct rd_transport {
     rd_inbox *inbox;
-    nng_socket socket;
-    unsigned contexts;
-    atomic_uint busy;
-    nng_listener listeners[MAX_LISTENERS];
+    listener_t listeners[MAX_LISTENERS];
     unsigned listening;
-    nng_tls_config *tls; /* NULL: none */
+    nng_tls_config *tls;  /* NULL: none */
     atomic_bool refusing; /* new connections: closed at once */
-    link_t *links;
     bool (*quick)(void *arg, rd_request *r);
     void *quick_arg;
+    unsigned contexts;
+    link_t *links;
+    atomic_uint busy;
+    pthread_mutex_t lock; /* of everything below; taken before a connection's */
+    pthread_cond_t less;  /* receivers or connections became fewer */
+    link_t *idle;
+    connection *waiting, *last_waiting; /* have a frame, but no link */
+    connection *connections;
+    unsigned receivers; /* connections whose receiving chain has not ended */
+    uint32_t last_id;
+    bool closing;
 };
 
 static link_t *link_of(rd_request *r) { return (link_t *)r; }
+
+static bool is_scheme(const listener_t *l, const char *scheme) { return strcmp(l->scheme, scheme) == 0; }
 
 static uint64_t now_ns(void)
 {
@@ -57,68 +117,368 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- nng's threads ---- */
-static void receive(link_t *l)
+/* ---- the end of a connection ---- */
+static void let_go(connection *c)
 {
-    l->step = RECEIVING;
-    nng_aio_set_timeout(l->aio, NNG_DURATION_INFINITE);
-    nng_ctx_recv(l->ctx, l->aio);
+    rd_transport *t = c->transport;
+    if (atomic_fetch_sub_explicit(&c->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_lock(&t->lock);
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    pthread_cond_signal(&t->less);
+    pthread_mutex_unlock(&t->lock); /* the transport may be freed from here on */
+    nng_stream_free(c->stream);
+    nng_aio_reap(c->rx); /* by a thread of nng's: this may be the callback of one of them */
+    nng_aio_reap(c->tx);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
 }
 
-static void on_received(link_t *l)
+/* What is under way ends with an error, and both chains with it. */
+static void hang_up(connection *c)
 {
-    l->message = nng_aio_get_msg(l->aio);
-    nng_aio_set_msg(l->aio, NULL);
+    pthread_mutex_lock(&c->lock);
+    bool first = !c->closed;
+    c->closed = true;
+    pthread_mutex_unlock(&c->lock);
+    if (first)
+        nng_stream_close(c->stream);
+}
+
+static void end_receiving(connection *c)
+{
+    rd_transport *t = c->transport;
+    hang_up(c);
+    free(c->frame);
+    c->frame = NULL;
+    if (c->announced)
+        rd_inbox_put(t->inbox, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = c->id});
+    pthread_mutex_lock(&t->lock);
+    t->receivers--;
+    pthread_cond_signal(&t->less);
+    pthread_mutex_unlock(&t->lock);
+    let_go(c);
+}
+
+/* ---- receiving ---- */
+static void receive_more(connection *c)
+{
+    nng_iov v = {.iov_buf = c->in, .iov_len = c->in_left};
+    pthread_mutex_lock(&c->lock);
+    bool open = !c->closed;
+    if (open) {
+        nng_aio_set_iov(c->rx, 1, &v);
+        nng_stream_recv(c->stream, c->rx);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!open)
+        end_receiving(c);
+}
+
+static void receive(connection *c, void *to, size_t size, void (*received)(connection *c))
+{
+    c->in = to;
+    c->in_left = size;
+    c->received = received;
+    receive_more(c);
+}
+
+static void on_received(void *arg)
+{
+    connection *c = arg;
+    size_t n = nng_aio_count(c->rx);
+    if (nng_aio_result(c->rx) != 0 || n == 0) {
+        end_receiving(c);
+        return;
+    }
+    c->in += n;
+    c->in_left -= n;
+    if (c->in_left)
+        receive_more(c);
+    else
+        c->received(c);
+}
+
+static void on_head(connection *c);
+
+static void receive_frame(connection *c) { receive(c, c->head, rd_frame_head_size(c->ipc), on_head); }
+
+/* A request goes its way. From here on it may be answered at any moment. */
+static void hand_over(connection *c, link_t *l, bool quickly)
+{
+    rd_transport *t = c->transport;
     rd_request *r = &l->request;
-    r->pipe = (uint32_t)nng_pipe_id(nng_msg_get_pipe(l->message));
-    r->bytes = nng_msg_body(l->message);
-    r->len = nng_msg_len(l->message);
-    r->received_ns = now_ns();
-    l->step = WORKING;
-    atomic_fetch_add_explicit(&l->transport->busy, 1, memory_order_relaxed);
-    if (!l->transport->quick(l->transport->quick_arg, r))
+    atomic_fetch_add_explicit(&c->holders, 1, memory_order_relaxed);
+    l->from = c;
+    l->working = true;
+    l->frame = c->frame;
+    c->frame = NULL;
+    rd_get_route(l->frame + MESSAGE_AT, c->frame_size, &l->route_size);
+    memcpy(l->route, l->frame + MESSAGE_AT, l->route_size);
+    r->pipe = c->id;
+    r->bytes = l->frame + MESSAGE_AT + l->route_size;
+    r->len = c->frame_size - l->route_size;
+    r->received_ns = c->received_ns;
+    atomic_fetch_add_explicit(&t->busy, 1, memory_order_relaxed);
+    if (!quickly || !t->quick(t->quick_arg, r))
         rd_request_pass(r);
 }
 
-static void on_sent(link_t *l, int err)
+/* A free link. NULL: there is none, and `c` waits for one, or all is ending (*over). */
+static link_t *take_link(connection *c, bool *over)
 {
-    if (err) { /* the pipe is gone, or the peer does not read: then it goes */
-        nng_msg *m = nng_aio_get_msg(l->aio);
-        nng_aio_set_msg(l->aio, NULL);
-        nng_msg_free(m);
-        if (err == NNG_ETIMEDOUT)
-            rd_transport_close_pipe(l->request.pipe);
+    rd_transport *t = c->transport;
+    pthread_mutex_lock(&t->lock);
+    link_t *l = t->idle;
+    *over = t->closing;
+    if (*over) {
+        l = NULL;
+    } else if (l) {
+        t->idle = l->next;
+    } else {
+        *(t->waiting ? &t->last_waiting->waits : &t->waiting) = c;
+        t->last_waiting = c;
+        c->waits = NULL;
     }
-    atomic_fetch_sub_explicit(&l->transport->busy, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&t->lock);
+    return l;
+}
+
+static void on_frame(connection *c)
+{
+    size_t size;
+    bool over;
+    rd_route_state route = rd_get_route(c->frame + MESSAGE_AT, c->frame_size, &size);
+    if (route == RD_ROUTE_BROKEN) {
+        end_receiving(c);
+        return;
+    }
+    if (route == RD_ROUTE_FINE) {
+        c->received_ns = now_ns();
+        link_t *l = take_link(c, &over);
+        if (over)
+            end_receiving(c);
+        if (!l)
+            return;
+        hand_over(c, l, true);
+    }
+    free(c->frame);
+    c->frame = NULL;
+    receive_frame(c);
+}
+
+static void on_head(connection *c)
+{
+    uint64_t size;
+    bool right = rd_get_frame_head(c->head, c->ipc, &size) && size >= RD_ROUTE_LEAST && size <= MAX_FRAME;
+    if (right)
+        c->frame = malloc(MESSAGE_AT + size);
+    if (!c->frame) {
+        end_receiving(c);
+        return;
+    }
+    c->frame_size = size;
+    receive(c, c->frame + MESSAGE_AT, size, on_frame);
+}
+
+static void on_greeting(connection *c)
+{
+    bool fits = rd_greeting_fits(c->head);
+    pthread_mutex_lock(&c->lock);
+    c->announced = fits;
+    pthread_mutex_unlock(&c->lock);
+    if (fits && rd_inbox_put(c->transport->inbox, (rd_event){.kind = RD_PIPE_OPENED, .pipe = c->id}))
+        receive_frame(c);
+    else
+        end_receiving(c);
+}
+
+/* ---- sending ---- */
+static void send_more(connection *c)
+{
+    nng_iov v = {.iov_buf = (void *)c->out, .iov_len = c->out_left};
+    nng_aio_set_iov(c->tx, 1, &v);
+    nng_stream_send(c->stream, c->tx);
+}
+
+static void send_first_reply(connection *c)
+{
+    const link_t *l = c->replies;
+    size_t head = rd_frame_head_size(c->ipc);
+    uint8_t *frame = l->reply + FRONT - l->route_size - head;
+    rd_put_frame_head(frame, c->ipc, l->route_size + l->reply_size);
+    memcpy(frame + head, l->route, l->route_size);
+    c->out = frame;
+    c->out_left = head + l->route_size + l->reply_size;
+    send_more(c);
+}
+
+/* The link gets free: for the connection that waits longest, else for whoever comes. */
+static void release(link_t *l)
+{
+    rd_transport *t = l->transport;
+    connection *from = l->from;
+    free(l->frame);
+    free(l->reply);
+    l->frame = l->reply = NULL;
+    l->from = NULL;
+    l->working = false;
+    atomic_fetch_sub_explicit(&t->busy, 1, memory_order_relaxed);
+    pthread_mutex_lock(&t->lock);
+    connection *c = t->waiting;
+    if (c) {
+        t->waiting = c->waits;
+    } else {
+        l->next = t->idle;
+        t->idle = l;
+    }
+    pthread_mutex_unlock(&t->lock);
+    let_go(from);
+    if (c) {
+        hand_over(c, l, false); /* not the quick way: this may be the loop, or a long line of connections that wait */
+        receive_frame(c);
+    }
+}
+
+static void end_sending(link_t *l)
+{
     atomic_fetch_sub_explicit(l->unsent, 1, memory_order_release); /* the session may be freed from here on */
-    if (err != NNG_ECLOSED)
-        receive(l);
+    release(l);
 }
 
-static void on_event(void *arg)
+static void end_sending_all(link_t *l)
 {
-    link_t *l = arg;
-    int err = nng_aio_result(l->aio);
-    if (l->step == SENDING)
-        on_sent(l, err);
-    else if (!err)
-        on_received(l);
-    else if (err != NNG_ECLOSED && err != NNG_ECANCELED)
-        receive(l);
-}
-
-static void on_pipe(nng_pipe p, nng_pipe_ev ev, void *arg)
-{
-    rd_transport *t = arg;
-    rd_event e = {.pipe = (uint32_t)nng_pipe_id(p)};
-    if (ev == NNG_PIPE_EV_ADD_PRE) { /* comes before any message of the pipe */
-        e.kind = RD_PIPE_OPENED;
-        if (!rd_inbox_put(t->inbox, e) || atomic_load_explicit(&t->refusing, memory_order_relaxed))
-            nng_pipe_close(p);
-    } else if (ev == NNG_PIPE_EV_REM_POST) {
-        e.kind = RD_PIPE_CLOSED;
-        rd_inbox_put(t->inbox, e);
+    while (l) {
+        link_t *next = l->next;
+        end_sending(l);
+        l = next;
     }
+}
+
+/* The first reply, or a part of it, is with the kernel, or never will be. */
+static void on_reply_sent(connection *c, bool failed)
+{
+    size_t n = failed ? 0 : nng_aio_count(c->tx);
+    link_t *done = NULL;
+    pthread_mutex_lock(&c->lock);
+    c->out += n;
+    c->out_left -= n;
+    if (failed || c->closed) {
+        failed = true;
+        done = c->replies;
+        c->replies = NULL;
+    } else if (c->out_left) {
+        send_more(c);
+    } else {
+        done = c->replies;
+        c->replies = done->next;
+        done->next = NULL;
+        if (c->replies)
+            send_first_reply(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (failed)
+        hang_up(c);
+    end_sending_all(done);
+}
+
+static void on_greeting_sent(connection *c, bool failed)
+{
+    size_t n = failed ? 0 : nng_aio_count(c->tx);
+    c->out += n;
+    c->out_left -= n;
+    pthread_mutex_lock(&c->lock);
+    failed |= c->closed;
+    bool more = !failed && c->out_left;
+    if (more)
+        send_more(c);
+    pthread_mutex_unlock(&c->lock);
+    if (failed)
+        end_receiving(c);
+    else if (!more)
+        receive(c, c->head, RD_GREETING, on_greeting);
+}
+
+static void on_sent(void *arg)
+{
+    connection *c = arg;
+    bool failed = nng_aio_result(c->tx) != 0;
+    if (c->replies)
+        on_reply_sent(c, failed);
+    else
+        on_greeting_sent(c, failed);
+}
+
+/* ---- a connection begins ---- */
+static connection *make_connection(listener_t *l, nng_stream *stream)
+{
+    connection *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    if (nng_aio_alloc(&c->rx, on_received, c) != 0) {
+        free(c);
+        return NULL;
+    }
+    if (nng_aio_alloc(&c->tx, on_sent, c) != 0) {
+        nng_aio_free(c->rx);
+        free(c);
+        return NULL;
+    }
+    c->transport = l->transport;
+    c->listener = (unsigned)(l - l->transport->listeners);
+    c->ipc = is_scheme(l, "ipc");
+    c->stream = stream;
+    c->out = rd_greeting;
+    c->out_left = RD_GREETING;
+    atomic_init(&c->holders, 1);
+    pthread_mutex_init(&c->lock, NULL);
+    c->greet_by_ns = now_ns() + (uint64_t)GREETING_LIMIT_MS * 1000000;
+    return c;
+}
+
+static void enlist(rd_transport *t, connection *c)
+{
+    pthread_mutex_lock(&t->lock);
+    c->id = ++t->last_id;
+    c->next = t->connections;
+    c->at = &t->connections;
+    if (c->next)
+        c->next->at = &c->next;
+    t->connections = c;
+    t->receivers++;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void welcome(listener_t *l, nng_stream *stream)
+{
+    rd_transport *t = l->transport;
+    connection *c = atomic_load_explicit(&t->refusing, memory_order_relaxed) ? NULL : make_connection(l, stream);
+    if (!c) {
+        nng_stream_close(stream);
+        nng_stream_free(stream);
+        return;
+    }
+    enlist(t, c);
+    pthread_mutex_lock(&c->lock);
+    send_more(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void on_accepted(void *arg)
+{
+    listener_t *l = arg;
+    int err = nng_aio_result(l->aio);
+    if (err == NNG_ECLOSED || err == NNG_ECANCELED)
+        return;
+    if (!err && !l->resting)
+        welcome(l, nng_aio_get_output(l->aio, 0));
+    l->resting = err != 0;
+    if (l->resting)
+        nng_sleep_aio(ACCEPT_REST_MS, l->aio);
+    else
+        nng_stream_listener_accept(l->door, l->aio);
 }
 
 /* ---- open and close ---- */
@@ -129,53 +489,36 @@ static bool failed(int err, const char *what, char *why, size_t cap)
     return err != 0;
 }
 
-static int open_links(rd_transport *t, unsigned contexts)
-{
-    int err = 0;
-    for (; !err && t->contexts < contexts; t->contexts++) {
-        link_t *l = &t->links[t->contexts];
-        l->transport = t;
-        l->request.context = t->contexts;
-        err = nng_aio_alloc(&l->aio, on_event, l);
-        if (!err && (err = nng_ctx_open(&l->ctx, t->socket)))
-            nng_aio_free(l->aio);
-        if (err)
-            break;
-    }
-    return err;
-}
-
-rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts, char *why, size_t cap)
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts)
 {
     rd_transport *t = calloc(1, sizeof *t);
     link_t *links = calloc(contexts, sizeof *links);
-    if (!t || !links || failed(nng_rep0_open(&t->socket), "nng", why, cap)) {
+    if (!t || !links) {
         free(t);
         free(links);
         return NULL;
     }
-    t->links = links;
     t->inbox = inbox;
-    int err = open_links(t, contexts);
-    if (!err)
-        err = nng_socket_set_size(t->socket, NNG_OPT_RECVMAXSZ, REQUEST_ID + RP_HEADER_SIZE + RP_MAX_BODY);
-    if (!err)
-        err = nng_pipe_notify(t->socket, NNG_PIPE_EV_ADD_PRE, on_pipe, t);
-    if (!err)
-        err = nng_pipe_notify(t->socket, NNG_PIPE_EV_REM_POST, on_pipe, t);
-    if (!failed(err, "nng", why, cap))
-        return t;
-    rd_transport_close(t);
-    return NULL;
+    t->links = links;
+    t->contexts = contexts;
+    for (unsigned i = contexts; i-- > 0;) {
+        links[i].transport = t;
+        links[i].request.context = i;
+        links[i].next = t->idle;
+        t->idle = &links[i];
+    }
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->less, NULL);
+    return t;
 }
 
 /* tcp://host:0 took a port of the system's choice: tell it */
-static void tell_bound(nng_listener l, const char *url, char *bound, size_t cap)
+static void tell_bound(nng_stream_listener *door, const char *url, char *bound, size_t cap)
 {
     size_t n = strlen(url);
     int port;
     snprintf(bound, cap, "%s", url);
-    if (n > 2 && strcmp(url + n - 2, ":0") == 0 && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
+    if (n > 2 && strcmp(url + n - 2, ":0") == 0 && nng_stream_listener_get_int(door, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
         snprintf(bound, cap, "%.*s:%d", (int)(n - 2), url, port);
 }
 
@@ -200,32 +543,48 @@ bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const 
     return right;
 }
 
-static int set_up_listener(const rd_transport *t, nng_listener l, const char *url, unsigned socket_mode)
+static const char *scheme_of(const char *url)
 {
-    if (strncmp(url, "ipc:", 4) == 0)
-        return nng_listener_set_int(l, NNG_OPT_IPC_PERMISSIONS, (int)socket_mode);
-    return strncmp(url, "tls", 3) == 0 ? nng_listener_set_ptr(l, NNG_OPT_TLS_CONFIG, t->tls) : 0;
+    return strncmp(url, "ipc:", 4) == 0 ? "ipc" : strncmp(url, "tls", 3) == 0 ? "tls" : "tcp";
+}
+
+static int set_up_listener(const rd_transport *t, const listener_t *l, unsigned socket_mode)
+{
+    if (is_scheme(l, "ipc"))
+        return nng_stream_listener_set_int(l->door, NNG_OPT_IPC_PERMISSIONS, (int)socket_mode);
+    return is_scheme(l, "tls") ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, t->tls) : 0;
+}
+
+static void close_listener(listener_t *l)
+{
+    if (l->door)
+        nng_stream_listener_close(l->door);
+    nng_aio_free(l->aio); /* waits for its callback */
+    nng_stream_listener_free(l->door);
 }
 
 bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode, char *bound, size_t bound_cap, char *why,
                          size_t cap)
 {
-    nng_listener l;
     if (t->listening == MAX_LISTENERS) {
         snprintf(why, cap, "more than %d URLs", MAX_LISTENERS);
         return false;
     }
-    if (failed(nng_listener_create(&l, t->socket, url), url, why, cap))
-        return false;
-    int err = set_up_listener(t, l, url, socket_mode);
+    listener_t *l = &t->listeners[t->listening];
+    *l = (listener_t){.transport = t, .scheme = scheme_of(url)};
+    int err = nng_aio_alloc(&l->aio, on_accepted, l);
     if (!err)
-        err = nng_listener_start(l, 0);
+        err = nng_stream_listener_alloc(&l->door, url);
+    if (!err)
+        err = set_up_listener(t, l, socket_mode);
+    if (!err)
+        err = nng_stream_listener_listen(l->door);
     if (failed(err, url, why, cap)) {
-        nng_listener_close(l);
+        close_listener(l);
         return false;
     }
-    t->listeners[t->listening++] = l;
-    tell_bound(l, url, bound, bound_cap);
+    t->listening++;
+    tell_bound(l->door, url, bound, bound_cap);
     return true;
 }
 
@@ -233,25 +592,81 @@ void rd_transport_start(rd_transport *t, bool (*quick)(void *arg, rd_request *r)
 {
     t->quick = quick;
     t->quick_arg = arg;
-    for (unsigned i = 0; i < t->contexts; i++)
-        receive(&t->links[i]);
+    for (unsigned i = 0; i < t->listening; i++)
+        nng_stream_listener_accept(t->listeners[i].door, t->listeners[i].aio);
 }
 
-/* The listeners stay open to the end: closing one takes its connections along, and with them the answers to come. */
+/* The listeners stay open to the end: an ipc socket that is gone looks like no daemon at all, which would start another. */
 void rd_transport_stop_listening(rd_transport *t) { atomic_store_explicit(&t->refusing, true, memory_order_relaxed); }
+
+/* ---- peers that are silent, slow or gone ---- */
+static bool is_late(connection *c, uint64_t now)
+{
+    pthread_mutex_lock(&c->lock);
+    bool late = now >= (c->replies ? c->replies->send_by_ns : c->announced ? UINT64_MAX : c->greet_by_ns);
+    pthread_mutex_unlock(&c->lock);
+    return late;
+}
+
+/* nng's TLS (1.5.2) forgets that the peer has hung up if neither chain is inside it when the news come, so the kernel is
+ * asked. */
+static bool is_gone(const connection *c)
+{
+    nng_sockaddr a;
+    return is_scheme(&c->transport->listeners[c->listener], "tls") && nng_stream_get_addr(c->stream, NNG_OPT_REMADDR, &a) != 0;
+}
+
+void rd_transport_tick(rd_transport *t)
+{
+    uint64_t now = now_ns();
+    pthread_mutex_lock(&t->lock);
+    for (connection *c = t->connections; c; c = c->next)
+        if (is_late(c, now) || is_gone(c))
+            hang_up(c);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- the end of all ---- */
+
+/* Every receiving chain ends, and with it the requests that could still come. */
+static void end_receivers(rd_transport *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->closing = true;
+    for (connection *c = t->connections; c; c = c->next)
+        hang_up(c);
+    connection *c = t->waiting;
+    t->waiting = NULL;
+    pthread_mutex_unlock(&t->lock);
+    while (c) {
+        connection *next = c->waits;
+        end_receiving(c);
+        c = next;
+    }
+    pthread_mutex_lock(&t->lock);
+    while (t->receivers)
+        pthread_cond_wait(&t->less, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
 
 void rd_transport_close(rd_transport *t)
 {
     if (!t)
         return;
-    nng_close(t->socket); /* ends every aio with NNG_ECLOSED */
-    for (unsigned i = 0; i < t->contexts; i++) {
-        nng_aio_free(t->links[i].aio); /* waits for its callback */
-        nng_msg_free(t->links[i].message);
-        nng_msg_free(t->links[i].reply);
-    }
+    for (unsigned i = 0; i < t->listening; i++)
+        close_listener(&t->listeners[i]);
+    end_receivers(t);
+    for (unsigned i = 0; i < t->contexts; i++)
+        if (t->links[i].working)
+            release(&t->links[i]);
+    pthread_mutex_lock(&t->lock);
+    while (t->connections) /* replies end with an error */
+        pthread_cond_wait(&t->less, &t->lock);
+    pthread_mutex_unlock(&t->lock);
     if (t->tls)
         nng_tls_config_free(t->tls);
+    pthread_cond_destroy(&t->less);
+    pthread_mutex_destroy(&t->lock);
     free(t->links);
     free(t);
 }
@@ -262,13 +677,26 @@ unsigned rd_transport_busy(const rd_transport *t)
 }
 
 /* ---- pipes ---- */
-static nng_pipe pipe_of(uint32_t id) { return (nng_pipe){.id = id}; }
 
-static void name_network_peer(nng_pipe p, const char *scheme, char *text, size_t cap)
+/* NULL: it is gone. The newest is asked for most. */
+static connection *hold(rd_transport *t, uint32_t pipe)
+{
+    pthread_mutex_lock(&t->lock);
+    connection *c = t->connections;
+    while (c && c->id != pipe)
+        c = c->next;
+    unsigned n = c ? atomic_load_explicit(&c->holders, memory_order_relaxed) : 0;
+    while (n && !atomic_compare_exchange_weak_explicit(&c->holders, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
+        ;
+    pthread_mutex_unlock(&t->lock);
+    return n ? c : NULL;
+}
+
+static void name_network_peer(nng_stream *s, const char *scheme, char *text, size_t cap)
 {
     nng_sockaddr a;
     char host[INET6_ADDRSTRLEN] = "?";
-    if (nng_pipe_get_addr(p, NNG_OPT_REMADDR, &a) != 0)
+    if (nng_stream_get_addr(s, NNG_OPT_REMADDR, &a) != 0)
         memset(&a, 0, sizeof a);
     bool v6 = a.s_family == NNG_AF_INET6;
     if (v6)
@@ -278,61 +706,67 @@ static void name_network_peer(nng_pipe p, const char *scheme, char *text, size_t
     snprintf(text, cap, v6 ? "%s [%s]:%u" : "%s %s:%u", scheme, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
 }
 
-bool rd_transport_peer(const rd_transport *t, uint32_t pipe, rd_peer *peer)
+bool rd_transport_peer(rd_transport *t, uint32_t pipe, rd_peer *peer)
 {
-    nng_pipe p = pipe_of(pipe);
-    int listener = nng_listener_id(nng_pipe_listener(p));
-    *peer = (rd_peer){0};
-    while (peer->listener < t->listening && nng_listener_id(t->listeners[peer->listener]) != listener)
-        peer->listener++;
-    if (peer->listener == t->listening)
+    connection *c = hold(t, pipe);
+    if (!c)
         return false;
-    peer->local = nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, &peer->uid) == 0 &&
-                  nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_GID, &peer->gid) == 0 &&
-                  nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_PID, &peer->pid) == 0;
-    if (peer->local) {
+    nng_stream *s = c->stream;
+    *peer = (rd_peer){.listener = c->listener};
+    peer->local = nng_stream_get_uint64(s, NNG_OPT_IPC_PEER_UID, &peer->uid) == 0 &&
+                  nng_stream_get_uint64(s, NNG_OPT_IPC_PEER_GID, &peer->gid) == 0 &&
+                  nng_stream_get_uint64(s, NNG_OPT_IPC_PEER_PID, &peer->pid) == 0;
+    if (peer->local)
         snprintf(peer->text, sizeof peer->text, "pid %" PRIu64 " uid %" PRIu64, peer->pid, peer->uid);
-        return true;
-    }
-    bool tls;
-    bool is_tls = nng_pipe_get_bool(p, NNG_OPT_TLS_VERIFIED, &tls) == 0;
-    name_network_peer(p, is_tls ? "tls" : "tcp", peer->text, sizeof peer->text);
+    else
+        name_network_peer(s, t->listeners[c->listener].scheme, peer->text, sizeof peer->text);
+    let_go(c);
     return true;
 }
 
-void rd_transport_close_pipe(uint32_t pipe) { nng_pipe_close(pipe_of(pipe)); }
+void rd_transport_close_pipe(rd_transport *t, uint32_t pipe)
+{
+    connection *c = hold(t, pipe);
+    if (!c)
+        return;
+    hang_up(c);
+    let_go(c);
+}
 
 /* ---- answers ---- */
 uint8_t *rd_reply_alloc(rd_request *r, size_t body)
 {
     link_t *l = link_of(r);
-    nng_msg_free(l->reply);
-    l->reply = NULL;
-    if (nng_msg_alloc(&l->reply, RP_HEADER_SIZE + body) != 0)
-        return NULL;
-    return (uint8_t *)nng_msg_body(l->reply) + RP_HEADER_SIZE;
-}
-
-static void release_message(link_t *l)
-{
-    nng_msg_free(l->message);
-    l->message = NULL;
-    l->request.bytes = NULL;
+    free(l->reply);
+    l->reply = malloc(FRONT + RP_HEADER_SIZE + body);
+    return l->reply ? l->reply + FRONT + RP_HEADER_SIZE : NULL;
 }
 
 void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
 {
     link_t *l = link_of(r);
-    rp_put_header(nng_msg_body(l->reply), h);
-    nng_msg_chop(l->reply, nng_msg_len(l->reply) - RP_HEADER_SIZE - h->body_len);
-    release_message(l);
+    connection *c = l->from;
+    rp_put_header(l->reply + FRONT, h);
+    l->reply_size = RP_HEADER_SIZE + h->body_len;
+    free(l->frame);
+    l->frame = NULL;
+    r->bytes = NULL;
+    l->working = false;
+    l->next = NULL;
     l->unsent = unsent;
+    l->send_by_ns = now_ns() + (uint64_t)SEND_LIMIT_MS * 1000000;
     atomic_fetch_add_explicit(unsent, 1, memory_order_relaxed);
-    l->step = SENDING;
-    nng_aio_set_msg(l->aio, l->reply);
-    l->reply = NULL; /* nng's, or on_sent's, from here on */
-    nng_aio_set_timeout(l->aio, SEND_LIMIT_MS);
-    nng_ctx_send(l->ctx, l->aio);
+    pthread_mutex_lock(&c->lock);
+    bool open = !c->closed, first = !c->replies;
+    if (open) {
+        *(first ? &c->replies : &c->last_reply->next) = l;
+        c->last_reply = l;
+        if (first)
+            send_first_reply(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!open)
+        end_sending(l);
 }
 
 void rd_request_pass(rd_request *r)
@@ -340,18 +774,10 @@ void rd_request_pass(rd_request *r)
     rd_inbox_put(link_of(r)->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
 }
 
-void rd_request_forget(rd_request *r)
-{
-    link_t *l = link_of(r);
-    nng_msg_free(l->reply);
-    l->reply = NULL;
-    release_message(l);
-    atomic_fetch_sub_explicit(&l->transport->busy, 1, memory_order_relaxed);
-    receive(l);
-}
+void rd_request_forget(rd_request *r) { release(link_of(r)); }
 
 void rd_request_drop(rd_request *r)
 {
-    rd_transport_close_pipe(r->pipe);
+    hang_up(link_of(r)->from);
     rd_request_forget(r);
 }

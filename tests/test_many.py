@@ -89,6 +89,22 @@ def test_raw_connections_cut_at_every_point(start):
     until(lambda: daemon.status()["connections"] == 1, "cut connections")
 
 
+@pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
+def test_clients_that_hang_up_with_replies_pending(start, tcp):
+    """Each connection ends, whatever was half received or half sent, and the daemon leaves by itself in the end."""
+    daemon = start(tcp=True)
+    large = spec("sum", "u8", rows=1 << 17)  # 1 MiB of zeros comes back
+    for i in range(100):
+        c = daemon.connect(tcp=tcp)
+        body = c.reduce_body("sum", "u8", bytes(100_000))
+        for k in range(1 + i % 11):
+            c.send(REDUCE, large if (i + k) % 7 == 0 else body)
+        c.close()
+    until(lambda: daemon.status()["connections"] == 1, "connections of clients that hung up")
+    with daemon.connect() as c:
+        assert c.reduce("sum", "f32", F32).cells == [SUM]
+
+
 # ---- restarts ----
 def test_daemon_killed_and_restarted_under_clients(start, request):
     """libreduce repeats what the death of the daemon cut off: no wrong and no lost answer."""
