@@ -1,8 +1,8 @@
 /* Load for tests/bench/small.py: many processes with one small request after another, to a daemon or, for comparison,
  * to a bare nng echo with messages of the same sizes.
  *
- *     load server URL                          an nng REP echo, until killed; says "ready"
- *     load echo|reduce URL PROCESSES REQUESTS  prints: seconds, median and 99th percentile of the latency in us
+ *     load server URL                                   an nng REP echo, until killed; says "ready"
+ *     load echo|reduce URL PROCESSES REQUESTS ELEMENTS  prints: seconds, median and 99th percentile of the latency in us
  *
  * Processes connect first, then start together; seconds are from the first start to the last end. */
 #include <nng/nng.h>
@@ -19,9 +19,9 @@
 #include "client/reduce.h"
 
 enum {
-    ELEMENTS = 16,                   /* f32 of a request: as small as real ones get */
-    REQUEST = 40 + 64 + ELEMENTS * 4, /* header, spec, data: what the protocol sends for that */
-    REPLY = 40 + 48 + 8,             /* header, result, one f64 */
+    MAX_ELEMENTS = 1 << 20,
+    REQUEST = 40 + 64,   /* header and spec, in front of the data: what the protocol sends */
+    REPLY = 40 + 48 + 8, /* header, result, one f64 */
     CONTEXTS = 256                   /* of the echo server: the daemon's default */
 };
 
@@ -91,6 +91,9 @@ typedef struct {
     reduce_client *client;
 } peer;
 
+static int elements; /* f32 of a request: its number, 1, 2, 3, ... */
+static float data[MAX_ELEMENTS];
+
 static peer connect_to(int echo, const char *url)
 {
     peer p = {.client = NULL};
@@ -108,7 +111,7 @@ static peer connect_to(int echo, const char *url)
 static void ask_echo(peer *p)
 {
     nng_msg *m;
-    must(nng_msg_alloc(&m, REQUEST), "message");
+    must(nng_msg_alloc(&m, REQUEST + (size_t)elements * sizeof *data), "message");
     must(nng_sendmsg(p->echo, m, 0), "send");
     must(nng_recvmsg(p->echo, &m, 0), "receive");
     if (nng_msg_len(m) != REPLY)
@@ -118,13 +121,11 @@ static void ask_echo(peer *p)
 
 static void ask_daemon(peer *p, int i)
 {
-    float x[ELEMENTS];
     double sum;
-    for (int k = 0; k < ELEMENTS; k++)
-        x[k] = (float)(i + k);
-    if (reduce_sum_f32(p->client, x, ELEMENTS, &sum))
+    data[0] = (float)i; /* another sum each time */
+    if (reduce_sum_f32(p->client, data, (size_t)elements, &sum))
         die("sum", reduce_errmsg());
-    if (sum != (double)ELEMENTS * i + ELEMENTS * (ELEMENTS - 1) / 2.0)
+    if (sum != i + (elements - 1.0) * elements / 2)
         die("sum", "wrong answer");
 }
 
@@ -162,6 +163,8 @@ static int by_value(const void *a, const void *b)
 
 static void load(int echo, const char *url, int processes, int n)
 {
+    for (int k = 1; k < elements; k++)
+        data[k] = (float)k;
     size_t count = (size_t)processes * (size_t)n, words = 2 * (size_t)processes + count;
     uint64_t *shared = mmap(NULL, words * 8, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t *latency = shared + 2 * processes, first = UINT64_MAX, last = 0;
@@ -196,9 +199,9 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "server") == 0)
         serve(argv[2]);
-    else if (argc == 5 && atoi(argv[3]) > 0 && atoi(argv[4]) > 0)
+    else if (argc == 6 && atoi(argv[3]) > 0 && atoi(argv[4]) > 0 && (elements = atoi(argv[5])) > 0 && elements <= MAX_ELEMENTS)
         load(strcmp(argv[1], "echo") == 0, argv[2], atoi(argv[3]), atoi(argv[4]));
     else
-        die("usage", "load server URL | load echo|reduce URL PROCESSES REQUESTS");
+        die("usage", "load server URL | load echo|reduce URL PROCESSES REQUESTS ELEMENTS");
     return 0;
 }

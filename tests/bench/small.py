@@ -1,19 +1,26 @@
-"""Small requests: rate and latency beside a bare nng echo in the same run; the daemon's memory as they pass."""
+"""Small requests: rate and latency beside a bare nng echo in the same run, and how many share a launch; the daemon's memory as
+they pass."""
 
 import subprocess
 import tempfile
 from contextlib import contextmanager
 
-from common import BUILD, daemon, resident_kib
+from common import BUILD, ctl, daemon, resident_kib
 from figures import OURS, summary
 
 LOAD = BUILD / "bench/load"
 ROUNDS = 5
+CASES = {  # processes, requests of each, f32 of a request
+    "1 process": (1, 5000, 16),
+    "16 processes": (16, 1000, 16),
+    "16 processes, 4 KiB": (16, 1000, 1024),
+}
 
 
-def load(kind, url, processes, requests):
+def load(kind, url, processes, requests, elements=16):
     """(requests per second, median us, 99th percentile us)"""
-    out = subprocess.run([LOAD, kind, url, str(processes), str(requests)], stdout=subprocess.PIPE, text=True, check=True)
+    command = [LOAD, kind, url, *map(str, (processes, requests, elements))]
+    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seconds, p50, p99 = map(float, out.stdout.split())
     return processes * requests / seconds, p50, p99
 
@@ -31,15 +38,25 @@ def echo():
             p.wait()
 
 
+def batches(url):
+    """(requests that shared launches, launches) so far"""
+    out = subprocess.run(ctl(url, "status"), stdout=subprocess.PIPE, text=True, check=True)
+    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if " " in line)
+    return int(status["batch.requests"]), int(status["batch.launches"])
+
+
 def measure(flags, skip):
-    """Sums of 16 f32, one after another in each process, daemon and echo in turn."""
+    """Sums of f32, one after another in each process, daemon and echo in turn."""
     with daemon(*flags) as (url, _), echo() as echo_url:
-        for processes, requests in ((1, 5000), (16, 1000)):
+        for by, case in CASES.items():
             rounds = {OURS: [], "nng-echo": []}
+            before = batches(url)
             for _ in range(ROUNDS):
-                rounds["nng-echo"].append(load("echo", echo_url, processes, requests))
-                rounds[OURS].append(load("reduce", url, processes, requests))
-            by = "1 process" if processes == 1 else f"{processes} processes"
+                rounds["nng-echo"].append(load("echo", echo_url, *case))
+                rounds[OURS].append(load("reduce", url, *case))
+            requests, launches = (now - then for now, then in zip(batches(url), before))
+            if launches:
+                yield [summary("requests", f"requests of a launch, {by}", OURS, "", [requests / launches])]
             for i, (what, unit) in enumerate((("requests", "1/s"), ("latency p50", "us"), ("latency p99", "us"))):
                 yield [summary("requests", f"{what}, {by}", who, unit, [r[i] for r in found]) for who, found in rounds.items()]
     with daemon(*flags) as (url, pid):

@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long]
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long | --batched]
  *
  * Exit 0: all equal; 77: no device. The last line counts. */
 #include <inttypes.h>
@@ -123,32 +123,36 @@ static void run(rk_engine *e, waker *w, rk_task *t)
         wait_done(e, w);
 }
 
+/* Is the finished `g` the same as `c`? */
+static void expect_equal(const rk_task *c, const rk_task *g, const char *what)
+{
+    size_t bytes = rp_results(&g->spec) * rp_cell_size(&g->spec), at = 0;
+    const unsigned char *cpu = c->cells, *gpu = g->cells;
+    int same = c->fault.code == g->fault.code && g->backend == RP_BACKEND_CUDA &&
+               (c->fault.code == RP_OK ? memcmp(cpu, gpu, bytes) == 0 : c->fault.index == g->fault.index);
+    passed += same;
+    failed += !same;
+    if (same)
+        return;
+    while (at < bytes && cpu[at] == gpu[at])
+        at++;
+    printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s%s: cpu %s %" PRIu64 ", cuda %s %" PRIu64
+           ", first byte %zu\n",
+           rp_op_name(g->spec.op), rp_dtype_name(g->spec.dtype), rp_dtype_name(g->spec.out), rp_nan_name(g->spec.nan),
+           g->spec.flags, g->spec.rows, g->spec.row_len, what, g->memory ? ", on the device" : "",
+           rp_err_name(c->fault.code), c->fault.index, rp_err_name(g->fault.code), g->fault.index, at);
+    if (g->fault.code != c->fault.code)
+        printf("     cuda says: %s\n", g->fault.text);
+}
+
 /* Is `g`, once CUDA has run it, the same as `c`? */
 static void expect_same(rk_engine *e, waker *w, const rk_task *c, rk_task g, const char *what)
 {
     size_t bytes = rp_results(&g.spec) * rp_cell_size(&g.spec);
-    const unsigned char *cpu = c->cells;
-    unsigned char *gpu = malloc(bytes);
-    memset(gpu, 0xa5, bytes);
-    g.cells = gpu;
+    g.cells = memset(malloc(bytes), 0xa5, bytes);
     run(e, w, &g);
-    int same = c->fault.code == g.fault.code && g.backend == RP_BACKEND_CUDA &&
-               (c->fault.code == RP_OK ? memcmp(cpu, gpu, bytes) == 0 : c->fault.index == g.fault.index);
-    passed += same;
-    failed += !same;
-    if (!same) {
-        size_t at = 0;
-        while (at < bytes && cpu[at] == gpu[at])
-            at++;
-        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s%s: cpu %s %" PRIu64 ", cuda %s %" PRIu64
-               ", first byte %zu\n",
-               rp_op_name(g.spec.op), rp_dtype_name(g.spec.dtype), rp_dtype_name(g.spec.out), rp_nan_name(g.spec.nan),
-               g.spec.flags, g.spec.rows, g.spec.row_len, what, g.memory ? ", on the device" : "",
-               rp_err_name(c->fault.code), c->fault.index, rp_err_name(g.fault.code), g.fault.index, at);
-        if (g.fault.code != c->fault.code)
-            printf("     cuda says: %s\n", g.fault.text);
-    }
-    free(gpu);
+    expect_equal(c, &g, what);
+    free(g.cells);
 }
 
 /* Put the task's data on the device, chunk by chunk. */
@@ -225,6 +229,32 @@ static void compare_states(rk_engine *e, waker *w, int op, int dtype, int nan, c
 
 typedef enum { FULL, QUICK, TINY } amount;
 
+/* Offsets, elements and mask to `memory`, as the task's flags want them; and an initial element, if `initial`. */
+static void lay_out(rk_task *t, char *memory, kind k, bool initial)
+{
+    const rp_spec *s = &t->spec;
+    size_t bytes = rp_dtype_size(s->dtype);
+    uint64_t n = rp_elements(s), at = 0;
+    char *p = memory;
+    if (s->flags & RP_OFFSETS)
+        for (uint64_t r = 0; r <= s->rows; r++, p += 8) {
+            memcpy(p, &at, 8);
+            uint64_t most = 2 * (n - at) / (s->rows - r + 1) + 1; /* some empty, some long */
+            at += rng() % 5 == 0 ? 0 : rng() % most;
+            at = at > n ? n : at;
+        }
+    fill(p, s->dtype, k, n);
+    p += n * bytes;
+    for (uint64_t m = 0; (s->flags & RP_MASK) && m < n; m++)
+        p[m] = rng() % 3 ? (char)(rng() | 1) : 0;
+    if (initial) {
+        t->spec.flags |= RP_INITIAL;
+        uint64_t bits = 0;
+        memcpy(&bits, memory, bytes);
+        t->spec.initial = bits;
+    }
+}
+
 /* Masks, segments and columns, with and without an initial element. `memory`: 8 * 200000 + 300000 bytes. */
 static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, char *memory, int k, amount quick)
 {
@@ -235,30 +265,12 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_OFFSETS, 400, 9000},  {RP_OFFSETS, 1, 0},    {RP_COLUMNS, 50, 40},   {RP_COLUMNS, 3000, 3},
                   {RP_COLUMNS, 5, 1000},    {RP_COLUMNS, 100, 1},  {RP_COLUMNS, 1, 100},   {RP_COLUMNS | RP_MASK, 99, 17},
                   {RP_OFFSETS | RP_MASK, 20, 4000}, {RP_OFFSETS, 3000, 60000}};
-    size_t bytes = rp_dtype_size(dtype), count = sizeof shapes / sizeof shapes[0];
+    size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
-        uint32_t flags = shapes[i].flags | (i % 3 == 1 ? RP_INITIAL : i % 4 == 2 ? RP_STATES_OUT : 0);
-        rk_task t = task_of(op, dtype, nan, shapes[i].flags | (flags & RP_STATES_OUT), shapes[i].rows, shapes[i].row_len,
-                            memory);
-        uint64_t n = rp_elements(&t.spec), at = 0;
-        char *p = memory;
-        if (flags & RP_OFFSETS)
-            for (uint64_t r = 0; r <= t.spec.rows; r++, p += 8) {
-                memcpy(p, &at, 8);
-                uint64_t most = 2 * (n - at) / (t.spec.rows - r + 1) + 1; /* some empty, some long */
-                at += rng() % 5 == 0 ? 0 : rng() % most;
-                at = at > n ? n : at;
-            }
-        fill(p, dtype, (kind)k, n);
-        p += n * bytes;
-        for (uint64_t m = 0; (flags & RP_MASK) && m < n; m++)
-            p[m] = rng() % 3 ? (char)(rng() | 1) : 0;
-        if (flags & RP_INITIAL) {
-            t.spec.flags |= RP_INITIAL;
-            uint64_t bits = 0;
-            memcpy(&bits, memory, bytes);
-            t.spec.initial = bits;
-        }
+        const bool initial = i % 3 == 1;
+        uint32_t states = !initial && i % 4 == 2 ? RP_STATES_OUT : 0;
+        rk_task t = task_of(op, dtype, nan, shapes[i].flags | states, shapes[i].rows, shapes[i].row_len, memory);
+        lay_out(&t, memory, (kind)k, initial);
         compare(e, w, &t, kind_names[k]);
     }
 }
@@ -356,6 +368,113 @@ static void check_handles(rk_engine *e)
     }
 }
 
+/* ---- batches: small tasks of all kinds, from several threads at once ---- */
+enum { SUBMITTERS = 4, SMALL_SHAPES = 17 };
+
+typedef struct {
+    rk_engine *e;
+    rk_task *tasks;
+    size_t n, first; /* all; this one takes first, first + SUBMITTERS, ... */
+} submitter;
+
+static void batched(rk_task *t) { wake(t->user); }
+
+static void *submit_some(void *arg)
+{
+    submitter *s = arg;
+    for (size_t i = s->first; i < s->n; i += SUBMITTERS) {
+        rk_task *t = &s->tasks[i];
+        if (!rk_submit_batched(s->e, t, batched)) {
+            printf("FAIL not taken into a batch: %s of %s, flags %u, %" PRIu64 " x %" PRIu64 "\n", rp_op_name(t->spec.op),
+                   rp_dtype_name(t->spec.dtype), t->spec.flags, t->spec.rows, t->spec.row_len);
+            exit(1);
+        }
+    }
+    return NULL;
+}
+
+static void submit_all(rk_engine *e, waker *w, rk_task *tasks, size_t n)
+{
+    pthread_t thread[SUBMITTERS];
+    submitter s[SUBMITTERS];
+    w->wakes = 0;
+    for (size_t i = 0; i < SUBMITTERS; i++) {
+        s[i] = (submitter){.e = e, .tasks = tasks, .n = n, .first = i};
+        pthread_create(&thread[i], NULL, submit_some, &s[i]);
+    }
+    for (size_t i = 0; i < SUBMITTERS; i++)
+        pthread_join(thread[i], NULL);
+    pthread_mutex_lock(&w->lock);
+    while ((size_t)w->wakes < n)
+        pthread_cond_wait(&w->cond, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* A small task of some shape, with memory of its own; and the kind of its data. */
+static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
+{
+    static const struct {
+        uint32_t flags;
+        uint64_t rows, bytes; /* of the elements; columns: of a row */
+    } shapes[SMALL_SHAPES] = {{0, 1, 0},          {0, 1, 8},           {0, 1, 64},          {0, 1, 4096},    {0, 1, 13 << 10},
+                  {0, 5, 2000},       {0, 16, 4096},       {0, 20, 160},        {0, 130, 2080},  {RP_MASK, 1, 4096},
+                  {RP_MASK, 30, 960}, {RP_OFFSETS, 16, 4096}, {RP_OFFSETS, 40, 64}, {RP_COLUMNS, 50, 80},
+                  {RP_COLUMNS, 500, 8}, {RP_COLUMNS | RP_MASK, 7, 64}, {RP_OFFSETS | RP_MASK, 3, 24}};
+    const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
+    const uint32_t flags = shapes[i].flags;
+    const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
+    const uint64_t row_len = flags & (RP_OFFSETS | RP_COLUMNS) ? n : n / rows;
+    const bool states = rows < 8 && !(flags & RP_COLUMNS) && rng() % 4 == 0, initial = !states && rng() % 4 == 0;
+    rk_task t = task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL);
+    char *memory = malloc(t.bytes + 8);
+    t.data = memory + rng() % 8;
+    lay_out(&t, (char *)t.data, k, initial && t.bytes >= 8);
+    t.user = memory;
+    return t;
+}
+
+/* Every op, type and policy in `shapes` shapes: together, then each by the CPU. */
+static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
+{
+    enum { MAX_TASKS = RP_OP_STATS * RP_F64 * 3 * SMALL_SHAPES };
+    rk_task *tasks = calloc(MAX_TASKS, sizeof *tasks), *alone = calloc(MAX_TASKS, sizeof *alone);
+    size_t n = 0;
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
+        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+            for (int nan = 0; nan < (rp_dtype_class(dtype) == RP_CLASS_FLOAT ? 3 : 1); nan++)
+                for (size_t i = 0; i < shapes; i++) {
+                    rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
+                    if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
+                        continue;
+                    alone[n] = small_task(op, dtype, nan, shapes == SMALL_SHAPES ? i : rng(), (kind)(rng() % KINDS));
+                    n++;
+                }
+    for (size_t i = 0; i < n; i++) { /* neighbours differ */
+        size_t k = i + rng() % (n - i), bytes;
+        rk_task t = alone[k];
+        alone[k] = alone[i];
+        alone[i] = tasks[i] = t;
+        bytes = rp_results(&t.spec) * rp_cell_size(&t.spec);
+        tasks[i].cells = memset(malloc(bytes), 0xa5, bytes);
+        tasks[i].user = w;
+    }
+    submit_all(e, w, tasks, n);
+    for (size_t i = 0; i < n; i++) {
+        alone[i].cells = calloc(1, rp_results(&alone[i].spec) * rp_cell_size(&alone[i].spec));
+        rk_cpu_run(&alone[i]);
+        expect_equal(&alone[i], &tasks[i], "in a batch");
+        free(alone[i].cells);
+        free(alone[i].user);
+        free(tasks[i].cells);
+    }
+    free(alone);
+    free(tasks);
+    rk_stats s;
+    rk_get_stats(e, &s);
+    printf("%" PRIu64 " tasks in %" PRIu64 " batches, the largest of %" PRIu64 "\n", s.batched_tasks, s.batches,
+           s.largest_batch);
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -363,6 +482,7 @@ int main(int argc, char **argv)
     uint64_t seed = 1;
     int only = 0;
     rk_sums sums = RK_SUMS_AUTO;
+    bool batches = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -376,12 +496,14 @@ int main(int argc, char **argv)
             sums = RK_SUMS_INTEGERS;
         else if (strcmp(argv[i], "--long") == 0)
             sums = RK_SUMS_LONG;
+        else if (strcmp(argv[i], "--batched") == 0)
+            batches = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
     chunk_bytes = quick ? RP_MAX_DATA : 600000;
     rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = chunk_bytes, .slots = 3,
-                    .sums = sums, .wake = wake, .wake_arg = &w};
+                    .batch_bytes = RK_MAX_BATCH_BYTES, .sums = sums, .wake = wake, .wake_arg = &w};
     char why[160];
     rk_engine *e;
     rp_err err = rk_open(&e, &o, why, sizeof why);
@@ -394,7 +516,10 @@ int main(int argc, char **argv)
         return 1;
     }
     check_handles(e);
-    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
+    rng_state = seed;
+    if (batches)
+        check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS && !batches; op++)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)

@@ -18,7 +18,7 @@ note() { # name, exit code, text
 }
 
 check() {
-    local ways=("" "--only sum --integers" "--only sum --long") way rc
+    local ways=("" "--only sum --integers" "--only sum --long" "--batched") way rc
     for way in "${ways[@]}"; do
         # shellcheck disable=SC2086 # words of an option list
         "$B/gpu/check_engine" $way >"$OUT/check${way// /}.log" 2>&1
@@ -30,12 +30,15 @@ check() {
 }
 
 sanitize() {
-    local tool size
+    local tool size way
     for tool in memcheck racecheck initcheck synccheck; do
         size=--quick
         [ $tool = racecheck ] && size=--tiny # it slows every shared-memory access down a hundredfold
-        timeout 400 compute-sanitizer --tool $tool --error-exitcode 9 "$B/gpu/check_engine" $size >"$OUT/$tool.log" 2>&1
-        note "$tool" $? "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$OUT/$tool.log" | tail -1)"
+        for way in $size "--tiny --batched"; do
+            # shellcheck disable=SC2086 # words of an option list
+            timeout 400 compute-sanitizer --tool $tool --error-exitcode 9 "$B/gpu/check_engine" $way >"$OUT/$tool${way// /}.log" 2>&1
+            note "$tool $way" $? "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$OUT/$tool${way// /}.log" | tail -1)"
+        done
     done
 }
 
@@ -55,7 +58,7 @@ daemon() {
             --backend cuda --small-bytes $mode >"$OUT/requests-$mode.log" 2>&1
         local rc=$?
         cat "$OUT/requests-$mode.log"
-        note "requests, small-bytes $mode" $rc "$(grep -F 'requests, 16 processes' "$OUT/requests-$mode.log")"
+        note "requests, small-bytes $mode" $rc "$(grep -E '^requests, 16 processes' "$OUT/requests-$mode.log")"
     done
 }
 
