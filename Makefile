@@ -175,12 +175,15 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
 
-# Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a.
+# Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
+# libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
+BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
 $(B)/lib/libreduce.so: $(CLIENT_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(PROTO_O) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
@@ -261,15 +264,26 @@ test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
-GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels)
-gpu-tools: $(GPU_TOOLS)
+GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/device)
+gpu-tools: $(GPU_TOOLS) $(B)/bench/host
 
 $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
+<<<<<<< /tmp/hd_wt2/Makefile
+# The example for reduce_device
+$(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
+	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
+
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+=======
 $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/batch.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+>>>>>>> /tmp/hd_t
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@

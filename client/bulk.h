@@ -1,7 +1,7 @@
 /* Bulk data: which way the data of a job travel. Messages (inline) always work; what a side channel offers is faster:
  *
  *   file    the daemon reads ranges of a file that was passed to it
- *   shared  the data lie in memory of reduce_alloc, which the daemon has mapped, too: nothing is copied
+ *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
  *   stage   tiles are copied, by the threads that would copy them into messages, into slots of an arena of this client */
 #ifndef RC_BULK_H
 #define RC_BULK_H
@@ -25,9 +25,10 @@ typedef struct rc_stage {
 /* What a job may use, and its data when they are not memory. */
 typedef struct rc_bulk {
     int fd;              /* a file's data; -1: memory */
-    uint64_t offset;     /* byte where they begin there */
-    uint64_t handle, session; /* of the file, or of the arena in which the data lie; 0: none */
-    uint64_t at;         /* bytes from the start of the file or arena to the data */
+    const uint8_t *device; /* data on the daemon's device: the handle of their allocation; NULL: elsewhere */
+    uint64_t offset;     /* byte where they begin in file or allocation */
+    uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
+    uint64_t at;         /* bytes from the start of these to the data */
     bool stage;
     bool lost;           /* the daemon knows the handles no more: messages from here on */
 } rc_bulk;
@@ -37,6 +38,9 @@ struct reduce_client;
 /* Get ready for a job of `bytes` bytes at `data` or b->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
  * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
 bool rc_bulk_open(struct reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path);
+
+/* The same for data on b->device, which go no other way. 0, or the error, in `f`. */
+int rc_bulk_open_device(struct reduce_client *c, rc_bulk *b, rp_fault *f);
 
 /* The rest with the mutex held. */
 

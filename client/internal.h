@@ -145,6 +145,7 @@ struct reduce_client {
     rc_side side;
     rc_stage stage;
     rc_arena *arenas;            /* of reduce_alloc */
+    rc_device *devices;          /* of reduce_device, until reduce_device_close */
 };
 
 void rc_enter(reduce_client *c);

@@ -339,7 +339,8 @@ static void on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     if (p->read.code) {
         call->fault = p->read;
         err = -(int)p->read.code;
-    } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && going(j)) { /* of a session that is no more */
+    } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && !j->bulk.device && going(j)) {
+        /* of a session that is no more */
         j->bulk.lost = true;
         start_tile(j, p);
         return;
@@ -424,7 +425,9 @@ static void set_sizes(reduce_job *j)
     const rp_welcome *w = &j->c->welcome;
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
-    if (j->bulk.stage && j->sizes.most > RC_SLOT_BYTES)
+    if (j->bulk.device)
+        j->sizes.most = j->sizes.chunk = UINT64_MAX; /* nothing travels */
+    else if (j->bulk.stage && j->sizes.most > RC_SLOT_BYTES)
         j->sizes.most = j->sizes.chunk = RC_SLOT_BYTES;
     else if (j->bulk.handle)
         j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
@@ -454,11 +457,12 @@ static void free_job(reduce_job *j)
     free(j);
 }
 
-/* What a job reduces: memory, or, with fd >= 0, bytes of a file. */
+/* What a job reduces: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there. */
 typedef struct input {
     const void *data;
     int fd;
     uint64_t offset;
+    const void *device;
 } input;
 
 static int check_file(const reduce_spec *spec, const input *in, uint64_t bytes)
@@ -473,6 +477,20 @@ static int check_file(const reduce_spec *spec, const input *in, uint64_t bytes)
     return S_ISREG(st.st_mode) ? 0 : rc_error(REDUCE_E_IO, "file", "no regular file: use a stream");
 }
 
+static int check_device(const reduce_spec *spec, const rc_level *l, rp_fault *f)
+{
+    size_t cell = rp_cell_size(&l->spec);
+    if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "on the device: elements, without mask, offsets or states");
+    if (spec->path && spec->path != REDUCE_PATH_DEVICE)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data on the device go no other way");
+    if (!(spec->flags & REDUCE_COLUMNS) || l->lines <= RP_MAX_DATA / cell)
+        return 0;
+    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data on the device", l->lines);
+    f->limit = RP_MAX_DATA / cell;
+    return REDUCE_E_TOO_LARGE;
+}
+
 /* Make a job, or report why not. */
 static int make(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
                 reduce_job **made)
@@ -481,13 +499,16 @@ static int make(reduce_client *c, const reduce_spec *spec, const input *in, size
     if (err)
         return err;
     bool file = in->fd >= 0;
-    if ((!in->data && bytes && !file) || (!out && room))
+    if ((!in->data && bytes && !file && !in->device) || (!out && room))
         return rc_error(REDUCE_E_ARGUMENT, file || in->data || !bytes ? "out" : "data", "a pointer is NULL");
     reduce_job *j = new_job(c);
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
     rp_fault f = {0};
-    if (prepare(j, spec, bytes, room, &f)) {
+    j->bulk.device = in->device;
+    j->bulk.offset = in->offset;
+    if (prepare(j, spec, bytes, room, &f) ||
+        (in->device && (check_device(spec, &j->whole, &f) || rc_bulk_open_device(c, &j->bulk, &f)))) {
         free_job(j);
         return rc_report(&f);
     }
@@ -498,9 +519,8 @@ static int make(reduce_client *c, const reduce_spec *spec, const input *in, size
     j->whole.elements = in->data;
     j->out = out;
     j->bulk.fd = in->fd;
-    j->bulk.offset = in->offset;
     bool gathered = spec->mask || spec->offsets || (spec->flags & REDUCE_COLUMNS);
-    if (!rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, spec->path)) {
+    if (!in->device && !rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, spec->path)) {
         free_job(j);
         rc_enter(c);
         err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s cannot be had here%s%.90s", reduce_path_name(spec->path),
@@ -621,7 +641,7 @@ static int run(reduce_client *c, const reduce_spec *spec, const input *in, size_
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
-    return run(c, spec, &(input){data, -1, 0}, bytes, out, room, result);
+    return run(c, spec, &(input){data, -1, 0, NULL}, bytes, out, room, result);
 }
 
 static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "no descriptor: %d", fd) : 0; }
@@ -630,7 +650,21 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
                 reduce_result *result)
 {
     int err = check_fd(fd);
-    return err ? err : run(c, spec, &(input){NULL, fd, offset}, (size_t)bytes, out, room, result);
+    return err ? err : run(c, spec, &(input){NULL, fd, offset, NULL}, (size_t)bytes, out, room, result);
+}
+
+int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
+                  size_t room, reduce_result *result)
+{
+    const input in = {NULL, -1, offset, handle};
+    if (!handle)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+    int err = run(c, spec, &in, (size_t)bytes, out, room, result);
+    if (err == REDUCE_E_BAD_HANDLE) { /* opened in a session that is no more, perhaps: once again */
+        reduce_device_close(c, handle);
+        err = run(c, spec, &in, (size_t)bytes, out, room, result);
+    }
+    return err;
 }
 
 static int submit(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
@@ -655,14 +689,14 @@ static int submit(reduce_client *c, const reduce_spec *spec, const input *in, si
 int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job)
 {
-    return submit(c, spec, &(input){data, -1, 0}, bytes, out, room, done, arg, job);
+    return submit(c, spec, &(input){data, -1, 0, NULL}, bytes, out, room, done, arg, job);
 }
 
 int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
                        size_t room, reduce_done done, void *arg, reduce_job **job)
 {
     int err = check_fd(fd);
-    return err ? err : submit(c, spec, &(input){NULL, fd, offset}, (size_t)bytes, out, room, done, arg, job);
+    return err ? err : submit(c, spec, &(input){NULL, fd, offset, NULL}, (size_t)bytes, out, room, done, arg, job);
 }
 
 static int check_job(const reduce_job *j)

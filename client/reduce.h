@@ -174,7 +174,8 @@ typedef enum reduce_path {
     REDUCE_PATH_STREAM = 2, /* reduce_stream_* */
     REDUCE_PATH_SHM = 3,    /* through memory shared with the daemon */
     REDUCE_PATH_FILE = 4,   /* the daemon read the file */
-    REDUCE_PATH_RESIDENT = 5 /* not at all: reduce_named */
+    REDUCE_PATH_RESIDENT = 5, /* not at all: reduce_named */
+    REDUCE_PATH_DEVICE = 6   /* not at all: reduce_device */
 } reduce_path;
 
 /* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */
@@ -450,6 +451,26 @@ int reduce_alloc(reduce_client *c, size_t bytes, void **memory);
 
 /* Give it back; nothing may be under way with it. NULL is fine; reduce_close frees what is left. */
 void reduce_free(reduce_client *c, void *memory);
+
+/* ---- data on the GPU ------------------------------------------------------------------------------------------- */
+
+/* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, which they do not leave: from byte `offset` of
+ * the allocation that `handle` stands for, the 64 bytes that cudaIpcGetMemHandle gave of it. For memory of cudaMalloc (CuPy's
+ * and PyTorch's pools included); not for cudaMallocAsync or cuMemCreate. `offset` counts from the allocation's first byte
+ * (cuMemGetAddressRange tells it) and is a multiple of the element's size. No mask, no offsets, no states; of columns at most
+ * what a reply holds (4 MiB).
+ * Order: the daemon knows nothing of your streams. Finish what writes the data before the call (cudaStreamSynchronize),
+ * and begin to overwrite them after it.
+ * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
+ * them before you free the allocation. It takes handles of processes of its own user only, over ipc.
+ * Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no such allocation on the daemon's GPU), REDUCE_E_SHAPE (beyond the
+ * end of the allocation; `offset`), REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_AUTH (another
+ * user's daemon), REDUCE_E_TOO_LARGE (columns). */
+int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
+                  size_t room, reduce_result *result);
+
+/* Let go of an allocation; no reduce_device on it may be under way. Unknown ones do no harm. */
+int reduce_device_close(reduce_client *c, const void *handle);
 
 /* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
 

@@ -55,9 +55,10 @@ static bool broken(reduce_client *c, int error)
     return false;
 }
 
-static bool send_packet(int fd, const uint8_t *packet, int passed, int flags)
+static bool send_packet(int fd, const rp_side *p, int passed, int flags)
 {
-    struct iovec part = {(void *)packet, RP_SIDE_SIZE};
+    uint8_t packet[RP_SIDE_MAX];
+    struct iovec part = {packet, rp_put_side(packet, p)};
     union {
         char bytes[CMSG_SPACE(sizeof passed)];
         struct cmsghdr align;
@@ -74,7 +75,7 @@ static bool send_packet(int fd, const uint8_t *packet, int passed, int flags)
     do
         n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    return n == RP_SIDE_SIZE;
+    return n == (ssize_t)part.iov_len;
 }
 
 /* *passed: the descriptor that came, or -1. */
@@ -97,20 +98,20 @@ static ssize_t receive_packet(int fd, uint8_t *packet, size_t room, int *passed)
     return m.msg_flags & MSG_TRUNC ? -1 : n;
 }
 
-/* Ask and wait. False: refused (the channel stays), or the channel is broken and gone. */
-static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *reply, int *got)
+/* Ask and wait. False: refused (the channel stays; `e` tells), or the channel is broken and gone (e->code RP_OK). */
+static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *reply, int *got, rp_fault *e)
 {
     uint8_t packet[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
-    rp_fault e, bad;
-    rp_put_side(packet, ask);
+    rp_fault bad;
     *got = -1;
-    if (!send_packet(c->side.fd, packet, give, 0))
+    e->code = RP_OK;
+    if (!send_packet(c->side.fd, ask, give, 0))
         return broken(c, errno);
     ssize_t n = receive_packet(c->side.fd, packet, sizeof packet, got);
-    if (n <= 0 || rp_get_side_reply(packet, (size_t)n, reply, &e, &bad) || reply->kind != ask->kind)
+    if (n <= 0 || rp_get_side_reply(packet, (size_t)n, reply, e, &bad) || reply->kind != ask->kind)
         return broken(c, n < 0 ? errno : 0);
     if (reply->status)
-        set_why(c, rp_err_name((int)reply->status), e.text);
+        set_why(c, rp_err_name((int)reply->status), e->text);
     return reply->status == RP_OK;
 }
 
@@ -144,6 +145,7 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
 {
     static const uint8_t none[RP_TOKEN];
     rp_side ask = {.kind = RP_SIDE_ATTACH, .value = session}, reply;
+    rp_fault e;
     int got;
     if (strncmp(url, "ipc://", 6) != 0 || memcmp(token, none, RP_TOKEN) == 0) {
         set_why(c, "the daemon offers no side channel here", "");
@@ -158,7 +160,7 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
     c->side.fd = fd;
     leave(c);
     memcpy(ask.token, token, RP_TOKEN);
-    bool mine = exchange(c, &ask, -1, &reply, &got);
+    bool mine = exchange(c, &ask, -1, &reply, &got, &e);
     if (!mine)
         hang_up(c);
     return mine;
@@ -195,9 +197,10 @@ bool rc_side_open(reduce_client *c)
 uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
 {
     rp_side ask = {.kind = RP_SIDE_FILE}, reply;
+    rp_fault e;
     int got;
     pthread_mutex_lock(&c->side.lock);
-    bool passed = open_locked(c) && exchange(c, &ask, fd, &reply, &got);
+    bool passed = open_locked(c) && exchange(c, &ask, fd, &reply, &got, &e);
     *session = c->side.session;
     pthread_mutex_unlock(&c->side.lock);
     return passed ? reply.value : 0;
@@ -206,10 +209,11 @@ uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
 bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
 {
     rp_side ask = {.kind = RP_SIDE_ARENA, .value = bytes}, reply;
+    rp_fault e;
     int got = -1;
     void *base = MAP_FAILED;
     pthread_mutex_lock(&c->side.lock);
-    bool given = open_locked(c) && exchange(c, &ask, -1, &reply, &got);
+    bool given = open_locked(c) && exchange(c, &ask, -1, &reply, &got, &e);
     if (given && got >= 0 && reply.size >= bytes && reply.size <= SIZE_MAX)
         base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
     if (given && base == MAP_FAILED)
@@ -222,11 +226,25 @@ bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
     return base != MAP_FAILED;
 }
 
+uint64_t rc_side_device(reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f)
+{
+    rp_side ask = {.kind = RP_SIDE_DEVICE}, reply;
+    int got;
+    memcpy(ask.device, device, sizeof ask.device);
+    f->code = RP_OK;
+    pthread_mutex_lock(&c->side.lock);
+    bool opened = open_locked(c) && exchange(c, &ask, -1, &reply, &got, f);
+    *session = c->side.session;
+    if (!opened && f->code == RP_OK)
+        rc_fail(f, REDUCE_E_ARGUMENT, "device", "%s", c->side.why);
+    pthread_mutex_unlock(&c->side.lock);
+    return opened ? reply.value : 0;
+}
+
 void rc_side_drop(reduce_client *c, uint64_t session, uint64_t handle)
 {
-    uint8_t packet[RP_SIDE_SIZE];
     if (!handle || c->side.fd < 0 || session != c->side.session)
         return;
-    rp_put_side(packet, &(rp_side){.kind = RP_SIDE_DROP, .value = handle});
-    send_packet(c->side.fd, packet, -1, MSG_DONTWAIT); /* if it is lost, the session's end drops it */
+    /* if it is lost, the session's end drops it */
+    send_packet(c->side.fd, &(rp_side){.kind = RP_SIDE_DROP, .value = handle}, -1, MSG_DONTWAIT);
 }

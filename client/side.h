@@ -25,6 +25,13 @@ typedef struct rc_arena {
     struct rc_arena *next;
 } rc_arena;
 
+/* An allocation on the device that the daemon has opened. */
+typedef struct rc_device {
+    uint8_t device[RP_DEVICE_HANDLE];
+    uint64_t handle, session;
+    struct rc_device *next;
+} rc_device;
+
 struct reduce_client;
 
 void rc_side_init(rc_side *s);
@@ -34,6 +41,7 @@ void rc_side_fini(rc_side *s);
 bool rc_side_open(struct reduce_client *c);                       /* for the session of now */
 uint64_t rc_side_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_side_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
+uint64_t rc_side_device(struct reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f); /* `f` tells why not */
 
 /* With the mutex held: give a handle back; never waits. */
 void rc_side_drop(struct reduce_client *c, uint64_t session, uint64_t handle);

@@ -145,9 +145,8 @@ void rd_at_end(rd_server *s, rd_request *r)
         give_buffer(&s->buffers, b);
 }
 
-static rp_err check_range(const rd_share *x, const rp_at *a, rp_fault *f)
+static rp_err check_range(uint64_t end, const rp_at *a, rp_fault *f)
 {
-    uint64_t end = x->kind == RD_SHARE_ARENA ? x->size : INT64_MAX; /* a file's end shows when it is read */
     if (a->offset <= end && a->length <= end - a->offset)
         return RP_OK;
     return rp_fail(f, RP_SHAPE, "offset", end, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset, a->length);
@@ -156,11 +155,21 @@ static rp_err check_range(const rd_share *x, const rp_at *a, rp_fault *f)
 rp_err rd_at_find(const rd_request *r, const rp_at *a, const char *field, rd_share **x, rp_fault *f)
 {
     *x = rd_shares_find(&r->session->shares, a->handle);
-    if (!*x)
+    if (!*x || (*x)->kind == RD_SHARE_DEVICE)
         return rp_fail(f, RP_BAD_HANDLE, field, 0, "no such file or arena in this session");
     if (a->length > RP_MAX_DATA)
         return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
-    return check_range(*x, a, f);
+    return check_range((*x)->kind == RD_SHARE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
+}
+
+rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f)
+{
+    size_t size = rp_dtype_size(spec->dtype);
+    if (spec->flags & RP_MASK)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data in memory of the engine have no mask");
+    if (a->offset % size)
+        return rp_fail(f, RP_SHAPE, "offset", size, "byte %" PRIu64 " is within an element", a->offset);
+    return check_range(bytes, a, f);
 }
 
 void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
@@ -168,8 +177,10 @@ void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
     r->share = x;
     rd_share_hold(x);
     rd_wait(s, r);
-    if (x->kind == RD_SHARE_ARENA) {
-        r->job.task.data = x->base + a->offset;
+    if (x->kind != RD_SHARE_FILE) {
+        r->job.task.memory = x->memory;
+        r->job.task.offset = a->offset;
+        r->job.task.data = x->memory ? NULL : x->base + a->offset;
         rd_schedule(s, r);
         return;
     }
@@ -209,17 +220,27 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *
     return RP_OK;
 }
 
-/* What the handle names: resident data, or a share. */
+/* What the handle names: resident data, memory on the device, or a file or an arena. */
 static rp_err find(rd_server *s, const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_share **x,
                    rp_fault *f)
 {
-    *kept = rd_store_find(s, r, a->handle);
-    rp_err err = *kept ? rd_store_check(*kept, spec, a, f) : rd_at_find(r, a, "handle", x, f);
+    rd_share *device = rd_shares_find(&r->session->shares, a->handle);
+    rp_err err;
+    if ((*kept = rd_store_find(s, r, a->handle))) {
+        err = rd_store_check(*kept, spec, a, f);
+    } else if (device && device->kind == RD_SHARE_DEVICE) {
+        *x = device;
+        err = rd_at_check_memory(spec, a, device->size, f);
+    } else {
+        err = rd_at_find(r, a, "handle", x, f);
+    }
     return err ? err : rp_spec_match(spec, a->length, f);
 }
 
 rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
 {
+    static const rp_path paths[] = {
+        [RD_SHARE_FILE] = RP_PATH_FILE, [RD_SHARE_ARENA] = RP_PATH_SHM, [RD_SHARE_DEVICE] = RP_PATH_DEVICE};
     rp_spec spec;
     rp_at a;
     rd_share *x = NULL;
@@ -234,7 +255,7 @@ rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
     if (err)
         return err;
     rd_tally_op(&s->stats.tally, spec.op);
-    r->path = kept ? RP_PATH_RESIDENT : x->kind == RD_SHARE_FILE ? RP_PATH_FILE : RP_PATH_SHM;
+    r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
     r->job.done = reduced;
     r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
     if (kept)

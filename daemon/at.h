@@ -48,6 +48,9 @@ void rd_at_feed(struct rd_server *s);
  * TOO_LARGE, SHAPE. */
 rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field, struct rd_share **x, rp_fault *f);
 
+/* The same for a range of memory of the engine, which has `bytes` bytes: any length. Errors: BAD_MESSAGE, SHAPE. */
+rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f);
+
 /* Get the range and queue the request's task, of which nothing but the data is missing: the request waits. */
 void rd_at_submit(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a);
 

@@ -44,9 +44,18 @@ static void make_arena(rd_chore *c)
         x->engine = NULL; /* works as well, only slower */
 }
 
+static void open_device(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    if (rk_memory_open(x->engine, x->device, &x->memory, &x->fault) == RP_OK)
+        x->size = rk_memory_bytes(x->memory);
+}
+
 static void close_share(rd_chore *c)
 {
     rd_share *x = (rd_share *)c;
+    if (x->kind == RD_SHARE_DEVICE)
+        rk_memory_close(x->engine, x->memory);
     if (x->base && x->engine)
         rk_unpin(x->engine, x->base);
     if (x->base)
@@ -60,8 +69,10 @@ static void closed(rd_server *s, rd_chore *c)
     rd_share *x = (rd_share *)c;
     if (x->kind == RD_SHARE_FILE)
         rd_user_give_file(&s->users, c->user);
-    else
+    else if (x->kind == RD_SHARE_ARENA)
         rd_user_give_arena(&s->users, c->user, x->size);
+    else
+        rd_users_give_device(&s->users);
     rd_user_put(&s->users, c->user);
     free(x);
 }
@@ -121,6 +132,19 @@ rp_err rd_share_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_share_made
     rp_err err = rd_user_take_arena(&s->users, user, size, f);
     if (!err && (err = begin(s, &x, user, make_arena, out, f)))
         rd_user_give_arena(&s->users, user, size);
+    return err;
+}
+
+rp_err rd_share_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *tell, void *maker,
+                       rd_share **out, rp_fault *f)
+{
+    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = -1, .engine = s->engine, .made = tell, .maker = maker};
+    memcpy(x.device, handle, sizeof x.device);
+    if (user->uid != geteuid())
+        return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
+    rp_err err = rd_users_take_device(&s->users, f);
+    if (!err && (err = begin(s, &x, user, open_device, out, f)))
+        rd_users_give_device(&s->users);
     return err;
 }
 

@@ -1,6 +1,7 @@
 /* Shares: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
  * client and never given to another, so nothing has to be scrubbed: the kernel does. A file is a descriptor that the client
- * opened and passed.
+ * opened and passed. A device allocation is the client's, mapped by the engine; the driver lets a process open what any other
+ * of its user exported, so only this daemon's own user may ask for it: for others it could open what is not theirs.
  *
  * Life: made by a chore -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed by a
  * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. */
@@ -10,7 +11,7 @@
 #include "daemon/chores.h"
 #include "kernels/kernels.h"
 
-typedef enum { RD_SHARE_FILE, RD_SHARE_ARENA } rd_share_kind;
+typedef enum { RD_SHARE_FILE, RD_SHARE_ARENA, RD_SHARE_DEVICE } rd_share_kind;
 
 struct rd_share;
 typedef void rd_share_made(struct rd_server *s, struct rd_share *x);
@@ -22,7 +23,9 @@ typedef struct rd_share {
     int fd;         /* arenas: until it is sent */
     uint64_t size;  /* bytes; file: when it was passed */
     uint8_t *base;  /* arena: read-only */
-    rk_engine *engine; /* arena: pinned in it, or NULL */
+    rk_engine *engine; /* arena: pinned in it, or NULL; device: of `memory` */
+    uint8_t device[RP_DEVICE_HANDLE];
+    rk_memory *memory; /* device */
     unsigned uses;  /* requests under way, and the session's list */
     rp_fault fault; /* of making */
     rd_share_made *made;
@@ -36,11 +39,13 @@ typedef struct rd_share_list {
 } rd_share_list;
 
 /* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A file's descriptor is the
- * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY. */
+ * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device: AUTH. */
 rp_err rd_share_file(struct rd_server *s, rd_user *user, int fd, rd_share_made *made, void *maker, rd_share **x,
                      rp_fault *f);
 rp_err rd_share_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *made, void *maker,
                       rd_share **x, rp_fault *f);
+rp_err rd_share_device(struct rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *made, void *maker,
+                       rd_share **x, rp_fault *f);
 
 /* Close a descriptor that is not wanted. */
 void rd_share_reject(struct rd_server *s, rd_user *user, int fd);

@@ -86,7 +86,7 @@ static bool send_packet(const rd_channel *c, const void *packet, size_t len, int
 /* Who does not take the answer to the one request it may have is gone or broken. */
 static void answer(rd_channel *c, const rd_share *x, rp_side_kind kind)
 {
-    uint8_t packet[RP_SIDE_SIZE];
+    uint8_t packet[RP_SIDE_MAX];
     rp_side p = {.reply = true, .kind = kind, .value = x ? x->id : 0, .size = x ? x->size : 0};
     if (!send_packet(c, packet, rp_put_side(packet, &p), x && x->kind == RD_SHARE_ARENA ? x->fd : -1))
         close_channel(c);
@@ -94,7 +94,7 @@ static void answer(rd_channel *c, const rd_share *x, rp_side_kind kind)
 
 static void refuse(rd_channel *c, rp_side_kind kind, const rp_fault *f)
 {
-    uint8_t packet[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
+    uint8_t packet[RP_SIDE_MAX + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
     rp_side p = {.reply = true, .kind = kind, .status = f->code};
     size_t len = rp_put_side(packet, &p);
     len += rp_put_fault(packet + len, f);
@@ -109,7 +109,9 @@ static void watch(rd_channel *c);
 static void on_made(rd_server *s, rd_share *x)
 {
     rd_channel *c = x->maker;
-    rp_side_kind kind = x->kind == RD_SHARE_FILE ? RP_SIDE_FILE : RP_SIDE_ARENA;
+    static const rp_side_kind asked[] = {
+        [RD_SHARE_FILE] = RP_SIDE_FILE, [RD_SHARE_ARENA] = RP_SIDE_ARENA, [RD_SHARE_DEVICE] = RP_SIDE_DEVICE};
+    rp_side_kind kind = asked[x->kind];
     if (!c || x->fault.code) {
         if (c)
             refuse(c, kind, &x->fault);
@@ -167,6 +169,8 @@ static void make(rd_channel *c, const rp_side *p, int fd)
             rd_share_reject(s, c->user, fd);
     } else if (p->kind == RP_SIDE_FILE) {
         rd_share_file(s, c->user, fd, on_made, c, &c->making, &f);
+    } else if (p->kind == RP_SIDE_DEVICE) {
+        rd_share_device(s, c->user, p->device, on_made, c, &c->making, &f);
     } else {
         rd_share_arena(s, c->user, p->value, on_made, c, &c->making, &f);
     }
@@ -220,7 +224,7 @@ static unsigned take_descriptors(struct msghdr *m, int fds[FDS_TAKEN])
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     rd_channel *c = poll->data;
-    uint8_t packet[RP_SIDE_SIZE + 1]; /* one more byte shows that a packet is too long */
+    uint8_t packet[RP_SIDE_MAX + 1]; /* one more byte shows that a packet is too long */
     union {
         char bytes[CMSG_SPACE(FDS_TAKEN * sizeof(int))];
         struct cmsghdr align;

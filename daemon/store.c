@@ -244,17 +244,9 @@ rp_err rd_on_drop(rd_server *s, rd_request *r, rp_fault *f)
 /* ---- REDUCE_AT ---- */
 rp_err rd_store_check(const rd_resident *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
 {
-    size_t size = rp_dtype_size(x->dtype);
     if (spec->dtype != x->dtype)
         return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
-    if (spec->flags & RP_MASK)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask");
-    if (a->offset > x->bytes || a->length > x->bytes - a->offset)
-        return rp_fail(f, RP_SHAPE, "offset", x->bytes, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset,
-                       a->length);
-    if (a->offset % size)
-        return rp_fail(f, RP_SHAPE, "offset", size, "byte %" PRIu64 " is within an element", a->offset);
-    return RP_OK;
+    return rd_at_check_memory(spec, a, x->bytes, f);
 }
 
 void rd_store_submit(rd_server *s, rd_request *r, rd_resident *x, const rp_at *a)

@@ -61,6 +61,16 @@ rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f)
     return RP_OK;
 }
 
+rp_err rd_users_take_device(rd_users *u, rp_fault *f)
+{
+    if (u->devices >= RP_MAX_DEVICES)
+        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_DEVICES, "%u allocations on the device are open", u->devices);
+    u->devices++;
+    return RP_OK;
+}
+
+void rd_users_give_device(rd_users *u) { u->devices--; }
+
 rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
 {
     if (bytes == 0 || bytes > u->arena_user_cap)

@@ -30,6 +30,7 @@ typedef struct rd_user {
 typedef struct rd_users {
     rd_user *first;
     unsigned files;
+    unsigned devices;
     uint64_t arena_bytes;
     uint64_t arena_cap, arena_user_cap; /* bytes */
     unsigned residents;
@@ -51,7 +52,6 @@ rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *
 rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
 rp_err rd_users_take_device(rd_users *u, rp_fault *f); /* all are one user's: the daemon's */
 void rd_users_give_device(rd_users *u);
-rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
 void rd_user_give_file(rd_users *u, rd_user *user);
 void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes);
 void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes);

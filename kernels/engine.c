@@ -279,7 +279,7 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
     return err;
 }
 
-rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RK_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
 {
     if (!e->ops->memory_open)
         return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");

@@ -116,9 +116,6 @@ void rk_unpin(rk_engine *e, const void *base);
  * Where the device reads it fastest: on the CUDA device, else plain memory. All three may take long (they may wait for the
  * device to be idle): not for the thread that must not wait. */
 
-/* A device's IPC handle: cudaIpcMemHandle_t. */
-enum { RK_DEVICE_HANDLE = 64 };
-
 /* New memory, zeroed. Errors: QUOTA (resident_bytes), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
 
@@ -126,7 +123,7 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
  * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opening
  * one twice is fine. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's,
  * this process's own), NO_MEMORY, DEVICE_LOST. */
-rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RK_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
 
 size_t rk_memory_bytes(const rk_memory *m);
 

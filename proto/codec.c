@@ -387,7 +387,12 @@ rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault 
 }
 
 /* ---- the side channel ---- */
-size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p)
+static size_t side_size(const rp_side *p)
+{
+    return p->kind == RP_SIDE_DEVICE && !p->reply ? RP_SIDE_MAX : RP_SIDE_SIZE;
+}
+
+size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p)
 {
     put32(out, p->kind);
     put32(out + 4, p->status);
@@ -397,19 +402,25 @@ size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p)
         memcpy(out + 16, p->token, RP_TOKEN);
     else
         put64(out + 16, p->size);
-    return RP_SIDE_SIZE;
+    if (side_size(p) == RP_SIDE_MAX)
+        memcpy(out + RP_SIDE_SIZE, p->device, RP_DEVICE_HANDLE);
+    return side_size(p);
 }
 
 rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
 {
-    TRY(exact(len, RP_SIDE_SIZE, "packet", f));
+    TRY(need(len, RP_SIDE_SIZE, "packet", f));
     *p = (rp_side){.kind = get32(packet), .value = get64(packet + 8)};
+    TRY(exact(len, side_size(p), "packet", f));
     TRY(zeros(packet + 4, 4, "packet", f));
     if (p->kind == RP_SIDE_ATTACH)
         memcpy(p->token, packet + 16, RP_TOKEN);
     else
         TRY(zeros(packet + 16, RP_TOKEN, "packet", f));
-    if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DROP || (p->kind == RP_SIDE_FILE && p->value))
+    if (p->kind == RP_SIDE_DEVICE)
+        memcpy(p->device, packet + RP_SIDE_SIZE, RP_DEVICE_HANDLE);
+    bool valueless = p->kind == RP_SIDE_FILE || p->kind == RP_SIDE_DEVICE;
+    if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DEVICE || (valueless && p->value))
         return rp_fail(f, RP_BAD_MESSAGE, "packet", 0, "no packet of the side channel");
     return RP_OK;
 }

@@ -26,7 +26,8 @@ extern "C" {
 #define RP_WRITE_SIZE 16u    /* + data */
 #define RP_WRITE_AT_SIZE (RP_WRITE_SIZE + RP_PLACE_SIZE)
 #define RP_RESIDENT_SIZE 40u /* + name */
-#define RP_SIDE_SIZE 32u /* of a packet; errors follow */
+#define RP_SIDE_SIZE 32u /* of a packet; errors follow, and in DEVICE its handle */
+#define RP_SIDE_MAX (RP_SIDE_SIZE + RP_DEVICE_HANDLE)
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
 
@@ -155,12 +156,13 @@ typedef struct rp_side {
     bool reply;
     uint32_t kind;           /* rp_side_kind */
     rp_err status;           /* replies: an error's body follows unless it is RP_OK */
-    uint64_t value;          /* ATTACH: session; ARENA: bytes; DROP: handle; replies to FILE and ARENA: handle */
-    uint64_t size;           /* replies to FILE and ARENA: its bytes */
+    uint64_t value;          /* ATTACH: session; ARENA: bytes; DROP: handle; replies to FILE, ARENA and DEVICE: handle */
+    uint64_t size;           /* replies to FILE, ARENA and DEVICE: its bytes */
     uint8_t token[RP_TOKEN]; /* ATTACH */
+    uint8_t device[RP_DEVICE_HANDLE]; /* DEVICE */
 } rp_side;
 
-size_t rp_put_side(uint8_t out[RP_SIDE_SIZE], const rp_side *p);
+size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p); /* gives its bytes */
 /* A request, without status; its values are not looked at. */
 rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f);
 /* A reply; `e` is the error it carries. */

@@ -60,6 +60,13 @@
 /* Longest time to live: as for deadlines, 24 days. Without one data stay until they are dropped. */
 #define RP_MAX_TTL_MS 0x7fffffffu
 
+/* A device's IPC handle: a cudaIpcMemHandle_t. */
+#define RP_DEVICE_HANDLE 64u
+
+/* Allocations of other processes on the device that are mapped, all together: each takes addresses and entries of its page
+ * tables. */
+#define RP_MAX_DEVICES 256u
+
 /* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */
 #define RP_MAX_STRANGERS 64u
 

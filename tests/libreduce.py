@@ -96,6 +96,9 @@ class Client:
     def file(self, op, dtype, fd, offset, size, **kw):
         return self._result(self.lib.reduce_file, self.spec(op, dtype, **kw), C.c_int(fd), C.c_uint64(offset), C.c_uint64(size))
 
+    def device(self, op, dtype, handle, offset, size, **kw):
+        return self._result(self.lib.reduce_device, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
+
     def alloc(self, size):
         """An address."""
         memory = C.c_void_p()

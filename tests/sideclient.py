@@ -11,7 +11,7 @@ import struct
 
 from rawclient import Closed, Fault, Header
 
-ATTACH, FILE, ARENA, DROP = range(1, 5)
+ATTACH, FILE, ARENA, DROP, DEVICE = range(1, 6)
 
 
 class Side:
@@ -74,6 +74,12 @@ class Side:
             return handle, mmap.mmap(fd, size)
         finally:
             os.close(fd)
+
+    def device(self, ipc_handle):
+        self.send(self.packet(DEVICE) + ipc_handle)
+        handle, size, fds = self.receive(DEVICE)
+        assert not fds and handle
+        return handle, size
 
     def drop(self, handle):
         self.send(self.packet(DROP, handle))

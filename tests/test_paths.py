@@ -323,3 +323,30 @@ def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     assert killed
     done = subprocess.run([BIN / "reducectl", "sum", "-t", "u8", "--no-autostart", "--path", path, data], capture_output=True, env=env, timeout=60)
     assert int(done.stdout) == int(np.fromfile(data, "u1").sum(dtype="u8"))
+
+
+# ---- memory on a GPU, where there is none ----
+def device_fault(lib, handle=b"h" * 64, offset=0, size=4096, **kw):
+    with pytest.raises(Fault) as e:
+        lib.device("sum", "f32", handle, offset, size, **kw)
+    return e.value.code, e.value.field
+
+
+def test_data_on_a_device_need_one(lib):
+    assert device_fault(lib) == ("TYPE", "device")
+    assert device_fault(lib, None) == ("ARGUMENT", "handle")
+    assert device_fault(lib, path=INLINE) == ("ARGUMENT", "path")
+    assert device_fault(lib, mask=bytes(1024)) == ("ARGUMENT", "spec")
+    assert device_fault(lib, size=4097) == ("SHAPE", "bytes")
+    assert device_fault(lib, size=2**30, rows=1, flags=COLUMNS) == ("TOO_LARGE", "columns")
+    assert lib.lib.reduce_device_close(lib.handle, b"h" * 64) == 0
+    assert lib.lib.reduce_device_close(lib.handle, None) == -101
+    assert lib.run("sum", "f32", bytes(4096)) == bytes(8)
+
+
+def test_data_on_a_device_need_a_local_daemon(start, pytestconfig):
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    daemon = start(tcp=True)
+    with Client(daemon.tcp_url) as lib:
+        assert device_fault(lib) == ("ARGUMENT", "device")

@@ -18,7 +18,7 @@ import pytest
 from conftest import select_a_moment
 from oracle import DTYPES
 from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
-from sideclient import ARENA, ATTACH, DROP, FILE, Side
+from sideclient import ARENA, ATTACH, DEVICE, DROP, FILE, Side
 
 PATH_INLINE, PATH_SHM, PATH_FILE = 1, 3, 4
 SEED = 20261121
@@ -210,7 +210,7 @@ def bad_packets():
     good = struct.pack("<IIQ", ARENA, 0, 4096) + bytes(16)
     for n in (0, 1, 31, 33, 64, 4096):
         yield f"length_{n}", (good * 200)[:n], 0
-    for kind in (0, 5, 255, 2**32 - 1):
+    for kind in (0, 6, 255, 2**32 - 1):
         yield f"kind_{kind}", struct.pack("<IIQ", kind, 0, 0) + bytes(16), 0
     for at in (4, 7, 16, 31):
         yield f"byte_{at}", good[:at] + b"\x01" + good[at + 1:], 0
@@ -220,6 +220,12 @@ def bad_packets():
     file = struct.pack("<IIQ", FILE, 0, 0) + bytes(16)
     for n in (0, 2, 3, 4, 5, 9, 253):
         yield f"file_with_{n}_descriptors", file, n
+    device = struct.pack("<IIQ", DEVICE, 0, 0) + bytes(80)
+    for n in (32, 95, 97, 4096):
+        yield f"device_length_{n}", (device * 50)[:n], 0
+    for at in (4, 8, 16, 31):
+        yield f"device_byte_{at}", device[:at] + b"\x01" + device[at + 1:], 0
+    yield "device_with_descriptor", device, 1
     yield "file_value", struct.pack("<IIQ", FILE, 0, 1) + bytes(16), 1
     yield "drop_with_descriptor", struct.pack("<IIQ", DROP, 0, 1) + bytes(16), 1
 
@@ -236,6 +242,35 @@ def test_malformed_packets_close_the_channel_only(calm, packet, n, attached):
             side.receive(FILE)
         c.ping(b"still here")
     os.close(fd)
+
+
+def test_an_engine_on_the_cpu_opens_no_device_memory(both):
+    c, side = both
+    random.seed(SEED)
+    for _ in range(100):  # more than a session has handles: none is kept
+        refused("TYPE", "device", side.device, random.randbytes(64))
+    c.ping(b"still here")
+
+
+def test_device_memory_is_for_the_daemons_own_user(start, scratch):
+    os.chmod(scratch, 0o755)
+    for name in ("rawclient.py", "sideclient.py", "oracle.py"):  # where anybody may read them
+        (scratch / name).write_bytes(pathlib.Path(__file__).with_name(name).read_bytes())
+    daemon = start("--socket-mode", "0666")
+    child = subprocess.run(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-c", f"""
+import sys
+sys.path.insert(0, {str(scratch)!r})
+from rawclient import Connection, Fault
+from sideclient import Side
+with Connection({daemon.url!r}) as c:
+    c.hello()
+    side = Side(c)
+    try:
+        side.device(bytes(64))
+    except Fault as f:
+        print(f.code, f.field)
+"""], capture_output=True, text=True, timeout=60)
+    assert child.stdout.split() == ["AUTH", "device"], child.stderr
 
 
 def test_only_regular_files_open_for_reading(both, scratch):

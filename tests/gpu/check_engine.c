@@ -354,7 +354,7 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 /* Handles that no driver made: refused, and the device is none the worse, which all that follows shows. */
 static void check_handles(rk_engine *e)
 {
-    uint8_t handle[RK_DEVICE_HANDLE] = {0};
+    uint8_t handle[RP_DEVICE_HANDLE] = {0};
     rk_memory *m;
     rp_fault f;
     for (int i = 0; i < 20; i++) {

@@ -54,6 +54,21 @@ def whole_process(url, cpu_url, folder, size):
     return statistics.median(times)
 
 
+def device_us(url, cpu_url):
+    """Microseconds that a sum of 2^28 f32 on the device takes beside its kernels; the program checks much first."""
+    lines = output([BUILD / "gpu/device", url, cpu_url, 41]).splitlines()
+    calls = [[float(us) for us in line.split()] for line in lines]
+    print(f"device: calls {statistics.median(c[0] for c in calls):.0f} us, kernels {statistics.median(c[1] for c in calls):.0f} us")
+    return statistics.median(call - kernels for call, kernels in calls)
+
+
+def tensors(url):
+    """Seconds that the example takes."""
+    begin = time.monotonic()
+    print(output([sys.executable, Path(__file__).with_name("tensor.py"), url]), end="")
+    return time.monotonic() - begin
+
+
 def idle_percent(pid):
     """Of one core, by a daemon that nobody asks anything."""
     def ticks():
@@ -61,7 +76,7 @@ def idle_percent(pid):
         return int(fields[11]) + int(fields[12])
 
     before = ticks()
-    time.sleep(IDLE_S)  # the time that is measured
+    time.sleep(IDLE_S)  # measured over one poll interval
     return (ticks() - before) / os.sysconf("SC_CLK_TCK") / IDLE_S * 100
 
 
@@ -85,7 +100,9 @@ def clients_mib(url, before):
 
 def cases(url, cpu_url, pid, folder, used):
     """(name, unit, goal, whether more is better, how to measure)"""
-    return [("reduce_alloc'ed array, 1 GiB", "GB/s", 50, True, lambda: in_memory(url, "alloc")),
+    return [("device handle, without kernels", "us", 150, False, lambda: device_us(url, cpu_url)),
+            ("tensors of torch and cupy", "s", 60, False, lambda: tensors(url)),
+            ("reduce_alloc'ed array, 1 GiB", "GB/s", 50, True, lambda: in_memory(url, "alloc")),
             ("malloc'ed array, 1 GiB", "GB/s", 30, True, lambda: in_memory(url)),
             ("reducectl sum, file of 1 GiB", "ms", 45, False, lambda: whole_process(url, cpu_url, folder, GIB)),
             ("reducectl sum, file of 16 MiB", "ms", 12, False, lambda: whole_process(url, cpu_url, folder, 16 * MIB)),

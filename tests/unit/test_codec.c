@@ -373,7 +373,7 @@ static void names_of_resident_data(void **state)
 static void side_packets(void **state)
 {
     (void)state;
-    uint8_t out[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
+    uint8_t out[RP_SIDE_MAX + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
     rp_side p, attach = {.kind = RP_SIDE_ATTACH, .value = SESSION, .token = "0123456789abcde"};
     rp_fault f, e;
     memcpy(attach.token, "0123456789abcdef", RP_TOKEN);
@@ -385,8 +385,22 @@ static void side_packets(void **state)
         assert_int_equal(rp_get_side(out, n, &p, &f), RP_BAD_MESSAGE);
     assert_int_equal(rp_get_side(out, RP_SIDE_SIZE + 1, &p, &f), RP_BAD_MESSAGE);
     for (unsigned kind = 0; kind < 256; kind++) {
-        rp_put_side(out, &(rp_side){.kind = kind});
-        assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), kind >= 1 && kind <= 4 ? RP_OK : RP_BAD_MESSAGE);
+        size_t size = rp_put_side(out, &(rp_side){.kind = kind});
+        assert_int_equal(rp_get_side(out, size, &p, &f), kind >= 1 && kind <= 5 ? RP_OK : RP_BAD_MESSAGE);
+    }
+    rp_side device = {.kind = RP_SIDE_DEVICE};
+    memset(device.device, 0xda, sizeof device.device);
+    assert_int_equal(rp_put_side(out, &device), 96);
+    assert_memory_equal(out, "\5\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32);
+    assert_memory_equal(out + 32, device.device, 64);
+    assert_int_equal(rp_get_side(out, 96, &p, &f), RP_OK);
+    assert_memory_equal(p.device, device.device, 64);
+    for (size_t n = 0; n < sizeof out; n++)
+        assert_int_equal(rp_get_side(out, n, &p, &f), n == 96 ? RP_OK : RP_BAD_MESSAGE);
+    for (size_t at = 4; at < 32; at++) { /* what DEVICE does not use is 0 */
+        rp_put_side(out, &device);
+        out[at] = 1;
+        assert_int_equal(rp_get_side(out, 96, &p, &f), RP_BAD_MESSAGE);
     }
     for (size_t at = 4; at < RP_SIDE_SIZE; at++) { /* what FILE does not use is 0 */
         rp_put_side(out, &(rp_side){.kind = RP_SIDE_FILE});

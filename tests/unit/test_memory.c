@@ -118,7 +118,7 @@ static void test_cap(void **state)
 static void test_no_device(void **state)
 {
     (void)state;
-    static const uint8_t handle[RK_DEVICE_HANDLE];
+    static const uint8_t handle[RP_DEVICE_HANDLE];
     rk_engine *e = open_cpu(0);
     rk_memory *m = NULL;
     rk_stats s;
