@@ -272,7 +272,6 @@ $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
-<<<<<<< /tmp/hd_wt2/Makefile
 # The example for reduce_device
 $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	@mkdir -p $(@D)
@@ -280,10 +279,7 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
-=======
 $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/batch.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
->>>>>>> /tmp/hd_t
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
