@@ -116,6 +116,15 @@ cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
     return cudaSuccess;
 }
 
+cudaError_t enqueue(Slot *s, Device *d, const rk_task *t, bool pinned)
+{
+    const void *data;
+    TRY_CUDA(bring_data(s, t, pinned, &data));
+    if (!t->fill)
+        TRY_CUDA(reduce_data(s, d, t, data));
+    return cudaEventRecord(s->done, s->stream);
+}
+
 } // namespace
 
 cudaError_t slot_open(Slot *s, size_t chunk_bytes)
@@ -148,11 +157,10 @@ void slot_close(Slot *s)
 
 cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
 {
-    const void *data;
-    TRY_CUDA(bring_data(s, t, pinned, &data));
-    if (!t->fill)
-        TRY_CUDA(reduce_data(s, d, t, data));
-    return cudaEventRecord(s->done, s->stream);
+    cudaError_t err = enqueue(s, d, t, pinned);
+    if (err != cudaSuccess)
+        cudaStreamSynchronize(s->stream); // what was begun is over before the task and its memory go
+    return err;
 }
 
 cudaError_t slot_finish(Slot *s, Device *d)
