@@ -125,7 +125,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fault-tools faults clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -221,6 +221,23 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 %.d: ; # written beside the objects, never remade
 
 unit-tests: $(UNIT)
+
+# ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
+FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))
+fault-tools: $(B)/faults/reduced $(B)/faults/client
+
+$(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+
+$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
+
+faults: all fault-tools ## walk every call that can fail, and show how each failure ended
+	@REDUCED_BIN_DIR=$(abspath $(B))/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_faults.py
 
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))

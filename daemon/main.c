@@ -8,8 +8,10 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
 {
     int exit_code;
     rd_server *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        rd_log(RD_LOG_ERROR, "no memory");
         return RD_EXIT_START;
+    }
     s->config = *config;
     s->argc = argc;
     s->argv = argv;

@@ -311,12 +311,13 @@ bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *w
     d->server = s;
     d->gate = gate;
     d->poll.data = d;
-    if (bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) &&
-        uv_poll_init(&s->loop, &d->poll, d->fd) == 0 && uv_poll_start(&d->poll, UV_READABLE, on_knock) == 0) {
+    int err = bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) ? 0 : -errno;
+    if (!err && !(err = uv_poll_init(&s->loop, &d->poll, d->fd)) && !(err = uv_poll_start(&d->poll, UV_READABLE, on_knock))) {
         s->side.n_doors++;
         return true;
     }
-    snprintf(why, cap, "%s: %s", d->path, strerror(errno));
+    snprintf(why, cap, "%s: %s", d->path, uv_strerror(err));
+    unlink(d->path);
     if (d->fd >= 0)
         close(d->fd);
     return false;

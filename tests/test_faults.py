@@ -1,0 +1,188 @@
+"""Calls that fail, one at a time: memory, descriptors, threads, reads, nng's. The daemon answers with a typed error, cuts a
+connection or does not start, and says why; the next request is right and nothing is left over. The same for libreduce.
+
+The n-th call fails (tests/faults/calls.def); n = 1, 2, ... until a whole scenario comes to its end before its fault."""
+import itertools
+import mmap
+import re
+import struct
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from certificates import Authority
+from conftest import BIN, select_a_moment
+from rawclient import Closed, Connection, Fault
+from sideclient import Side
+
+TOOLS = BIN.parent / "faults"
+SMALL = ["--contexts", "8", "--threads", "2", "--readers", "2"]  # fewer calls of a kind
+TYPED = {"NO_MEMORY", "INTERNAL", "IO", "BUSY", "QUOTA"}
+DATA = np.arange(20_000, dtype="f4")
+WANT = struct.pack("<d", float(DATA.sum(dtype="f8")))
+LINES = struct.pack("<20d", *DATA.reshape(20, 1000).sum(axis=1, dtype="f8"))
+
+pytestmark = pytest.mark.skipif(not (TOOLS / "reduced").exists(), reason="no build with faults here: make fault-tools")
+
+
+class Page:
+    """The cue: tests/faults/faults.h."""
+
+    def __init__(self, path):
+        self.path = path
+        path.write_bytes(bytes(64))
+        with open(path, "r+b") as f:
+            self.memory = mmap.mmap(f.fileno(), 64)
+
+    def _get(self, at):
+        return struct.unpack_from("<Q", self.memory, at)[0]
+
+    def cue(self, n):
+        """The n-th call from now on fails; 0: none does."""
+        struct.pack_into("<QQ", self.memory, 8, 0, 0)
+        struct.pack_into("<Q", self.memory, 8, self._get(0) + n if n else 0)
+
+    @property
+    def fired(self):
+        return self._get(16) == 1
+
+    @property
+    def name(self):
+        return self.memory[24:64].split(b"\0")[0].decode()
+
+
+@pytest.fixture
+def page(scratch, monkeypatch):
+    page = Page(scratch / "page")
+    monkeypatch.setenv("REDUCED_FAULTS", str(page.path))
+    return page
+
+
+@pytest.fixture
+def faulty(start, monkeypatch):
+    """faulty(*flags) -> Daemon with faults on cue."""
+    monkeypatch.setattr("conftest.BIN", TOOLS)
+    return lambda *flags, **kw: start(*SMALL, *flags, **kw)
+
+
+# ---- a scenario: every kind of request, by every path ----
+def ask(url, scratch):
+    """Results by name."""
+    told = {}
+    with Connection(url, timeout=60) as c:
+        c.hello()
+        data = DATA.tobytes()
+        told["inline"] = c.reduce("sum", "f32", data).cells
+        told["small"] = c.reduce("sum", "u8", b"\1\2\3").cells
+        told["rows"] = c.reduce("sum", "f32", data, rows=20).cells
+        told["mask"] = c.reduce("sum", "f32", data, mask=b"\1" * len(DATA)).cells
+        told["var"] = c.reduce("var", "f64", data).count
+        c.query(1), c.query(2), c.metrics()
+        stream = c.begin("sum", "f32")
+        for at in range(0, len(DATA), 5000):
+            c.append(stream, at, DATA[at:at + 5000].tobytes())
+        told["stream"] = c.finish(stream, len(DATA)).cells
+        with open(scratch / "data", "rb") as f, Side(c, timeout=60) as side:
+            handle, size = side.file(f.fileno())
+            told["file"] = c.reduce_at("sum", "f32", handle, 0, size).cells
+            arena, memory = side.arena(len(data))
+            memory[:len(data)] = data
+            told["arena"] = c.reduce_at("sum", "f32", arena, 0, len(data)).cells
+            memory.close()
+            side.drop(handle)
+    return told
+
+
+RIGHT = {"inline": [WANT], "small": [struct.pack("<Q", 6)], "rows": [LINES[i:i + 8] for i in range(0, 160, 8)], "mask": [WANT],
+         "var": len(DATA) // 2, "stream": [WANT], "file": [WANT], "arena": [WANT]}
+
+
+def survive(url, scratch):
+    """The scenario with a fault in it: right as far as it goes, ended by a typed error or a cut connection at worst."""
+    try:
+        assert ask(url, scratch) == RIGHT
+        return "right"
+    except Fault as e:
+        assert e.code in TYPED, e
+        return e.code
+    except (Closed, BrokenPipeError):
+        return "closed"
+
+
+def at_rest(daemon, page, seconds=60):
+    """What the scenario held is given back."""
+    for _ in range(seconds * 100):
+        status = daemon.status()
+        left = {k: status[k] for k in ("side.channels", "side.files", "side.arena_bytes", "streams") if status[k]}
+        if not left and status["sessions"] == 1:
+            return
+        select_a_moment(daemon.process)
+    raise AssertionError(f"after a fault in {page.name}: {left}, {status['sessions']} sessions")
+
+
+def test_every_call_of_a_request_may_fail(faulty, page, scratch):
+    (scratch / "data").write_bytes(DATA.tobytes())
+    daemon = faulty()
+    assert ask(daemon.url, scratch) == RIGHT
+    ends = {}
+    for n in itertools.count(1):
+        page.cue(n)
+        end = survive(daemon.url, scratch)
+        fired = page.fired
+        page.cue(0)
+        assert daemon.process.poll() is None, f"the daemon ended after a fault in {page.name}:\n{daemon.log()}"
+        assert ask(daemon.url, scratch) == RIGHT, page.name
+        at_rest(daemon, page)
+        if not fired:
+            break
+        ends.setdefault(f"{page.name}: {end}", []).append(n)
+    print("\n".join(f"{k} ({len(v)})" for k, v in sorted(ends.items())))
+    assert sum(map(len, ends.values())) > 30
+
+
+def start_and_leave(daemon, scratch):
+    """What became of a daemon one of whose calls failed."""
+    end = time.monotonic() + 60
+    while daemon.process.poll() is None and "ready\n" not in daemon.log():
+        assert time.monotonic() < end, f"neither ready nor gone:\n{daemon.log()}"
+        select_a_moment(daemon.process)
+    if daemon.process.poll() is not None:
+        assert daemon.process.returncode in (1, 70) and "error: " in daemon.log(), daemon.log()
+        return re.search("error: (.*)", daemon.log())[1]
+    if "no side channel" in daemon.log():
+        with daemon.connect() as c:
+            assert c.reduce("sum", "f32", DATA.tobytes()).cells == [WANT]
+    else:
+        assert survive(daemon.url, scratch)
+    daemon.stop()
+    return "served"
+
+
+def test_every_call_of_the_start_may_fail(faulty, page, scratch):
+    """It starts and serves, or it leaves with a line that says why. A failure while it leaves does not keep it."""
+    (scratch / "data").write_bytes(DATA.tobytes())
+    ca = Authority(scratch, "ca")
+    cert, key = ca.issue("server", "localhost")
+    tls = ["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.file("pem")]
+    ends = {}
+    for n in itertools.count(1):
+        page.cue(n)
+        daemon = faulty(*tls, wait=False)
+        end = start_and_leave(daemon, scratch)
+        daemon.check_log()
+        if not page.fired:
+            break
+        ends.setdefault(f"{page.name}: {end}", []).append(n)
+    print("\n".join(f"{k} ({len(v)})" for k, v in sorted(ends.items())))
+    assert len(ends) > 10
+
+
+def test_every_call_of_libreduce_may_fail(start, scratch):
+    daemon = start()
+    (scratch / "ones").write_bytes(np.ones(1 << 18, "f4").tobytes())
+    done = subprocess.run([TOOLS / "client", daemon.url, scratch / "ones"], capture_output=True, text=True,
+                          timeout=900)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
