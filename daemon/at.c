@@ -54,7 +54,7 @@ void rd_buffers_trim(rd_server *s)
     while (b->idle) {
         rd_buffer *x = b->idle;
         b->idle = x->next;
-        if (x->pinned && s->engine)
+        if (x->pinned)
             rk_unpin(s->engine, x->memory);
         munmap(x->memory, RP_MAX_DATA);
         free(x);

@@ -77,8 +77,8 @@ static void on_drain_limit(uv_timer_t *t)
     limit_the_end(RD_EXIT_OK);
     rd_chores_close(&s->chores); /* waits for files that are being read */
     rd_take_chores(s);
-    rk_close(s->engine); /* afterwards nothing points into the requests */
-    s->engine = NULL;
+    rk_stop(s->engine); /* afterwards nothing points into the requests */
+    s->halted = true;
     rp_fail(&f, RP_CANCELLED, "daemon", 0, "shutting down");
     while (s->waiting)
         rd_refuse(s, s->waiting, &f);
@@ -141,7 +141,7 @@ static void start_probe_timer(rd_server *s);
 static void on_probe_timer(uv_timer_t *t)
 {
     rd_server *s = t->data;
-    if (s->engine)
+    if (!s->halted)
         rd_probe(s);
     start_probe_timer(s); /* the period may have changed */
 }
@@ -174,7 +174,7 @@ static void on_tick(uv_timer_t *t)
     rd_transport_tick(s->transport);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
-    if (s->http && s->engine)
+    if (s->http)
         rd_metrics_refresh(s);
     if (s->sessions.greeted != s->told_sessions) {
         char text[64];

@@ -19,8 +19,7 @@ static void make_memory(rd_chore *c)
 static void free_memory(rd_chore *c)
 {
     rd_resident *x = (rd_resident *)c;
-    if (x->server->engine) /* else it went, cut short by the end of the process */
-        rk_memory_close(x->server->engine, x->memory);
+    rk_memory_close(x->server->engine, x->memory);
 }
 
 static void freed(rd_server *s, rd_chore *c)

@@ -123,7 +123,7 @@ void rd_turn(rd_server *s)
 {
     rd_event batch[BATCH];
     size_t n = 1;
-    if (!s->engine)
+    if (!s->engine || s->halted)
         return;
     for (int i = 0; n && i < BATCHES; i++) {
         rd_take_chores(s);

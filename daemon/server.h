@@ -34,6 +34,7 @@ typedef struct rd_server {
     int exit_code;
 
     rk_engine *engine;
+    bool halted; /* it is stopped: nothing is served any more */
     char why[160]; /* which backend was taken and why */
     unsigned jobs; /* in the engine */
     uint64_t busy_ns, busy_since_ns; /* time with jobs in the engine, up to the last moment without; since when there are */

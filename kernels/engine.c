@@ -23,6 +23,7 @@ struct rk_engine {
     void *impl;
     int backend; /* rp_backend */
     rk_batcher *batcher; /* NULL: no batching */
+    bool stopped;
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     uint64_t tasks, small_tasks, device_tasks, small_ns;
@@ -105,6 +106,7 @@ static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
     e->batcher = rk_batch_open(e->ops->batch, e->impl, bytes);
     if (e->batcher)
         return RP_OK;
+    e->ops->stop(e->impl);
     e->ops->close(e->impl);
     snprintf(why, why_cap, "no thread for batches");
     return RP_NO_MEMORY;
@@ -139,11 +141,23 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     return RP_OK;
 }
 
+void rk_stop(rk_engine *e)
+{
+    if (e->stopped)
+        return;
+    e->stopped = true;
+    rk_batch_close(e->batcher);
+    e->batcher = NULL;
+    e->ops->stop(e->impl);
+    e->done = NULL;
+    e->done_end = &e->done;
+}
+
 void rk_close(rk_engine *e)
 {
     if (!e)
         return;
-    rk_batch_close(e->batcher);
+    rk_stop(e);
     e->ops->close(e->impl);
     pthread_mutex_destroy(&e->lock);
     free(e);

@@ -34,7 +34,8 @@ typedef struct rk_backend_ops {
     /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
     rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
     void (*submit)(void *impl, rk_task *t); /* never blocks for long: queue it */
-    void (*close)(void *impl);              /* joins threads; queued tasks are dropped, running ones completed */
+    void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
+    void (*close)(void *impl);              /* after stop: frees the rest */
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
     bool (*pin)(void *impl, const void *base, size_t bytes); /* NULL: memory is as good as it is */
     void (*unpin)(void *impl, const void *base);             /* NULL if pin is */

@@ -1,6 +1,6 @@
 /* The one interface to the reduction engines: CUDA or CPU behind the same calls, with the same bits out of both.
  *
- *     rk_open -> rk_submit ... rk_poll ... -> rk_close
+ *     rk_open -> rk_submit ... rk_poll ... -> rk_stop -> rk_close
  *
  * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
  * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched
@@ -57,7 +57,11 @@ typedef struct rk_options {
  * was asked for by name), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
 rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
 
-/* Wait for the engine's threads, drop tasks not yet started (they are not polled) and free everything. NULL is fine. */
+/* Finish what is running, drop the other tasks (none is polled any more) and end the engine's threads: nothing of the engine
+ * touches a task or its memory afterwards. Left are rk_get_stats, rk_unpin, rk_memory_close and rk_close. Again: nothing. */
+void rk_stop(rk_engine *e);
+
+/* rk_stop, and free everything. NULL is fine. */
 void rk_close(rk_engine *e);
 
 typedef struct rk_task {

@@ -344,7 +344,7 @@ static void *worker(void *arg)
 
 /* ---- the backend ---- */
 
-static void cpu_close(void *impl)
+static void cpu_stop(void *impl)
 {
     pool *p = impl;
     pthread_mutex_lock(&p->lock);
@@ -353,6 +353,11 @@ static void cpu_close(void *impl)
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->started; i++)
         pthread_join(p->thread[i], NULL);
+}
+
+static void cpu_close(void *impl)
+{
+    pool *p = impl;
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
     free(p->thread);
@@ -401,6 +406,7 @@ static rp_err cpu_open(rk_engine *e, const rk_options *o, void **impl, char *why
     start_workers(p);
     if (p->started < threads) {
         snprintf(why, why_cap, "only %d of %d threads could be started", p->started, threads);
+        cpu_stop(p);
         cpu_close(p);
         return RP_NO_MEMORY;
     }
@@ -498,6 +504,7 @@ static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_bat
 
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,
+                                       .stop = cpu_stop,
                                        .close = cpu_close,
                                        .stats = cpu_stats,
                                        .memory_new = cpu_memory_new,

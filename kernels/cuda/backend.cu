@@ -436,7 +436,7 @@ void cuda_submit(void *impl, rk_task *t)
     pthread_mutex_unlock(&b->lock);
 }
 
-void cuda_close(void *impl)
+void cuda_stop(void *impl)
 {
     Backend *b = (Backend *)impl;
     pthread_mutex_lock(&b->lock);
@@ -446,8 +446,9 @@ void cuda_close(void *impl)
     pthread_join(b->submitter, NULL);
     pthread_join(b->completer, NULL);
     drop_queue(b);
-    destroy(b);
 }
+
+void cuda_close(void *impl) { destroy((Backend *)impl); }
 
 void cuda_stats(void *impl, rk_stats *s)
 {
@@ -539,6 +540,7 @@ uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes;
 extern "C" const rk_backend_ops rk_cuda_backend = {
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
+    .stop = rk::cuda_stop,
     .close = rk::cuda_close,
     .stats = rk::cuda_stats,
     .pin = rk::cuda_pin,

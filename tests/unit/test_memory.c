@@ -92,6 +92,26 @@ static void test_contents(void **state)
     check_contents(CAP);
 }
 
+/* What is left after the end of the threads. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    rk_engine *e = open_cpu(0);
+    rk_memory *m;
+    rk_stats s;
+    rp_fault f;
+    assert_int_equal(rk_memory_new(e, 4096, &m, &f), RP_OK);
+    rk_task t = {.memory = m, .data = &f, .bytes = sizeof f, .fill = true};
+    assert_false(rk_submit(e, &t));
+    rk_stop(e);
+    rk_stop(e);
+    assert_null(rk_poll(e)); /* done or dropped */
+    rk_get_stats(e, &s);
+    assert_int_equal(s.resident_bytes, 4096);
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
 static void test_cap(void **state)
 {
     (void)state;
@@ -135,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_contents),
+        cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_cap),
         cmocka_unit_test(test_no_device),
     };
