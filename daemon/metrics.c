@@ -151,12 +151,14 @@ static void put_engine(FILE *f, const rd_server *s, const rk_stats *k)
     family(f, "pool_bytes", "gauge", "Memory in pools.");
     labelled(f, "pool_bytes", "pool", "device", k->device_bytes);
     labelled(f, "pool_bytes", "pool", "pinned", k->pinned_bytes);
+    labelled(f, "pool_bytes", "pool", "locked", k->locked_bytes);
     labelled(f, "pool_bytes", "pool", "arena", s->users.arena_bytes);
     labelled(f, "pool_bytes", "pool", "resident", s->users.resident_bytes);
     labelled(f, "pool_bytes", "pool", "read", (uint64_t)s->buffers.made * RP_MAX_DATA);
     family(f, "pool_cap_bytes", "gauge", "Most that the pools may hold.");
     labelled(f, "pool_cap_bytes", "pool", "device", k->device_cap);
     labelled(f, "pool_cap_bytes", "pool", "pinned", k->pinned_cap);
+    labelled(f, "pool_cap_bytes", "pool", "locked", k->locked_cap);
     labelled(f, "pool_cap_bytes", "pool", "arena", s->users.arena_cap);
     labelled(f, "pool_cap_bytes", "pool", "resident", s->users.resident_cap);
     labelled(f, "pool_cap_bytes", "pool", "read", (uint64_t)s->buffers.cap * RP_MAX_DATA);

@@ -101,6 +101,8 @@ static void put_engine(const rk_stats *k, rp_writer *w)
     put_u64(w, "pool.device.cap", k->device_cap);
     put_u64(w, "pool.pinned.bytes", k->pinned_bytes);
     put_u64(w, "pool.pinned.cap", k->pinned_cap);
+    put_u64(w, "pool.locked.bytes", k->locked_bytes);
+    put_u64(w, "pool.locked.cap", k->locked_cap);
     put_u64(w, "pool.slots", k->slots);
     put_u64(w, "pool.slots_busy", k->slots_busy);
     put_u64(w, "tasks", k->tasks);
@@ -150,6 +152,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "side.files", s->users.files);
     put_u64(w, "side.arena_bytes", s->users.arena_bytes);
     put_u64(w, "side.arena_cap", s->users.arena_cap);
+    put_u64(w, "side.devices", s->users.devices);
     put_u64(w, "side.buffers", s->buffers.made);
     put_u64(w, "resident.arrays", s->users.residents);
     put_u64(w, "resident.bytes", s->users.resident_bytes);
