@@ -138,6 +138,20 @@ static void put_times(FILE *f, const rd_tally *t)
         put_histogram(f, names[i], &t->stage[i]);
 }
 
+/* Requests that shared a launch. */
+static void put_batches(FILE *f, const rk_stats *k)
+{
+    uint64_t below = 0;
+    family(f, "batch_requests", "histogram", "Small requests of a launch on the device that they shared.");
+    for (unsigned i = 0; i + 1 < RK_BATCH_SIZES; i++) {
+        below += k->batch_sizes[i];
+        fprintf(f, "reduced_batch_requests_bucket{le=\"%u\"} %" PRIu64 "\n", (2u << i) - 1, below);
+    }
+    fprintf(f, "reduced_batch_requests_bucket{le=\"+Inf\"} %" PRIu64 "\n", k->batches);
+    fprintf(f, "reduced_batch_requests_sum %" PRIu64 "\n", k->batched_tasks);
+    fprintf(f, "reduced_batch_requests_count %" PRIu64 "\n", k->batches);
+}
+
 static void put_engine(FILE *f, const rd_server *s, const rk_stats *k)
 {
     family(f, "engine_tasks_total", "counter",
@@ -229,6 +243,7 @@ static void put_totals(FILE *f, const rd_server *s, const rk_stats *k)
     put_requests(f, &s->stats);
     put_times(f, &s->stats.tally);
     put_engine(f, s, k);
+    put_batches(f, k);
     if (s->trace)
         put_trace(f, s->trace);
 }

@@ -40,9 +40,9 @@ void rd_quick_close(rd_quick *q)
     pthread_rwlock_unlock(&q->gate);
 }
 
-void rd_quick_limit(rd_quick *q, unsigned max_held, unsigned max_unsent)
+void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent)
 {
-    atomic_store_explicit(&q->max_held, max_held, memory_order_relaxed);
+    atomic_store_explicit(&q->max_taken, max_taken, memory_order_relaxed);
     atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
 }
 
@@ -133,7 +133,7 @@ static bool answer(rd_quick *q, rd_request *r)
     if (!q->open || !acceptable(q, r))
         return false;
     rd_session *x = rd_session_hold(q->sessions, r->pipe, r->header.session,
-                                    atomic_load_explicit(&q->max_held, memory_order_relaxed),
+                                    atomic_load_explicit(&q->max_taken, memory_order_relaxed),
                                     atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
     if (!x)
         return false;

@@ -26,7 +26,7 @@ typedef struct rd_quick {
     rk_engine *engine;
     rd_sessions *sessions;
     size_t max_bytes; /* elements of larger requests are not looked at */
-    atomic_uint max_held, max_unsent; /* a session with more here, or more replies to take, is the loop's business */
+    atomic_uint max_taken, max_unsent; /* a session with more here, or more replies to take, is the loop's business */
     pthread_mutex_t lock;
     rd_trace *trace; /* NULL: none */
     rd_tally tally; /* answered here since the last rd_quick_collect */
@@ -40,7 +40,7 @@ void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_tra
 void rd_quick_close(rd_quick *q); /* take no more, and wait for nng's threads that are here; again is fine */
 
 /* For each session; before rd_quick_open and later. */
-void rd_quick_limit(rd_quick *q, unsigned max_held, unsigned max_unsent);
+void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent);
 
 /* nng's threads: take the request and answer it now or later, or return false and leave it as it was. */
 bool rd_quick_answer(void *quick, rd_request *r);

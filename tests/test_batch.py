@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from rawclient import REDUCE, Closed, Fault, parse_result
+from rawclient import QUERY, REDUCE, Closed, Fault, parse_result
 
 ALL_BATCHED = ("--small-bytes", 0)
 
@@ -46,12 +46,16 @@ def test_each_has_its_own_result_error_and_policy(start):
             except Fault as f:
                 assert (f.code, f.field) == want, f
         status = a.query(2)
+        metrics = a.call(QUERY, struct.pack("<I4x", 3)).decode()
     good = 8 * sum(not isinstance(want, tuple) for _, want in kinds)
     assert status["requests.sum"] == 32 and status["errors"] == 24
     assert status["errors.NAN"] == status["errors.EMPTY"] == status["errors.OVERFLOW"] == 8
     assert status["batch.requests"] >= good and 1 <= status["batch.launches"] <= status["batch.requests"]
     assert status["batch.largest"] <= 32
     assert sum(status[f"batch.{1 << i}"] for i in range(6)) == status["batch.launches"]
+    assert f"\nreduced_batch_requests_sum {status['batch.requests']}\n" in metrics
+    assert f'\nreduced_batch_requests_bucket{{le="1"}} {status["batch.1"]}\n' in metrics
+    assert f'\nreduced_batch_requests_bucket{{le="+Inf"}} {status["batch.launches"]}\n' in metrics
 
 
 def test_large_ones_go_alone(start):
