@@ -137,14 +137,14 @@ def parse_entries(body):
 class Connection:
     """One connection. Requests may overlap: send() gives a request id, wait() its reply."""
 
-    def __init__(self, url, timeout=30.0, protocol=0x30, tls=None):
+    def __init__(self, url, timeout=60.0, protocol=0x30, tls=None):
         """`tls`: an ssl.SSLContext, for tls+tcp://."""
         scheme, rest = re.fullmatch(r"(ipc|tcp|tls\+tcp)://(.+)", url).groups()
         self.ipc = scheme == "ipc"
         if self.ipc:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.connect(rest)  # before the timeout: a full backlog is waited for
             self.socket.settimeout(timeout)
-            self.socket.connect(rest)
         else:
             host, port = rest.rsplit(":", 1)
             self.socket = socket.create_connection((host, int(port)), timeout)

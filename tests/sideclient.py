@@ -15,7 +15,7 @@ ATTACH, FILE, ARENA, DROP, DEVICE = range(1, 6)
 
 
 class Side:
-    def __init__(self, connection, attach=True, timeout=30.0, path=None):
+    def __init__(self, connection, attach=True, timeout=60.0, path=None):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect((path or connection.socket.getpeername()) + ".side")  # before the timeout: a full backlog is waited for
         self.socket.settimeout(timeout)

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import BIN, SANITIZER, TESTS, select_a_moment
 from libreduce import COLUMNS, STATES_OUT, Client, Fault
-from test_side import calm, settle, descriptors  # noqa: F401
+from test_side import calm, settle  # noqa: F401
 
 AUTO, INLINE, STREAM, SHM, FILE = range(5)
 NAMES = {INLINE: "inline", STREAM: "stream", SHM: "shm", FILE: "file"}
@@ -148,8 +148,7 @@ def test_an_error_in_the_middle_leaves_nothing(shared, scratch, pytestconfig):
     """A file that shrinks while it is read, again and again, and deadlines."""
     if pytestconfig.sanitized:
         pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
-    shared.status()
-    before = descriptors(shared)
+    before = settle(shared)
     data = noise(32 * MIB)
     fd = file_of(scratch, data)
     seen = set()

@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -219,7 +220,7 @@ def test_bad_sp_frames(shared, bystander):
 
 def test_bytes_instead_of_a_handshake(shared, bystander):
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(30)
+        s.settimeout(60)
         s.connect(str(shared.path))
         with contextlib.suppress(OSError):
             s.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -851,7 +852,7 @@ def test_busy_above_max_inflight(start):
     with daemon.connect() as c, daemon.connect() as other:
         assert c.welcome["max_inflight"] == 8
         body = spec("sum", "f64", rows=rows)
-        sent = paused(daemon, lambda: [c.send(REDUCE, body) for _ in range(12)])
+        sent = paused(daemon, lambda: [c.send(REDUCE, body) for _ in range(40)])  # each is some ms of work for the one thread
         assert other.reduce("sum", "f32", F32).cells == [struct.pack("<d", 3.25)], "others are not affected"
         done = busy = 0
         for request in sent:
@@ -897,12 +898,10 @@ def test_too_many_sessions(start):
             with faults("BUSY", "sessions", limit=2):
                 c.hello()
             a.close()
-            for _ in range(2000):  # the daemon hears of the close in its own time
-                try:
+            end = time.monotonic() + 60
+            while not c.session and time.monotonic() < end:  # the daemon hears of the close in its own time
+                with contextlib.suppress(Fault):
                     c.hello()
-                    break
-                except Fault as f:
-                    assert f.code == "BUSY"
             assert c.reduce("sum", "f32", F32).cells == [struct.pack("<d", 3.25)]
 
 

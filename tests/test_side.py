@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -40,23 +41,23 @@ def arenas(daemon):
     return sum("memfd:reduced" in line for line in pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().splitlines())
 
 
-def settle(daemon, fds, seconds=30):
-    """Wait until the daemon holds what it held before: descriptors, mappings, quotas."""
-    for _ in range(int(seconds * 100)):
+def settle(daemon, fds=None, seconds=60):
+    """Wait until the daemon holds nothing of clients', and the descriptors that it held before; returns these."""
+    end = time.monotonic() + seconds
+    while True:
         status = daemon.status()
         rest = status["side.channels"], status["side.files"], status["side.arena_bytes"], arenas(daemon)
         now = descriptors(daemon)
-        if rest == (0, 0, 0, 0) and now == fds:
-            return
+        if rest == (0, 0, 0, 0) and now == (fds or now):
+            return now
+        assert time.monotonic() < end, f"left over: {rest}, {set(now) ^ set(fds or now)}"
         select_a_moment(daemon.process)
-    raise AssertionError(f"left over: {rest}, {set(now) ^ set(fds)}")
 
 
 @pytest.fixture
 def calm(shared):
     """The shared daemon; afterwards it must hold what it held before."""
-    shared.status()
-    before = descriptors(shared)
+    before = settle(shared)
     yield shared
     settle(shared, before)
 
@@ -197,7 +198,7 @@ def test_another_users_token_is_refused(start, scratch):
         child = subprocess.run(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-c", f"""
 import socket, struct
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-s.settimeout(30)
+s.settimeout(60)
 s.connect({str(daemon.path)!r} + ".side")
 s.send(struct.pack("<IIQ", 1, 0, {c.session}) + {c.welcome['token']!r})
 print(struct.unpack_from("<II", s.recv(4096))[1], len(s.recv(4096)))
