@@ -98,7 +98,7 @@ SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
     return k;
 }
 
-SegmentArgs segment_args(const ChainTask &t, const FinishArgs &a)
+SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
 {
     const rp_spec &s = t.spec;
     SegmentArgs g = {};
@@ -115,6 +115,7 @@ SegmentArgs segment_args(const ChainTask &t, const FinishArgs &a)
     g.dtype = s.dtype;
     g.skip = skips_nans(s);
     g.nan_error = s.nan == RP_NAN_ERROR;
+    g.doubles = !d->slow_doubles;
     g.keep = rk_is_abs(a.plan.layout) ? 0x7fffffffu : ~0u;
     g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
     return g;
@@ -248,14 +249,15 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
                         u64 longest, cudaStream_t stream)
 {
     const u64 lines = rp_results(&t.spec), mean = rp_elements(&t.spec) / lines;
-    const SegmentArgs g = segment_args(t, a);
+    const SegmentArgs g = segment_args(d, t, a);
     WalkArgs w = {};
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
     w.lanes = t.spec.flags & RP_COLUMNS ? 1 : walk_lanes(mean);
     const u32 groups = longest == ~0ull ? groups_per_line(d, a, s, lines, w.lanes) : 1;
     w.walkers = groups * w.lanes;
-    const bool finished = groups == 1 && a.light && k.walk && !is_float_sum(t.spec, a.plan.layout);
+    const bool floats = is_float_sum(t.spec, a.plan.layout), finished = groups == 1 && a.light && k.walk && !floats;
+    w.values = groups == 1 && (floats ? t.spec.out == RP_F64 && !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL)) : a.light);
     const u64 batch = finished ? lines : s.words / (groups * a.plan.all);
     for (; w.first_line < lines; w.first_line += w.lines) {
         const u64 left = lines - w.first_line;
@@ -286,7 +288,7 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
 cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
                             cudaStream_t stream)
 {
-    SegmentArgs all = segment_args(t, a);
+    SegmentArgs all = segment_args(d, t, a);
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);

@@ -20,7 +20,8 @@ constexpr u32 kFullMask = 0xffffffffu;
 
 // The last two words of every partial (words.cuh).
 enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 }; // after the accumulator's words
-enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8, kFlagLost = 16 }; // special: rk_state.special; lost: walk.cuh
+enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
+enum { kFlagLost = 16, kFlagDone = 32 }; // between walking kernels: walk again; the line's value is written (walk.cuh)
 
 constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
 

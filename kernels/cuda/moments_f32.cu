@@ -1,4 +1,11 @@
-// Exact sums and sums of squares of f32, bf16 and f16 in one pass, without FP64; for `stats` also the rest of it.
+// Exact sums and sums of squares of f32, bf16 and f16 in one pass; for `stats` also the rest of it.
+//
+// Elements that keep to 16 neighbouring binades, a thread's window, are added as doubles, without an error: for up to 2^13
+// of them 52 bits hold the sum. Of a square the upper part is what an addition to a large number, the anchor, keeps of it; what
+// that rounds off goes to another double, which has room for it (Rump, Ogita, Oishi, "Accurate floating-point summation",
+// part I, SIAM J. Sci. Comput. 31 (2008), section 3). What is in the window moves to the rows when it is full, or must shift.
+//
+// Everything else, and all where doubles are slow, goes to the rows at once.
 //
 // A thread owns 32 rows of 128 bits in shared memory, one for each 8 binades of the f32 range. An element of row g is
 // v * 2^(8g-149) with an integer |v| < 2^31, its square v^2 * 2^(16g-298) with v^2 < 2^62. One 128-bit addition takes both:
@@ -53,6 +60,13 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
 
     unsigned char *column; // row g of this thread: column + g * kRowBytes
+    struct Window {
+        u32 first;   // exponent field of the lowest binade
+        u32 count;   // elements
+        double sum;
+        double upper, lower; // of the squares: anchor + multiples of 2^40 units, and the rest
+    } window;
+    bool doubles; // there is a window
     u32 flags, skipped;
     bool skip, one_infinity; // NaNs are left out; squares do not tell the infinities apart
     Extremes<Element, kUnroll, kThreads * kPerVector> extremes; // stats
@@ -61,6 +75,8 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     {
         column = (unsigned char *)((ulonglong2 *)shared + threadIdx.x);
         flags = skipped = 0;
+        open_window(1);
+        doubles = args.doubles;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
         extremes.init();
@@ -69,15 +85,55 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             *(ulonglong2 *)(column + g * kRowBytes) = make_ulonglong2(0, 0);
     }
 
-    // Adds v to row g, and its square.
-    __device__ __forceinline__ void add_to_row(u32 g, int v)
+    // Adds squares (high * 2^64 + low) and elements to row g.
+    __device__ __forceinline__ void add_to_row(u32 g, u64 low, u64 high, i64 elements)
     {
         ulonglong2 *row = (ulonglong2 *)(column + g * kRowBytes);
         ulonglong2 a = *row;
-        u64 square = (u64)((i64)v * v), upper = a.y + (u64)((i64)v * 65536);
-        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(square));
+        u64 upper = a.y + (u64)(elements * 65536) + high;
+        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(low));
         a.y = upper;
         *row = a;
+    }
+    __device__ __forceinline__ void add_to_row(u32 g, int v) { add_to_row(g, (u64)((i64)v * v), 0, v); }
+
+    // ---- the window ----
+    //
+    // Its unit is u = 2^(first - 150), the lowest bit of its lowest binade. Elements are multiples of u below 2^39 u, squares
+    // multiples of u^2 below 2^78 u^2, and 2^13 of these below 2^91 u^2. Above the anchor 2^92 u^2 a double counts 2^40 u^2;
+    // what the squares lose there is at most half of that each, together 2^52 u^2.
+    static constexpr u32 kBinades = 16, kFull = 1u << 13;
+
+    static __device__ __forceinline__ double wide_power(int e) { return __hiloint2double((e + 1023) << 20, 0); }
+    __device__ __forceinline__ double anchor() const { return wide_power(92 + 2 * ((int)window.first - 150)); }
+
+    __device__ __forceinline__ void open_window(u32 first)
+    {
+        window.first = first;
+        window.count = 0;
+        window.sum = window.lower = 0;
+        window.upper = anchor();
+    }
+
+    __device__ __forceinline__ void add_to_window(u32 bits)
+    {
+        const double x = (double)__uint_as_float(bits), square = __dmul_rn(x, x), upper = __dadd_rn(window.upper, square);
+        window.lower = __dadd_rn(window.lower, __dsub_rn(square, __dsub_rn(upper, window.upper)));
+        window.upper = upper;
+        window.sum = __dadd_rn(window.sum, x);
+    }
+
+    // To the rows: row g, in which the window begins, gets the lower bits, row g + 2 the others. Not called often.
+    __device__ void empty_window()
+    {
+        const int e = (int)window.first - 150, g = (int)(window.first - 1) / 8, shift = (int)(window.first - 1) % 8;
+        const i64 sum = __double2ll_rn(window.sum * wide_power(-e)) * (1ll << shift);
+        const i64 upper = __double2ll_rn((window.upper - anchor()) * wide_power(-40 - 2 * e));
+        const i64 lower = __double2ll_rn(window.lower * wide_power(-2 * e));
+        const unsigned __int128 squares = (unsigned __int128)(((__int128)upper << 40) + lower) << (2 * shift);
+        const unsigned __int128 above = squares >> 32;
+        add_to_row(g, (u32)squares, 0, sum & 0xffff);
+        add_to_row(g + 2, (u64)above, (u64)(above >> 64), sum >> 16);
     }
 
     // Row of a normal element: its exponent field counts from 1. Zeros and subnormals get 31.
@@ -185,8 +241,20 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         __device__ __forceinline__ bool common() const { return most - 1 < kInfinite - 1 && least >= kLeast - 1; }
     };
 
-    // Most often all elements are finite, not all are zero, and none is very small. The warp decides together, since it
-    // would run through both ways else.
+    // Does the window take elements like these? It follows the largest ones, leaving a binade of room above them.
+    __device__ __forceinline__ bool fit_window(const Magnitudes &m)
+    {
+        const u32 top = m.most >> 23, above = top - window.first; // beyond 15 if top is below the window
+        if (top == 0 || m.most >= kInfinite)
+            return false;
+        if (above >= kBinades || (above < kBinades / 2 && window.first > 1) || window.count == kFull) {
+            empty_window();
+            open_window(top > kBinades - 2 ? top - (kBinades - 2) : 1);
+        }
+        return m.least >= (window.first << 23) - 1;
+    }
+
+    // The warp decides together, since it would run through several ways else.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
     {
         float low = 0, high = 0;
@@ -205,12 +273,29 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         }
         if (kStats)
             choose(low, high, first);
-        if (__all_sync(kFullMask, m.common()))
+        if (doubles && __all_sync(kFullMask, fit_window(m)))
+            add_to_window(tile);
+        else if (__all_sync(kFullMask, m.common()))
             add_common(tile);
         else
             add_any(tile, first);
     }
 
+    __device__ __forceinline__ void add_to_window(const uint4 (&tile)[kUnroll])
+    {
+        flags |= kFlagNz;
+        window.count += kUnroll * kPerVector;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                add_to_window(x[i]);
+        }
+    }
+
+    // Finite elements, not all zero, none very small.
     __device__ __forceinline__ void add_common(const uint4 (&tile)[kUnroll])
     {
         flags |= kFlagNz;
@@ -310,6 +395,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         __shared__ u32 flags_sum, skipped_sum;
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
+        empty_window();
         __syncthreads();
         for (int g = threadIdx.x / kWarp; g < kRows; g += kThreads / kWarp)
             sum_row(g, sums[g]);

@@ -38,6 +38,7 @@ struct SegmentArgs {
     u8 layout, dtype;          // rp_layout, rp_dtype
     bool skip;                 // NaNs are left out and counted
     bool nan_error;            // policy `error`
+    bool doubles;              // the device is fast at them
     u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
 };
 

@@ -41,9 +41,9 @@ __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_
     rk_state *s = (rk_state *)mine;
     const WordPlan &p = a.plan;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < w.lines; i += (u64)gridDim.x * blockDim.x) {
-        if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest)
-            continue; // another kernel's
         const u64 *words = partials + i * p.all;
+        if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest || words[p.own + kWordFlags] & kFlagDone)
+            continue; // another kernel's, or done
         state_of_words(p, words, s);
         if (!s->special) {
             const int64_t *digits = (const int64_t *)words;

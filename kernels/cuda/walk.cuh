@@ -7,13 +7,14 @@
 // and leave one partial together. What they keep is the Walker's business:
 //
 //   using Bits                                   unsigned, of the element's width
-//   static constexpr int kWords                  its words of a partial at most, the tail not included; for kLight only
+//   static constexpr int kWords                  its words of a partial at most, the tail not included; if kLight only
 //   void init(NULL, const SegmentArgs &)
 //   void add(Bits, u64 index)                    in ascending order of the index
 //   void join_lane(u32 mask, int distance)       with the other lane's, both get the result
 //   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
 //   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
 //   u32 flags(const SegmentArgs &) const         of the tail; kFlagLost: walk_states must do it again
+//   bool value(spec, count, double *) const      if kDoubles: the line's value as f64; false: only partials can tell
 #pragma once
 
 #include "kernels/cuda/segment.cuh"
@@ -30,6 +31,7 @@ struct WalkArgs {
     u64 longest;    // longer lines are passed over
     u32 walkers;    // of a line: whole groups of lanes
     u32 lanes;      // a power of two up to a warp; 1 for columns, of which neighbours have their own
+    bool values;    // lines have one group, and the value is one that walkers may make: else partials are left
 };
 
 // One group's part of a line.
@@ -65,35 +67,69 @@ __device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *p
     return partials + (s.number * (w.walkers / w.lanes) + s.group) * a.plan.all;
 }
 
+constexpr int kWalkLoads = 8; // in flight
+
+// Adds kWalkLoads elements, `jump` apart.
+template <class Walker>
+__device__ __forceinline__ void add_all(Walker &x, const typename Walker::Bits *p, u64 jump, u64 index, u32 step)
+{
+    typename Walker::Bits bits[kWalkLoads];
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, p += jump)
+        bits[k] = *p;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, index += step)
+        x.add(bits[k], index);
+}
+
+// The same, but only those of the first `left` that are not masked out. Returns how many that were.
+template <class Walker>
+__device__ __forceinline__ u32 add_some(Walker &x, const typename Walker::Bits *p, const uint8_t *mask, u64 jump, u64 index,
+                                        u32 step, int left)
+{
+    typename Walker::Bits bits[kWalkLoads];
+    bool in[kWalkLoads];
+    u32 taken = 0;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, p += jump) {
+        in[k] = k < left;
+        bits[k] = in[k] ? *p : (typename Walker::Bits)0;
+        if (mask) {
+            in[k] = in[k] && *mask;
+            mask += jump;
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, index += step) {
+        if (!in[k])
+            continue;
+        x.add(bits[k], index);
+        taken++;
+    }
+    return taken;
+}
+
 // Adds elements from, from + step, ... of the line that are not masked out. Returns how many those were.
 template <class Walker>
 __device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step)
 {
-    using Bits = typename Walker::Bits;
-    constexpr int kLoads = 8; // in flight
-    const Bits *elements = (const Bits *)parts.elements + line.first;
-    const uint8_t *mask = parts.mask ? parts.mask + line.first : NULL;
-    u64 taken = 0;
-    for (u64 i = from; i < line.n; i += kLoads * step) {
-        Bits bits[kLoads];
-        bool in[kLoads];
-#pragma unroll
-        for (int k = 0; k < kLoads; k++) {
-            const u64 at = i + k * step;
-            in[k] = at < line.n;
-            bits[k] = in[k] ? elements[at * line.stride] : (Bits)0;
-            if (mask)
-                in[k] = in[k] && mask[at * line.stride];
-        }
-#pragma unroll
-        for (int k = 0; k < kLoads; k++) {
-            if (!in[k])
-                continue;
-            x.add(bits[k], i + k * step);
-            taken++;
+    const typename Walker::Bits *p = (const typename Walker::Bits *)parts.elements + line.first + from * line.stride;
+    const uint8_t *mask = parts.mask ? parts.mask + line.first + from * line.stride : NULL;
+    const u64 jump = step * line.stride, many = (u64)kWalkLoads * step;
+    u64 taken = 0, i = from;
+    for (; i + (many - step) < line.n; i += many, p += kWalkLoads * jump) {
+        if (mask) {
+            taken += add_some(x, p, mask, jump, i, step, kWalkLoads);
+            mask += kWalkLoads * jump;
+        } else {
+            add_all(x, p, jump, i, step);
+            taken += kWalkLoads;
         }
     }
-    return taken;
+    int left = 0;
+    for (u64 k = i; k < line.n; k += step)
+        left++;
+    return left ? taken + add_some(x, p, mask, jump, i, step, left) : taken;
 }
 
 // Word j of a walker's partial, tail included.
@@ -120,13 +156,18 @@ template <class Walker> __device__ __forceinline__ void finish_walk(const Walker
     write_bits(a.cell_bytes, a.cells, line, bits);
 }
 
-// kLight: the line's value can be made of the partial's words (light_value).
-template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThreads)
+// How a Walker comes to the line's value by itself, if at all.
+enum WalkValue {
+    kNone,
+    kLight,  // from the partial's words (light_value)
+    kDoubles // by its `value`
+};
+
+template <WalkValue kValue, class Walker> __global__ void __launch_bounds__(kWalkThreads)
 walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
            u64 *partials)
 {
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), groups = w.walkers / lanes;
-    const bool finish = kLight && a.light && groups == 1; // else partials are left
     const u64 stride = (u64)gridDim.x * (kWalkThreads / lanes);
     for (u64 i = (u64)blockIdx.x * (kWalkThreads / lanes) + threadIdx.x / lanes; i < w.lines * groups; i += stride) {
         const Share s = share_of(a, w, i);
@@ -139,14 +180,25 @@ walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ Segment
             x.join_lane(mask, d);
             taken += __shfl_xor_sync(mask, taken, d);
         }
-        if constexpr (kLight) {
-            if (finish) {
+        u64 *out = partial_of(a, w, partials, s);
+        if constexpr (kValue == kLight) {
+            if (w.values) {
                 if (lane == 0)
                     finish_walk(x, a, g, w.first_line + s.number, taken);
                 continue;
             }
         }
-        u64 *out = partial_of(a, w, partials, s);
+        if constexpr (kValue == kDoubles) {
+            const u64 skipped = x.left_out(g);
+            double v;
+            if (w.values && !(skipped && g.nan_error) && x.value(a.spec, taken - skipped, &v)) {
+                if (lane == 0) {
+                    ((double *)a.cells)[w.first_line + s.number] = v;
+                    out[a.plan.own + kWordFlags] = kFlagDone;
+                }
+                continue;
+            }
+        }
         for (u32 j = lane; j < a.plan.all; j += lanes)
             out[j] = word_of(x, g, a.plan.own, taken, j);
     }
@@ -156,13 +208,13 @@ walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ Segment
 template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_walk_kernels()
 {
     SegmentKernel k = segment_kernel<Accumulator>();
-    k.walk = walk_lines<false, Walker>;
+    k.walk = walk_lines<kNone, Walker>;
     return k;
 }
 template <class Accumulator> SegmentKernel light_kernels()
 {
     SegmentKernel k = segment_kernel<Accumulator>();
-    k.walk = walk_lines<true, Accumulator>;
+    k.walk = walk_lines<kLight, Accumulator>;
     return k;
 }
 
