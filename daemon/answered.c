@@ -27,6 +27,7 @@ rd_answered rd_answered_of(const rd_request *r, const rd_session *x, rp_err err,
     a.dtype = t->spec.dtype;
     a.path = (uint8_t)r->path;
     a.backend = t->backend;
+    a.batch = t->batch;
     a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
     a.start_ns = t->start_ns;
     if (t->start_ns) {

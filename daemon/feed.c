@@ -18,8 +18,7 @@ void rd_feed_open(rd_server *s)
 /* ---- to the engine and back ---- */
 static void finished(rd_server *s, rd_job *job)
 {
-    if (--s->jobs == 0)
-        s->busy_ns += rd_now_ns() - s->busy_since_ns;
+    s->jobs--;
     rd_sched_end(&s->sched, &job->item);
     if (job->task.fault.code == RP_DEVICE_LOST)
         s->device_suspect = true;
@@ -29,13 +28,10 @@ static void finished(rd_server *s, rd_job *job)
 void rd_submit(rd_server *s, rd_job *job)
 {
     job->task.user = job;
-    if (s->jobs++ == 0)
-        s->busy_since_ns = rd_now_ns();
+    s->jobs++;
     if (rk_submit(s->engine, &job->task))
         finished(s, job);
 }
-
-uint64_t rd_engine_busy_ns(const rd_server *s) { return s->busy_ns + (s->jobs ? rd_now_ns() - s->busy_since_ns : 0); }
 
 void rd_take_finished(rd_server *s)
 {

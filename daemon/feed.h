@@ -11,9 +11,6 @@ void rd_feed_open(rd_server *s);
 /* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
 void rd_submit(rd_server *s, rd_job *job);
 
-/* Time with at least one job in the engine. */
-uint64_t rd_engine_busy_ns(const rd_server *s);
-
 /* The task of a request (rd_wait) is complete: queue it. job->done comes later in this turn or in a later one, also for one
  * that is taken back: then with the reason in task.fault, DEADLINE or CANCELLED, which no engine gives. */
 void rd_schedule(rd_server *s, rd_request *r);

@@ -75,9 +75,13 @@ static void put_daemon(FILE *f, const rd_server *s, const rk_stats *k)
 
 static void put_queues(FILE *f, const rd_server *s)
 {
-    family(f, "queue_length", "gauge", "Requests under way: received and not yet sent back (all), in the engine (engine).");
+    static const char *const lanes[RD_LANES] = {"small", "large", "read"};
+    family(f, "queue_length", "gauge",
+           "Requests: received and not yet sent back (all); of these in the engine, and waiting in a lane for it.");
     labelled(f, "queue_length", "queue", "all", rd_transport_busy(s->transport));
     labelled(f, "queue_length", "queue", "engine", s->jobs);
+    for (int i = 0; i < RD_LANES; i++)
+        labelled(f, "queue_length", "queue", lanes[i], s->sched.lane[i].queued);
 }
 
 static void put_messages(FILE *f, const rd_stats *s)
@@ -160,7 +164,7 @@ static void put_engine(FILE *f, const rd_server *s, const rk_stats *k)
     labelled(f, "engine_tasks_total", "where", "device", k->device_tasks);
     labelled(f, "engine_tasks_total", "where", "workers", k->tasks - k->small_tasks - k->device_tasks);
     seconds(f, "engine_busy_seconds_total", "counter",
-            "Time with at least one task in the engine: its rate is the utilisation.", rd_engine_busy_ns(s));
+            "Time with at least one task at the device or the workers: its rate is their utilisation.", k->active_ns);
     seconds(f, "engine_work_seconds_total", "counter", "Time of the device, the workers and the callers, summed.", k->busy_ns);
     family(f, "pool_bytes", "gauge", "Memory in pools.");
     labelled(f, "pool_bytes", "pool", "device", k->device_bytes);

@@ -37,7 +37,6 @@ typedef struct rd_server {
     bool halted; /* it is stopped: nothing is served any more */
     char why[160]; /* which backend was taken and why */
     unsigned jobs; /* in the engine */
-    uint64_t busy_ns, busy_since_ns; /* time with jobs in the engine, up to the last moment without; since when there are */
     rd_sched sched; /* of what is not yet */
     rd_job probe;
     bool probing;

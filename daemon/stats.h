@@ -37,6 +37,7 @@ typedef struct rd_answered {
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     bool worked;         /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
+    unsigned batch;      /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;   /* the engine took it up; 0: it did not */
     uint64_t stage_ns[RD_STAGES]; /* the total always, the others if the engine took it up */

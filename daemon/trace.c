@@ -57,7 +57,10 @@ static void put_stage(FILE *f, const rd_trace *t, const rd_answered *a, const ch
 {
     fprintf(f, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\"", name, name);
     put_place(f, t, a, from_ns, to_ns);
-    fprintf(f, ",\"args\":{\"ns\":%" PRIu64 ",\"backend\":\"%s\"}}", ns, rp_backend_name(a->backend));
+    fprintf(f, ",\"args\":{\"ns\":%" PRIu64 ",\"backend\":\"%s\"", ns, rp_backend_name(a->backend));
+    if (a->batch)
+        fprintf(f, ",\"batch\":%u", a->batch);
+    fputs("}}", f);
 }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -32,6 +32,7 @@ typedef struct lane {
 struct rk_batcher {
     const rk_batch_ops *ops;
     void *impl;
+    rk_busy *busy;
     size_t max_bytes;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -74,6 +75,7 @@ static void launch(rk_batcher *b, lane *l)
         t->fault.code = RP_OK;
         t->batch = l->n;
     }
+    rk_busy_begin(b->busy);
     b->ops->launch(b->impl, (int)(l - b->lanes), l->tasks);
     pthread_mutex_lock(&b->lock);
     atomic_store_explicit(&l->state, FLYING, memory_order_release);
@@ -132,6 +134,7 @@ static void land(rk_batcher *b, lane *l)
     pthread_mutex_unlock(&b->lock);
     if (next)
         launch(b, next);
+    rk_busy_end(b->busy);
     for (; t; t = after) {
         after = t->next;
         t->next = NULL;
@@ -182,13 +185,14 @@ static void *batcher_main(void *arg)
 
 /* ---- open, close, counters ---- */
 
-rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, size_t max_bytes)
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes)
 {
     rk_batcher *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     b->ops = ops;
     b->impl = impl;
+    b->busy = busy;
     b->max_bytes = max_bytes;
     b->tail = &b->head;
     pthread_mutex_init(&b->lock, NULL);

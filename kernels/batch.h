@@ -2,12 +2,13 @@
 #ifndef RK_BATCH_H
 #define RK_BATCH_H
 
+#include "kernels/busy.h"
 #include "kernels/engine.h"
 
 typedef struct rk_batcher rk_batcher;
 
-/* NULL: no memory or no thread. `impl` stays valid until rk_batch_close. */
-rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, size_t max_bytes);
+/* NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay valid until rk_batch_close. */
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes);
 
 /* Wait for every task that was taken, `done` included. Nobody submits any more. NULL is fine. */
 void rk_batch_close(rk_batcher *b);

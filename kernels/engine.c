@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "kernels/batch.h"
+#include "kernels/busy.h"
 #include "kernels/cpu/cpu.h"
 
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
@@ -27,6 +28,7 @@ struct rk_engine {
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     uint64_t tasks, small_tasks, device_tasks, small_ns;
+    rk_busy busy; /* the backend: tasks and batches */
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of rk_memory_open */
     double probe_data[PROBE_ELEMENTS];
     double probe_cell;
@@ -103,7 +105,7 @@ static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
     size_t bytes = e->o.batch_bytes < RK_MAX_BATCH_BYTES ? e->o.batch_bytes : RK_MAX_BATCH_BYTES;
     if (bytes == 0)
         return RP_OK;
-    e->batcher = rk_batch_open(e->ops->batch, e->impl, bytes);
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->busy, bytes);
     if (e->batcher)
         return RP_OK;
     e->ops->stop(e->impl);
@@ -129,10 +131,12 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     e->o = *o;
     e->done_end = &e->done;
     pthread_mutex_init(&e->lock, NULL);
+    rk_busy_init(&e->busy);
     rp_err err = open_chosen(e, why, why_cap);
     if (!err)
         err = open_batcher(e, why, why_cap);
     if (err) {
+        rk_busy_fini(&e->busy);
         pthread_mutex_destroy(&e->lock);
         free(e);
         return err;
@@ -159,6 +163,7 @@ void rk_close(rk_engine *e)
         return;
     rk_stop(e);
     e->ops->close(e->impl);
+    rk_busy_fini(&e->busy);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -199,6 +204,7 @@ bool rk_submit(rk_engine *e, rk_task *t)
         t->data = (const uint8_t *)t->memory->base + t->offset;
     if (rk_run_small(e, t))
         return true;
+    rk_busy_begin(&e->busy);
     e->ops->submit(e->impl, t);
     return false;
 }
@@ -211,6 +217,7 @@ bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 void rk_complete(rk_engine *e, rk_task *t)
 {
     t->next = NULL;
+    rk_busy_end(&e->busy);
     pthread_mutex_lock(&e->lock);
     *e->done_end = t;
     e->done_end = &t->next;
@@ -359,6 +366,7 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
     s->imports = e->imports;
     s->busy_ns += e->small_ns;
     pthread_mutex_unlock(&e->lock);
+    s->active_ns = rk_busy_ns(&e->busy);
     if (e->batcher)
         rk_batch_stats(e->batcher, s);
 }

@@ -154,6 +154,7 @@ typedef struct rk_stats {
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;        /* device or worker time, summed */
+    uint64_t active_ns;      /* time with at least one task at the device or the workers */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;

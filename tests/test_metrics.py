@@ -99,7 +99,22 @@ def test_requests_are_counted_by_op_type_path_and_result(daemon):
     assert get(m, "request_seconds_sum", stage="total") >= get(m, "request_seconds_sum", stage="kernel") > 0
     uid = str(os.getuid())
     assert get(m, "user_data_bytes_total", uid=uid) == n * 8 + (1 << 20) + 800 and get(m, "user_errors_total", uid=uid) == 3
+    assert get(m, "batch_requests_bucket", le="+Inf") == get(m, "batch_requests_count") and get(m, "queue_length", queue="small") == 0
     assert get(m, "engine_busy_seconds_total") > 0 and get(m, "uptime_seconds") > 0 and get(m, "healthy") == 1
+
+
+def test_batches_are_counted_and_are_work_of_the_engine(start):
+    daemon = start("--small-bytes", 0)
+    n = 200
+    with daemon.connect() as c:
+        before = get(parse(c.metrics()), "engine_busy_seconds_total")
+        for _ in range(n // 50):
+            for sent in [c.send(REDUCE, c.reduce_body("sum", "f32", bytes(64))) for _ in range(50)]:
+                c.wait(sent)
+        m = wait_for(daemon, c, lambda m: requests(m) >= n)
+    assert get(m, "batch_requests_sum") == n and 0 < get(m, "batch_requests_count") <= n
+    assert get(m, "batch_requests_bucket", le="1") <= get(m, "batch_requests_bucket", le="31") <= get(m, "batch_requests_bucket", le="+Inf")
+    assert get(m, "engine_busy_seconds_total") > before and get(m, "engine_tasks_total", where="caller") == 0
 
 
 def test_unknown_codes_share_a_place(daemon):

@@ -151,6 +151,9 @@ static void put_engine(const frame *f)
         value(f, "reduced_slots_busy", ""), value(f, "reduced_slots", ""));
     for (size_t i = 0; i < n; i++)
         add(line, "  %s %.1f/s", ctl_label(where, sizeof where, s[i].labels, "where"), rate(f, s[i].name, s[i].labels));
+    double batches = growth(f, "reduced_batch_requests_count", "");
+    if (batches > 0)
+        add(line, "  batches of %.1f", growth(f, "reduced_batch_requests_sum", "") / batches);
     say(f, false, "%s", line);
 }
 
@@ -265,9 +268,11 @@ static void put_tables(const frame *f, int room)
         int for_users = n_users < (size_t)(room / 3) ? (int)n_users : room / 3;
         say(f, true, "%-14s %-8s %-8s %12s %10s %14s", "OP", "TYPE", "PATH", "REQUESTS/S", "ERRORS/S", "TOTAL");
         put_rows(f, ops, n_ops, room - for_users, put_op);
-        say(f, false, "%s", "");
-        say(f, true, "%-10s %10s %12s %12s %10s %14s", "USER", "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL");
-        put_rows(f, users, n_users, for_users, put_user);
+        if (n_users) { /* who may see them */
+            say(f, false, "%s", "");
+            say(f, true, "%-10s %10s %12s %12s %10s %14s", "USER", "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL");
+            put_rows(f, users, n_users, for_users, put_user);
+        }
     }
     free(ops);
     free(users);

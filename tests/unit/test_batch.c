@@ -82,7 +82,9 @@ static void what_comes_while_the_lanes_fly_goes_together(void **state)
     rk_stats stats = {.backend = RP_BACKEND_CUDA};
     sem_init(&p.launch, 0, 0);
     sem_init(&finished, 0, 0);
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, 64);
+    rk_busy busy;
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64);
     assert_non_null(b);
     for (int i = 0; i < ALL; i++) {
         t[i] = small_task(RP_OP_SUM);
@@ -114,6 +116,9 @@ static void what_comes_while_the_lanes_fly_goes_together(void **state)
     const uint64_t sizes[RK_BATCH_SIZES] = {RK_BATCH_LANES, 0, 0, 1, 0, 1}; /* 1, 8 and 32 */
     assert_memory_equal(stats.batch_sizes, sizes, sizeof sizes);
     rk_batch_close(b);
+    assert_int_equal(busy.n, 0);
+    assert_true(busy.total_ns > 0);
+    rk_busy_fini(&busy);
     sem_destroy(&p.launch);
     sem_destroy(&finished);
 }
@@ -122,7 +127,9 @@ static void others_are_not_taken(void **state)
 {
     (void)state;
     patient p = {0};
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, 12); /* 4 of data, 8 of the cell */
+    rk_busy busy;
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 12); /* 4 of data, 8 of the cell */
     rk_task t = small_task(RP_OP_PROD);
     assert_false(rk_batch_submit(b, &t, post_finished));
     t = small_task(RP_OP_SUM);
