@@ -10,6 +10,7 @@
 // Errors. Out of memory is the task's own. Anything else from CUDA is taken as the context's end: `lost` is set, every
 // task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -292,6 +293,7 @@ void *completer_main(void *arg)
 {
     Backend *b = (Backend *)arg;
     cudaSetDevice(b->device.id);
+    prctl(PR_SET_TIMERSLACK, 1000ul); // ns; by default a nap may last 50 us longer
     const struct timespec nap = {0, kNapNs};
     while (wait_for_flight(b)) {
         u64 since = rk_now_ns();
