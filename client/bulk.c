@@ -80,7 +80,7 @@ bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, 
     bool large = bytes >= RC_BULK_BYTES;
     if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
         return true;
-    if (path == REDUCE_PATH_STREAM || (path == REDUCE_PATH_FILE && b->fd < 0))
+    if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && b->fd < 0))
         return false;
     if (path != REDUCE_PATH_SHM && b->fd >= 0 && (open_file(c, b) || path == REDUCE_PATH_FILE))
         return b->handle != 0;
@@ -162,7 +162,7 @@ static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == 
 rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot)
 {
     bool mine = b->handle && b->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
-    if (b->device)
+    if (b->there)
         return RC_SHARED; /* a handle of a session that is no more is refused */
     if (b->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
         return RC_INLINE;

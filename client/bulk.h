@@ -26,6 +26,7 @@ typedef struct rc_stage {
 typedef struct rc_bulk {
     int fd;              /* a file's data; -1: memory */
     const uint8_t *device; /* data on the daemon's device: the handle of their allocation; NULL: elsewhere */
+    bool there;          /* data that only the daemon has: resident or on its device; they go no other way */
     uint64_t offset;     /* byte where they begin in file or allocation */
     uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
     uint64_t at;         /* bytes from the start of these to the data */

@@ -6,6 +6,7 @@
  *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
  *   bulk.c       which way large data travel       side.c               descriptors to the daemon and back
  *   stream.c     data in pieces                    simple.c             reduce_sum_f32 ...
+ *   resident.c   data that stay with the daemon
  *   fault.c      error texts                       names.c              tables
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
@@ -111,6 +112,12 @@ typedef struct rc_place {
     uint64_t posts;    /* how often it was put there */
 } rc_place;
 
+/* Resident data of the daemon. */
+typedef struct rc_named {
+    char name[RP_MAX_NAME + 1]; /* "": none */
+    uint64_t handle, bytes;
+} rc_named;
+
 struct reduce_client {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job settled, a place came to rest */
@@ -145,6 +152,7 @@ struct reduce_client {
     rc_side side;
     rc_stage stage;
     rc_arena *arenas;            /* of reduce_alloc */
+    rc_named named;              /* the resident data looked up last */
     rc_device *devices;          /* of reduce_device, until reduce_device_close */
 };
 
@@ -171,10 +179,38 @@ int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
 /* The same with the mutex held; it is released while waiting. */
 int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
 
+/* Did a bound call fail because what was sent before is gone, with the session or the daemon's memory of it? */
+bool rc_session_lost(int err);
+
 /* Is `c` usable here? 0, or the error, reported. */
 int rc_check(const reduce_client *c);
 
 /* ---- job.c ---- */
+
+/* The data of a job: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there; with `kept` resident
+ * data of this handle. */
+typedef struct rc_input {
+    const void *data;
+    int fd;
+    uint64_t offset; /* of the first byte, but in memory */
+    const void *device;
+    uint64_t kept;
+} rc_input;
+
+/* What STORE gave, in the session that it belongs to. */
+typedef struct rc_target {
+    uint64_t handle, session;
+} rc_target;
+
+/* Can `bytes` bytes of in->fd be read? 0, or the error, reported. */
+int rc_check_file(const rc_input *in, uint64_t bytes);
+
+/* Wait until the bytes are written there. 0, or the error, reported. */
+int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns);
+
+/* reduce_run on bytes of resident data. */
+int rc_job_run_named(reduce_client *c, const reduce_spec *spec, uint64_t handle, uint64_t offset, uint64_t bytes, void *out,
+                     size_t room, reduce_result *result);
 void rc_job_settle(reduce_client *c, reduce_job *j); /* run the callback; mutex not held before and after */
 
 /* Check a spec given by the user (rows apart, which the library may split); *s is ready for the wire, with rows and

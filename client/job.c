@@ -1,4 +1,5 @@
-/* reduce_run and reduce_submit: one reduction of an array in memory, of any size and shape.
+/* reduce_run and reduce_submit: one reduction of an array, of any size and shape. And the bytes of reduce_put, which are cut
+ * and travel in the same way.
  *
  * A job is a state machine that its calls drive: `advance` starts what can be started, and every answer comes back to it.
  *   run    all of the job; of segments, one that is too long for a message, or some, one after the other, that are not
@@ -39,6 +40,7 @@ struct reduce_job {
     rc_sizes sizes;
     rc_level whole;   /* what to do, not planned */
     uint8_t *out;     /* its cells */
+    rc_target to;     /* handle 0: none; else the elements are not reduced but written there */
 
     /* how far it is */
     uint64_t first, next_line; /* the lines of the run of now: [first, next_line) */
@@ -163,7 +165,7 @@ static bool plan(reduce_job *j)
     rc_level *l = &j->level;
     uint64_t bytes;
     rc_plan(l, &j->sizes);
-    if (l->blocks == 1)
+    if (l->blocks == 1 || j->to.handle)
         return true;
     if (!__builtin_mul_overflow(l->lines * l->blocks, l->cell, &bytes) && bytes <= SIZE_MAX)
         j->states = malloc((size_t)bytes);
@@ -339,17 +341,33 @@ static void on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     if (p->read.code) {
         call->fault = p->read;
         err = -(int)p->read.code;
-    } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && !j->bulk.device && going(j)) {
+    } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && !j->bulk.there && !j->to.handle && going(j)) {
         /* of a session that is no more */
         j->bulk.lost = true;
         start_tile(j, p);
         return;
     }
-    if (err || take_cells(j, p, body, len))
+    if (err || (!j->to.handle && take_cells(j, p, body, len)))
         keep_fault(j, &call->fault, &p->tile);
     else if (!j->merging)
         j->bytes_done += p->tile.height * p->tile.width * j->level.item;
     advance(j);
+}
+
+static void head_of_reduce(part *p)
+{
+    p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
+    p->call.head_len = RP_SPEC_SIZE;
+    rp_put_spec(p->call.head, &p->tile.spec);
+}
+
+static void head_of_write(const reduce_job *j, part *p)
+{
+    p->call.type = p->carrier == RC_INLINE ? RP_MSG_WRITE : RP_MSG_WRITE_AT;
+    p->call.bound = true;
+    p->call.session = j->to.session;
+    p->call.head_len = RP_WRITE_SIZE;
+    rp_put_write(p->call.head, j->to.handle, p->tile.at);
 }
 
 static void start_tile(reduce_job *j, part *p)
@@ -358,9 +376,10 @@ static void start_tile(reduce_job *j, part *p)
     j->under_way++;
     p->read.code = RP_OK;
     p->carrier = j->merging ? RC_INLINE : rc_bulk_choose(j->c, &j->bulk, &p->tile, &p->slot);
-    p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
-    p->call.head_len = RP_SPEC_SIZE;
-    rp_put_spec(p->call.head, &p->tile.spec);
+    if (j->to.handle)
+        head_of_write(j, p);
+    else
+        head_of_reduce(p);
     p->call.fill = p->carrier == RC_INLINE ? fill : fill_place;
     p->call.data = p;
     p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE;
@@ -425,7 +444,7 @@ static void set_sizes(reduce_job *j)
     const rp_welcome *w = &j->c->welcome;
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
-    if (j->bulk.device)
+    if (j->bulk.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* nothing travels */
     else if (j->bulk.stage && j->sizes.most > RC_SLOT_BYTES)
         j->sizes.most = j->sizes.chunk = RC_SLOT_BYTES;
@@ -457,19 +476,14 @@ static void free_job(reduce_job *j)
     free(j);
 }
 
-/* What a job reduces: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there. */
-typedef struct input {
-    const void *data;
-    int fd;
-    uint64_t offset;
-    const void *device;
-} input;
+static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "no descriptor: %d", fd) : 0; }
 
-static int check_file(const reduce_spec *spec, const input *in, uint64_t bytes)
+int rc_check_file(const rc_input *in, uint64_t bytes)
 {
     struct stat st;
-    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
-        return rc_error(REDUCE_E_ARGUMENT, "spec", "of a file: elements in rows, without mask, offsets, columns or states");
+    int err = check_fd(in->fd);
+    if (err)
+        return err;
     if (in->offset > INT64_MAX || bytes > INT64_MAX - in->offset)
         return rc_error(REDUCE_E_ARGUMENT, "offset", "offset and bytes end beyond 2^63");
     if (fstat(in->fd, &st))
@@ -477,38 +491,70 @@ static int check_file(const reduce_spec *spec, const input *in, uint64_t bytes)
     return S_ISREG(st.st_mode) ? 0 : rc_error(REDUCE_E_IO, "file", "no regular file: use a stream");
 }
 
-static int check_device(const reduce_spec *spec, const rc_level *l, rp_fault *f)
+static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t bytes)
+{
+    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
+        return rc_error(REDUCE_E_ARGUMENT, "spec", "of a file: elements in rows, without mask, offsets, columns or states");
+    return rc_check_file(in, bytes);
+}
+
+/* Of data that the daemon has, on its device or resident. */
+static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_fault *f)
 {
     size_t cell = rp_cell_size(&l->spec);
     if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
-        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "on the device: elements, without mask, offsets or states");
-    if (spec->path && spec->path != REDUCE_PATH_DEVICE)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data on the device go no other way");
+        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "of data that the daemon has: elements, without mask, offsets or states");
+    if (spec->path && spec->path != path)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has go no other way");
     if (!(spec->flags & REDUCE_COLUMNS) || l->lines <= RP_MAX_DATA / cell)
         return 0;
-    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data on the device", l->lines);
+    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->lines);
     f->limit = RP_MAX_DATA / cell;
     return REDUCE_E_TOO_LARGE;
 }
 
+static void set_input(reduce_job *j, const rc_input *in)
+{
+    j->whole.elements = in->data;
+    j->bulk.fd = in->fd;
+    j->bulk.device = in->device;
+    j->bulk.there = in->device || in->kept;
+    j->bulk.handle = in->kept;
+    j->bulk.offset = j->bulk.at = in->offset;
+}
+
+/* Choose the way of data that are to travel. */
+static int open_bulk(reduce_job *j, const rc_input *in, size_t bytes, bool gathered, int path)
+{
+    reduce_client *c = j->c;
+    if (rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, path))
+        return 0;
+    rc_enter(c);
+    int err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s cannot be had here%s%.90s", reduce_path_name(path),
+                       c->side.why[0] ? ": " : "", c->side.why);
+    rc_leave(c);
+    return err;
+}
+
 /* Make a job, or report why not. */
-static int make(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
+static int make(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
                 reduce_job **made)
 {
     int err = rc_check(c);
     if (err)
         return err;
     bool file = in->fd >= 0;
-    if ((!in->data && bytes && !file && !in->device) || (!out && room))
+    bool there = in->device || in->kept;
+    if ((!in->data && bytes && !file && !there) || (!out && room))
         return rc_error(REDUCE_E_ARGUMENT, file || in->data || !bytes ? "out" : "data", "a pointer is NULL");
     reduce_job *j = new_job(c);
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
     rp_fault f = {0};
-    j->bulk.device = in->device;
-    j->bulk.offset = in->offset;
+    set_input(j, in);
     if (prepare(j, spec, bytes, room, &f) ||
-        (in->device && (check_device(spec, &j->whole, &f) || rc_bulk_open_device(c, &j->bulk, &f)))) {
+        (there && check_there(spec, &j->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
+        (in->device && rc_bulk_open_device(c, &j->bulk, &f))) {
         free_job(j);
         return rc_report(&f);
     }
@@ -516,16 +562,10 @@ static int make(reduce_client *c, const reduce_spec *spec, const input *in, size
         free_job(j);
         return err;
     }
-    j->whole.elements = in->data;
     j->out = out;
-    j->bulk.fd = in->fd;
     bool gathered = spec->mask || spec->offsets || (spec->flags & REDUCE_COLUMNS);
-    if (!in->device && !rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, spec->path)) {
+    if (!there && (err = open_bulk(j, in, bytes, gathered, spec->path))) {
         free_job(j);
-        rc_enter(c);
-        err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s cannot be had here%s%.90s", reduce_path_name(spec->path),
-                       c->side.why[0] ? ": " : "", c->side.why);
-        rc_leave(c);
         return err;
     }
     *made = j;
@@ -619,21 +659,52 @@ static int check_result(const reduce_result *result)
 
 /* ---- public ---- */
 
-static int run(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
+/* Launch a job, wait for its end and free it. */
+static int run_job(reduce_job *j, reduce_result *result)
+{
+    reduce_client *c = j->c;
+    rc_enter(c);
+    launch(j);
+    await_end(j, 0);
+    int err = outcome(j, result);
+    c->refs--; /* not the last: the caller holds the client */
+    rc_leave(c);
+    free_job(j);
+    return err;
+}
+
+static int run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
     reduce_job *j;
     int err = check_result(result);
     if (!err)
         err = make(c, spec, in, bytes, out, room, &j);
-    if (err)
-        return err;
-    rc_enter(c);
-    launch(j);
-    await_end(j, 0);
-    err = outcome(j, result);
-    c->refs--; /* not the last: the caller holds the client */
-    rc_leave(c);
+    return err ? err : run_job(j, result);
+}
+
+int rc_job_run_named(reduce_client *c, const reduce_spec *spec, uint64_t handle, uint64_t offset, uint64_t bytes, void *out,
+                     size_t room, reduce_result *result)
+{
+    return run(c, spec, &(rc_input){.fd = -1, .offset = offset, .kept = handle}, (size_t)bytes, out, room, result);
+}
+
+int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
+{
+    reduce_job *j = new_job(c);
+    if (!j)
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
+    set_input(j, in);
+    j->to = *to;
+    /* cut as a count of the bytes would be */
+    j->whole.spec = (rp_spec){.op = RP_OP_COUNT, .dtype = RP_U8, .out = RP_U64, .rows = 1};
+    j->whole.item = 1;
+    j->whole.lines = 1;
+    j->whole.len = j->bytes_total = bytes;
+    j->deadline_ns = deadline_ns;
+    int err = open_bulk(j, in, (size_t)bytes, false, path);
+    if (!err)
+        return run_job(j, NULL);
     free_job(j);
     return err;
 }
@@ -641,22 +712,20 @@ static int run(reduce_client *c, const reduce_spec *spec, const input *in, size_
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
-    return run(c, spec, &(input){data, -1, 0, NULL}, bytes, out, room, result);
+    return run(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, result);
 }
-
-static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "no descriptor: %d", fd) : 0; }
 
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result)
 {
     int err = check_fd(fd);
-    return err ? err : run(c, spec, &(input){NULL, fd, offset, NULL}, (size_t)bytes, out, room, result);
+    return err ? err : run(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, result);
 }
 
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result)
 {
-    const input in = {NULL, -1, offset, handle};
+    const rc_input in = {.fd = -1, .offset = offset, .device = handle};
     if (!handle)
         return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
     int err = run(c, spec, &in, (size_t)bytes, out, room, result);
@@ -667,7 +736,7 @@ int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle,
     return err;
 }
 
-static int submit(reduce_client *c, const reduce_spec *spec, const input *in, size_t bytes, void *out, size_t room,
+static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job)
 {
     reduce_job *j;
@@ -689,14 +758,14 @@ static int submit(reduce_client *c, const reduce_spec *spec, const input *in, si
 int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job)
 {
-    return submit(c, spec, &(input){data, -1, 0, NULL}, bytes, out, room, done, arg, job);
+    return submit(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, done, arg, job);
 }
 
 int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
                        size_t room, reduce_done done, void *arg, reduce_job **job)
 {
     int err = check_fd(fd);
-    return err ? err : submit(c, spec, &(input){NULL, fd, offset, NULL}, (size_t)bytes, out, room, done, arg, job);
+    return err ? err : submit(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, done, arg, job);
 }
 
 static int check_job(const reduce_job *j)

@@ -10,8 +10,8 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual; reading order: errors, names, client, results, simple calls, reduce_run, streams, jobs. What each
- * reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
+ * This header is the manual; reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
+ * jobs. What each reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
  *
  * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
  *   say so. What went wrong, in words, is reduce_errmsg() of the same thread.
@@ -471,6 +471,67 @@ int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle,
 
 /* Let go of an allocation; no reduce_device on it may be under way. Unknown ones do no harm. */
 int reduce_device_close(reduce_client *c, const void *handle);
+
+/* ---- resident data: put once, reduce often ----------------------------------------------------------------------- */
+
+/* Arrays that stay with the daemon under a name, on its device if it has one, and are reduced there without travelling again.
+ * They belong to the user: any program of the same user can reduce, replace and drop them, nobody else can or even sees them.
+ * They stay until one of these drops them, until their time to live is over, or until the daemon ends. Over ipc only. A name
+ * has 1 to 64 letters, digits, '_', '.' and '-' and begins with neither of the last two. */
+
+enum { REDUCE_REPLACE = 1 }; /* reduce_put: in place of data that have the name, in one moment, once the new ones are there */
+
+typedef struct reduce_put_opts {
+    uint32_t size;
+    uint32_t flags;       /* REDUCE_REPLACE */
+    uint32_t ttl_ms;      /* to live; 0 = until dropped. At most 2^31 - 1 */
+    uint32_t deadline_ms; /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
+    int32_t path;         /* reduce_path: as in reduce_spec */
+    uint32_t reserved;    /* 0 */
+} reduce_put_opts;
+#define REDUCE_PUT_OPTS_INIT {sizeof(reduce_put_opts), 0, 0, 0, 0, 0}
+
+/* Put `bytes` bytes of elements of `dtype` (reduce_dtype) there, at least one. `opts` may be NULL. They travel as they do for
+ * reduce_run; a put that fails, or whose program dies, leaves nothing. If the daemon restarts meanwhile, it begins again.
+ * Errors: the common ones; REDUCE_E_EXISTS (the name is taken, without REDUCE_REPLACE), REDUCE_E_QUOTA (bytes or arrays of the
+ * user or of all; what will be replaced counts), REDUCE_E_TOO_LARGE (more than a user may have; name; ttl_ms),
+ * REDUCE_E_BAD_MESSAGE (name), REDUCE_E_TYPE, REDUCE_E_SHAPE (no bytes, or part of an element), REDUCE_E_DEADLINE. */
+int reduce_put(reduce_client *c, const char *name, int dtype, const void *data, size_t bytes, const reduce_put_opts *opts);
+
+/* The same with bytes of a file: fd, offset and further errors as for reduce_file. */
+int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint64_t offset, uint64_t bytes,
+                    const reduce_put_opts *opts);
+
+#define REDUCE_REST UINT64_MAX
+
+/* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is theirs and `offset` a
+ * multiple of its size. No mask, no offsets, no states; of columns at most what a reply holds (4 MiB). Errors: those of
+ * reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE,
+ * REDUCE_E_TOO_LARGE (columns). */
+int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
+                 size_t room, reduce_result *result);
+
+typedef struct reduce_resident {
+    uint32_t size;
+    int32_t dtype;    /* reduce_dtype */
+    uint64_t bytes;
+    uint64_t age_ms;  /* since they were put */
+    uint64_t left_ms; /* to live; UINT64_MAX = until dropped */
+    uint32_t uses;    /* reductions of them under way */
+    char name[68];
+} reduce_resident;
+#define REDUCE_RESIDENT_INIT {sizeof(reduce_resident), 0, 0, 0, 0, 0, {0}}
+
+/* Call each(arg, r) for all of the user's, in no order, in this thread. A value other than 0 from `each` stops and is
+ * returned. Errors: the common ones. */
+int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *r), void *arg);
+
+/* *r of one name; r->size must be set. Errors: the common ones; REDUCE_E_BAD_HANDLE (there are none of this name). */
+int reduce_find(reduce_client *c, const char *name, reduce_resident *r);
+
+/* Drop them. Reductions under way with them end as if nothing had happened; then the memory is free. Errors: the common ones;
+ * REDUCE_E_BAD_HANDLE (there are none of this name). */
+int reduce_drop(reduce_client *c, const char *name);
 
 /* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
 

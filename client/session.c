@@ -567,6 +567,12 @@ void rc_session_init(reduce_client *c)
     c->hello_place.client = c;
 }
 
+bool rc_session_lost(int err)
+{
+    return err == REDUCE_E_NO_SESSION || err == REDUCE_E_NO_DAEMON || err == REDUCE_E_BAD_HANDLE ||
+           err == REDUCE_E_DEVICE_LOST;
+}
+
 /* ---- waiting for one call ---- */
 
 typedef struct waiting {

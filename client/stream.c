@@ -47,16 +47,9 @@ static int fail(reduce_stream *s, const rp_fault *f)
     return -(int)s->fault.code;
 }
 
-/* What was sent is gone with the daemon's memory of it. */
-static bool lost(int err)
-{
-    return err == REDUCE_E_NO_SESSION || err == REDUCE_E_NO_DAEMON || err == REDUCE_E_BAD_HANDLE ||
-           err == REDUCE_E_DEVICE_LOST;
-}
-
 static int fail_call(reduce_stream *s, rc_call *call, int err)
 {
-    if (lost(err) && call->bound) {
+    if (rc_session_lost(err) && call->bound) {
         s->begun = false; /* nothing to abort */
         rc_fail(&call->fault, REDUCE_E_STREAM_LOST, "", "the daemon went away during the stream; begin again");
     }

@@ -177,10 +177,13 @@ void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
     r->share = x;
     rd_share_hold(x);
     rd_wait(s, r);
-    if (x->kind != RD_SHARE_FILE) {
+    if (x->kind == RD_SHARE_DEVICE) {
         r->job.task.memory = x->memory;
         r->job.task.offset = a->offset;
-        r->job.task.data = x->memory ? NULL : x->base + a->offset;
+    } else if (x->kind == RD_SHARE_ARENA) {
+        r->job.task.data = x->base + a->offset;
+    }
+    if (x->kind != RD_SHARE_FILE) {
         rd_schedule(s, r);
         return;
     }

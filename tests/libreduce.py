@@ -27,6 +27,16 @@ class FaultStruct(C.Structure):
                 ("value_high", C.c_uint64), ("retry_ms", C.c_uint32), ("field", C.c_char * 28), ("text", C.c_char * 164)]
 
 
+class PutOpts(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("flags", C.c_uint32), ("ttl_ms", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32),
+                ("reserved", C.c_uint32)]
+
+
+class Resident(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("bytes", C.c_uint64), ("age_ms", C.c_uint64), ("left_ms", C.c_uint64),
+                ("uses", C.c_uint32), ("name", C.c_char * 68)]
+
+
 class Fault(Exception):
     def __init__(self, lib, code):
         f = FaultStruct(size=C.sizeof(FaultStruct))
@@ -107,6 +117,43 @@ class Client:
 
     def free(self, address):
         self.lib.reduce_free(self.handle, C.c_void_p(address))
+
+    def _put_opts(self, replace=False, ttl_ms=0, deadline_ms=0, path=0):
+        return C.byref(PutOpts(C.sizeof(PutOpts), replace, ttl_ms, deadline_ms, path, 0))
+
+    def put(self, name, dtype, address, size, **kw):
+        self._check(self.lib.reduce_put(self.handle, name.encode(), DTYPES[dtype], C.c_void_p(address), C.c_size_t(size), self._put_opts(**kw)))
+
+    def put_file(self, name, dtype, fd, offset, size, **kw):
+        self._check(self.lib.reduce_put_file(self.handle, name.encode(), DTYPES[dtype], C.c_int(fd), C.c_uint64(offset), C.c_uint64(size),
+                                             self._put_opts(**kw)))
+
+    def named(self, op, dtype, name, offset=0, size=None, room_for=0, **kw):
+        """Of resident data; size None: all. Columns: `room_for` says of how many bytes."""
+        spec = self.spec(op, dtype, **kw)
+        out, room = self._room(spec, range(room_for))
+        result = Result(C.sizeof(Result))
+        self._check(self.lib.reduce_named(self.handle, C.byref(spec), name.encode(), C.c_uint64(offset),
+                                          C.c_uint64(2**64 - 1 if size is None else size), out, room, C.byref(result)))
+        return out.raw, result
+
+    def list(self):
+        found = []
+
+        @C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(Resident))
+        def each(_, r):
+            found.append((r[0].name.decode(), r[0].dtype, r[0].bytes))
+            return 0
+        self._check(self.lib.reduce_list(self.handle, each, None))
+        return sorted(found)
+
+    def find(self, name):
+        r = Resident(C.sizeof(Resident))
+        self._check(self.lib.reduce_find(self.handle, name.encode(), C.byref(r)))
+        return r
+
+    def drop(self, name):
+        self._check(self.lib.reduce_drop(self.handle, name.encode()))
 
     def stream(self, op, dtype, pieces, **kw):
         spec = self.spec(op, dtype, **kw)

@@ -1,15 +1,20 @@
 """Resident data: arrays that stay with the daemon, over the wire by PROTOCOL.md alone, through libreduce and by reducectl."""
+import ctypes
+import json
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
+import libreduce
 import numpy as np
 import pytest
 
-from conftest import TESTS, select_a_moment
+from conftest import BIN, TESTS, select_a_moment
 from oracle import SIZE
 from rawclient import (COLUMNS, COMMIT, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault, spec,
                        store)
@@ -389,3 +394,220 @@ print(c.reduce_at("sum", "u8", mine, 0, 1).cells[0][0], len(c.list()))
         assert [(x.name, x.handle) for x in c.list()] == [("x", handle)]
         assert c.reduce_at("sum", "u8", handle, 0, 3).cells[0][0] == 6
         assert daemon.status()["resident.arrays"] == 3  # two of ours, and the other's, which stays
+
+
+# ---- libreduce ----
+AUTO, INLINE, STREAM, SHM, FILE = range(5)
+
+
+@pytest.fixture
+def lib(clean, pytestconfig):
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    with libreduce.Client(clean.url) as c:
+        yield c
+
+
+def address(data):
+    return ctypes.addressof(ctypes.c_char.from_buffer(data))
+
+
+def fails(code, call, *args, **kw):
+    with pytest.raises(libreduce.Fault) as e:
+        call(*args, **kw)
+    assert e.value.code == code, e.value
+    return e.value
+
+
+def test_put_by_every_path(lib, clean, scratch):
+    data = bytearray(noise(14 * MIB + 8))
+    fd = some_file(scratch, b"#" * 64 + data)
+    memory = lib.alloc(len(data))
+    ctypes.memmove(memory, address(data), len(data))
+    want = lib.run_at("stats", "f64", address(data), len(data), nan="omit")[0]
+    ways = [(lib.put, [where], path) for where in (address(data), memory) for path in (AUTO, INLINE, SHM)]
+    ways += [(lib.put_file, [fd, 64], path) for path in (AUTO, INLINE, SHM, FILE)]
+    with clean.connect() as c:
+        for put, where, path in ways:
+            before = c.query(2)
+            put("x", "f64", *where, len(data), replace=True, path=path)
+            got, result = lib.named("stats", "f64", "x", nan="omit")
+            assert got == want and result.path == PATH_RESIDENT and result.count == len(data) // 8
+            after = c.query(2)
+            assert (after["requests.write"] > before["requests.write"]) == (path == INLINE)
+            assert (after["requests.write_at"] > before["requests.write_at"]) == (path != INLINE)
+    for path in (STREAM, FILE):
+        assert fails("ARGUMENT", lib.put, "y", "f64", address(data), len(data), path=path).field == "path"
+    assert [x[1:] for x in lib.list()] == [(12, len(data))] and lib.find("x").bytes == len(data)
+    lib.drop("x")
+    lib.free(memory)
+    os.close(fd)
+
+
+def test_shapes_of_named_data(lib):
+    a = np.random.default_rng(SEED).integers(-1000, 1000, (3000, 700)).astype("i4")
+    data = bytearray(a.tobytes())
+    lib.put("m", "i32", address(data), len(data))
+    for kw in ({"rows": 3000}, {"rows": 3000, "flags": libreduce.COLUMNS}, {"rows": 300, "index_base": 5}, {"initial": b"\7\0\0\0"}, {"nan": "error"}):
+        for op in ("sum", "argmax", "minmax", "var"):
+            want = lib.run_at(op, "i32", address(data), len(data), **kw)[0]
+            assert lib.named(op, "i32", "m", room_for=len(data), **kw)[0] == want
+    for first, n in ((0, 0), (1, 1), (699, 701), (2099999, 1)):
+        assert lib.named("sum", "i32", "m", 4 * first, 4 * n)[0] == a.reshape(-1)[first : first + n].sum(dtype="i8").tobytes()
+    assert lib.named("sum", "i32", "m", 4 * 2099990)[0] == a.reshape(-1)[-10:].sum(dtype="i8").tobytes()
+    # more rows than one reply has room for go in several requests
+    lib.put("s", "i8", address(data), len(data))
+    assert lib.named("sum", "i8", "s", rows=len(data) // 4)[0] == np.frombuffer(data, "i1").reshape(-1, 4).sum(axis=1, dtype="i8").tobytes()
+    assert fails("TOO_LARGE", lib.named, "sum", "i8", "s", rows=2, flags=libreduce.COLUMNS, room_for=len(data)).limit == 524288
+    assert fails("TYPE", lib.named, "sum", "i32", "s").field == "dtype"
+    assert fails("SHAPE", lib.named, "sum", "i32", "m", 2, 4).field == "offset"
+    assert fails("SHAPE", lib.named, "sum", "i32", "m", len(data), 4).field == "offset"
+    assert fails("SHAPE", lib.named, "sum", "i32", "m", rows=11).field == "rows"
+    fails("ARGUMENT", lib.named, "sum", "i32", "m", mask=bytes(a.size))
+    fails("ARGUMENT", lib.named, "sum", "i32", "m", path=SHM)
+    lib.drop("m")
+    lib.drop("s")
+
+
+def test_errors_name_the_name(lib, clean):
+    data = bytearray(noise(2 * MIB))
+    for call, args in ((lib.find, ("no.such",)), (lib.drop, ("no.such",)), (lib.named, ("sum", "f32", "no.such"))):
+        e = fails("BAD_HANDLE", call, *args)
+        assert e.field == "name" and "'no.such'" in e.text
+    for name in ("", "-x", "a b"):
+        assert fails("BAD_MESSAGE", lib.put, name, "u8", address(data), 8).field == "name"
+    assert fails("TOO_LARGE", lib.put, "x" * 65, "u8", address(data), 8).limit == 64
+    lib.put("x", "u8", address(data), len(data))
+    want = lib.named("sum", "u8", "x")[0]
+    assert "'x'" in fails("EXISTS", lib.put, "x", "u8", address(data), 8).text
+    fails("SHAPE", lib.put, "y", "f64", address(data), 9)
+    fails("SHAPE", lib.put, "y", "f64", address(data), 0)
+    fails("TOO_LARGE", lib.put, "y", "u8", address(data), 8, ttl_ms=2**31)
+    fails("IO", lib.put_file, "y", "u8", os.open("/dev/zero", os.O_RDONLY), 0, 8)
+    with clean.connect() as other:  # what the library remembers of a name may be of the past
+        other.put("x", "u8", b"\1\2", replace=True)
+        assert lib.named("sum", "u8", "x")[0] == struct.pack("<Q", 3) != want
+        other.drop("x")
+        assert "'x'" in fails("BAD_HANDLE", lib.named, "sum", "u8", "x").text
+
+
+def test_a_put_that_fails_leaves_nothing(lib, clean, scratch):
+    data = bytearray(noise(9 * MIB))
+    fd = some_file(scratch, data)
+    os.truncate(scratch / "data", 5 * MIB)
+    for path in (FILE, SHM, INLINE):
+        assert fails("IO", lib.put_file, "x", "u8", fd, 0, len(data), path=path).field == "file"
+    seen = set()
+    for ms in range(1, 6):
+        try:
+            lib.put("x", "u8", address(data), len(data), deadline_ms=ms, replace=True)
+            seen.add("OK")
+        except libreduce.Fault as e:
+            seen.add(e.code)
+    assert seen <= {"OK", "DEADLINE"}
+    if "OK" in seen:
+        lib.drop("x")
+    wait_until(clean, lambda: emptied(clean))
+    os.close(fd)
+
+
+def test_a_put_outlives_a_restart(start, pytestconfig):
+    """The daemon is killed once a put is on its way: the put begins again with the next one."""
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    data = bytearray(noise(48 * MIB))
+    daemons = [start()]
+
+    def restart():
+        old = daemons[-1]
+        wait_until(old, lambda: old.status()["requests.write_at"] > 0)
+        old.kill()
+        daemons.append(start())
+
+    with libreduce.Client(daemons[0].url) as c:
+        want = c.run_at("stats", "u8", address(data), len(data))[0]
+        c.put("before", "u8", address(data), 8, path=INLINE)
+        for _ in range(3):
+            thread = threading.Thread(target=restart)
+            thread.start()
+            c.put("x", "u8", address(data), len(data), replace=True)
+            thread.join()
+            try:
+                assert c.named("stats", "u8", "x")[0] == want
+            except libreduce.Fault as e:  # the daemon went after the put
+                assert e.code == "BAD_HANDLE"
+        assert "before" not in [x[0] for x in c.list()]
+
+
+# ---- reducectl, also with sanitizers ----
+def test_reducectl_put_ls_and_reduce(clean, ctl, scratch):
+    url = clean.url
+    a = np.random.default_rng(SEED).standard_normal((1500, 400))
+    np.save(scratch / "a.npy", a)
+    for args in ([], ["--path", "inline"], ["--path", "shm", "--ttl", "3600"], ["--path", "file"]):
+        done = ctl("put", "a", scratch / "a.npy", "--replace", "-v", *args, url=url)
+        assert (done.returncode, done.stdout) == (0, b"") and b"a: 600000 x f64" in done.stderr, done.stderr
+        for op in (["sum"], ["stats"], ["argmax", "--rows", "1500"], ["var", "--rows", "1500", "--axis", "0"], ["norm2", "--hex"], ["min", "--initial", "-9"]):
+            want, got = (ctl(*op, "--json", x, url=url) if "--hex" not in op else ctl(*op, x, url=url) for x in (scratch / "a.npy", "@a"))
+            assert got.returncode == 0, got.stderr
+            if "--hex" in op:
+                assert got.stdout == want.stdout
+                continue
+            lines = [[json.loads(line) for line in out.stdout.splitlines()] for out in (want, got)]
+            assert [x["value"] for x in lines[0]] == [x["value"] for x in lines[1]]
+            assert {x["path"] for x in lines[1]} == {"resident"} and {x["file"] for x in lines[1]} == {"@a"}
+    assert ctl("sum", "--partial", "@a", url=url).stdout == ctl("sum", "--partial", scratch / "a.npy", url=url).stdout
+    assert ctl("put", "b", "-t", "i16", stdin=struct.pack("<3h", 1, 2, -4), url=url).returncode == 0
+    assert ctl("put", "c", "--text", "-", stdin=b"1 2.5\n-3", url=url).returncode == 0
+    assert ctl("max", "@b", "@c", url=url).stdout == b"2  @b\n2.5  @c\n"
+    rows = [line.split() for line in ctl("ls", url=url).stdout.decode().splitlines()]
+    assert [(r[0], r[1], r[2], r[3]) for r in rows[1:]] == [("a", "f64", "600000", "4800000"), ("b", "i16", "3", "6"), ("c", "f64", "3", "24")]
+    listed = [json.loads(line) for line in ctl("ls", "--json", url=url).stdout.splitlines()]
+    assert [(x["name"], x["count"], x["left_ms"]) for x in listed] == [("a", 600000, None), ("b", 3, None), ("c", 3, None)]
+    assert b"resident, 3 x i16" in ctl("sum", "-v", "@b", url=url).stderr
+    assert ctl("drop", "a", "b", "c", url=url).returncode == 0
+    assert ctl("ls", url=url).stdout == b""
+
+
+def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
+    url = clean.url
+    np.save(scratch / "f.npy", np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+    (scratch / "odd").write_bytes(b"12345")
+    ctl("put", "x", "-t", "f32", stdin=bytes(8), url=url)
+    for args, code, text in ((["put", "x", "-"], 1, b"x: EXISTS: there are resident data named 'x'"),
+                             (["put", "y", scratch / "f.npy"], 1, b"f.npy: SHAPE: the .npy is in Fortran order"),
+                             (["put", "y", scratch / "odd"], 1, b"odd: SHAPE"), (["put", "y", scratch / "none"], 1, b"none: IO"),
+                             (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-"], 1, b"a/b: BAD_MESSAGE"),
+                             (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),
+                             (["sum", "-t", "f64", "@x"], 1, b"@x: TYPE: holds f32, not f64"), (["sum", "--rows", "3", "@x"], 1, b"@x: SHAPE"),
+                             (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"go no other way"),
+                             (["sum", "--mask", scratch / "odd", "@x"], 2, b"@NAME excludes"), (["sum", "--total", "@x", "@x"], 2, b"@NAME excludes"),
+                             (["drop"], 2, b"drop takes names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
+                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"are for put"),
+                             (["put", "y", "--ttl", "0", scratch / "odd"], 2, b"--ttl")):
+        done = ctl(*args, stdin=bytes(4), url=url)
+        assert done.returncode == code and text in done.stderr, (args, done.stderr)
+    assert ctl("sum", "@x", url=url).stdout == b"0\n"
+    assert ctl("put", "y", "--text", stdin=b"1 2 x", url=url).returncode == 1
+    assert ctl("drop", "x", url=url).returncode == 0
+    assert ctl("put", "y", "-t", "f32", stdin=bytes(4), url=clean.tcp_url).returncode == 3  # AUTH
+
+
+def test_a_killed_put_leaves_nothing(clean, scratch):
+    (scratch / "data").write_bytes(noise(24 * MIB))
+    env = {**os.environ, "REDUCED_URL": clean.url}
+    pick = random.Random(SEED)
+    killed = 0
+    for i in range(40):
+        p = subprocess.Popen([BIN / "reducectl", "put", "x", "--no-autostart", "--replace", "--path", ("file", "shm", "inline")[i % 3], scratch / "data"],
+                             stderr=subprocess.DEVNULL, env=env)
+        try:
+            p.wait(pick.uniform(0, 0.03))
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGKILL)
+            killed += p.wait() == -signal.SIGKILL
+    assert killed
+    with clean.connect() as c:
+        wait_until(clean, lambda: c.query(2)["resident.arrays"] == len(c.list()))
+        if c.list():
+            c.drop("x")

@@ -7,6 +7,7 @@
  *   reduce.c   the reductions of a command      whole.c, lines.c, columns.c  one input: one result, rows or segments, columns
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
+ *   resident.c put, ls, drop, @NAME
  *   show.c     ping, info, status, metrics      progress.c the bar on a terminal
  *   ladder.c   runs reducectl-ladder               top.h      reducectl top */
 #ifndef CTL_H
@@ -26,7 +27,9 @@ enum { CTL_WHY = 256 }; /* bytes of an error line */
 
 /* ---- options.c ---- */
 
-typedef enum { CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_TOP, CTL_HELP, CTL_VERSION } ctl_command;
+typedef enum {
+    CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_TOP, CTL_PUT, CTL_LS, CTL_DROP, CTL_HELP, CTL_VERSION
+} ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
 enum { CTL_NO_AXIS = -1 };
@@ -38,10 +41,11 @@ typedef struct ctl_options {
     int axis;           /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
-    bool text, total, merge, verbose, no_autostart, once;
+    bool text, total, merge, verbose, no_autostart, once, replace;
+    uint32_t ttl_ms;    /* 0: not given */
     const char *url;    /* NULL: the usual places */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
-    char **files;       /* "-" is stdin */
+    char **files;       /* "-" is stdin; put, drop: names first */
     int n_files;
 } ctl_options;
 
@@ -143,6 +147,7 @@ typedef struct ctl_source {
 typedef struct ctl_input {
     const char *name; /* for messages */
     int fd;
+    const char *resident; /* its name, if these are data that the daemon has; else NULL */
     int dtype;
     bool npy, text, defaulted; /* defaulted: raw bytes taken for raw_dtype because nobody said */
     bool regular;     /* can be read again from the start */
@@ -254,10 +259,21 @@ int ctl_merge(reduce_client *c, const ctl_options *o);
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
-/* Can the input be given to the daemon as a file, to be read there? Then have `bytes` bytes reduced, `at` bytes behind its
- * first element. Returns as reduce_file. */
+/* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
+ * reduced, `at` bytes behind its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
+
+/* ---- resident.c ---- */
+bool ctl_is_resident(const char *name); /* "@NAME" */
+
+/* Resident data as an input. `dtype` is what the user says they are, or 0. 0, or a reduce_err, with `why` or, if that is empty,
+ * as this thread's last error. */
+int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dtype, char why[CTL_WHY]);
+
+int ctl_put(reduce_client *c, const ctl_options *o);
+int ctl_ls(reduce_client *c, const ctl_options *o);
+int ctl_drop(reduce_client *c, const ctl_options *o);
 
 /* ---- show.c ---- */
 int ctl_show(reduce_client *c, const ctl_options *o);

@@ -15,6 +15,8 @@ void ctl_help(FILE *out)
           "       reducectl ping | info | status [--json]\n"
           "       reducectl metrics               counters and histograms of the daemon as Prometheus text\n"
           "       reducectl top [--once]          what the daemon does now, refreshed each second; q quits\n"
+          "       reducectl put NAME [FILE]       leave an array with the daemon, to be reduced as @NAME again and again\n"
+          "       reducectl ls [--json] | drop NAME...\n"
           "       reducectl ladder [OPTION]...    reduction kernels side by side; 'reducectl ladder --help' tells more\n"
           "\n"
           "OP is one of\n",
@@ -23,7 +25,8 @@ void ctl_help(FILE *out)
         fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
     fputs("\n"
           "FILE is a .npy file (known by its content), raw little-endian elements (--dtype), text (--text), or - for standard\n"
-          "input. Without FILE a pipe is read. Several files give a line each: the value, two blanks, the name.\n"
+          "input. Without FILE a pipe is read. Several files give a line each: the value, two blanks, the name. @NAME is\n"
+          "resident data, which 'put' left there: rows and columns of them, too; no --mask, --offsets, --total.\n"
           "\n"
           "What to reduce\n"
           "  -t, --dtype T      elements of raw files (default f32):",
@@ -68,6 +71,8 @@ void ctl_help(FILE *out)
           "      --once         top: one frame as text, over one second\n"
           "      --no-autostart do not start a private daemon when none answers\n"
           "      --deadline MS  give up on a file after MS milliseconds\n"
+          "      --replace      put: in place of what has the name\n"
+          "      --ttl S        put: to live for S seconds (default: until dropped, or the daemon ends)\n"
           "  -h, --help         this text\n"
           "  -V, --version      the version\n"
           "\n"
@@ -80,6 +85,7 @@ void ctl_help(FILE *out)
           "  reducectl stats data.npy                  count, NaNs, min, max, sum, mean, var, std ... in one pass\n"
           "  seq 100 | reducectl sum --text            5050\n"
           "  zcat big.f32.gz | reducectl sum -v -      a pipe of raw f32\n"
+          "  reducectl put temps data.npy && reducectl stats @temps\n"
           "  reducectl sum --nan omit --json t.npy     for scripts\n"
           "\n"
           "Exit status: 0 done; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage; 3 no daemon\n",

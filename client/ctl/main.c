@@ -28,6 +28,24 @@ static void print_side(reduce_client *c)
         fprintf(stderr, "reducectl: no shared memory and no passed files: %s\n", info.side);
 }
 
+static int run(reduce_client *c, const ctl_options *o)
+{
+    switch (o->command) {
+    case CTL_REDUCE:
+        return ctl_reduce(c, o);
+    case CTL_TOP:
+        return ctl_top(c, o);
+    case CTL_PUT:
+        return ctl_put(c, o);
+    case CTL_LS:
+        return ctl_ls(c, o);
+    case CTL_DROP:
+        return ctl_drop(c, o);
+    default:
+        return ctl_show(c, o);
+    }
+}
+
 static int talk(const ctl_options *o)
 {
     reduce_client *c;
@@ -48,7 +66,7 @@ static int talk(const ctl_options *o)
     }
     if (o->verbose)
         print_daemon(c);
-    int code = o->command == CTL_REDUCE ? ctl_reduce(c, o) : o->command == CTL_TOP ? ctl_top(c, o) : ctl_show(c, o);
+    int code = run(c, o);
     if (o->verbose)
         print_side(c);
     reduce_close(c);

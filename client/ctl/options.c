@@ -10,7 +10,7 @@
 enum {
     OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL,
     OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE, OPT_JSON,
-    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_NO_AUTOSTART, OPT_ONCE
+    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_REPLACE, OPT_TTL, OPT_NO_AUTOSTART, OPT_ONCE
 };
 
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
@@ -37,6 +37,8 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"raw", no_argument, NULL, OPT_RAW},
                                      {"text", no_argument, NULL, OPT_TEXT},
                                      {"total", no_argument, NULL, OPT_TOTAL},
+                                     {"replace", no_argument, NULL, OPT_REPLACE},
+                                     {"ttl", required_argument, NULL, OPT_TTL},
                                      {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
                                      {"once", no_argument, NULL, OPT_ONCE},
                                      {"verbose", no_argument, NULL, 'v'},
@@ -171,6 +173,13 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->text = true;
     case OPT_TOTAL:
         return o->total = true;
+    case OPT_REPLACE:
+        return o->replace = true;
+    case OPT_TTL:
+        if (!take_number(&n, "--ttl", optarg, 1, INT32_MAX / 1000, why))
+            return false;
+        o->ttl_ms = (uint32_t)n * 1000;
+        return true;
     case OPT_NO_AUTOSTART:
         return o->no_autostart = true;
     case OPT_ONCE:
@@ -194,7 +203,8 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
         const char *word;
         ctl_command command;
     } others[] = {{"ping", CTL_PING},       {"info", CTL_INFO}, {"status", CTL_STATUS},
-                  {"metrics", CTL_METRICS}, {"top", CTL_TOP},   {"help", CTL_HELP}};
+                  {"metrics", CTL_METRICS}, {"top", CTL_TOP},   {"put", CTL_PUT},
+                  {"ls", CTL_LS},           {"drop", CTL_DROP}, {"help", CTL_HELP}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(word, others[i].word)) {
             o->command = others[i].command;
@@ -205,15 +215,30 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     return o->spec.op != 0 || unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
 }
 
+static bool names_resident(const ctl_options *o)
+{
+    bool some = false;
+    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
+        some |= ctl_is_resident(o->files[i]);
+    return some;
+}
+
 /* Options that do not go together: the first such, or NULL. */
 static const char *clash(const ctl_options *o)
 {
     int op = o->spec.op;
     bool shaped = o->by_rows || o->offsets || o->axis != CTL_NO_AXIS, partial = o->spec.flags & REDUCE_STATES_OUT;
-    if (o->command != CTL_REDUCE && o->n_files)
-        return "ping, info, status, metrics and top take no files";
+    bool named = o->command == CTL_PUT || o->command == CTL_DROP;
+    if (named && (o->n_files == 0 || (o->command == CTL_PUT && o->n_files > 2)))
+        return o->command == CTL_PUT ? "put takes a name and a file" : "drop takes names";
+    if (o->command != CTL_REDUCE && !named && o->n_files)
+        return "ping, info, status, metrics, top and ls take no files";
     if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info and status know --json only";
+        return "ping, info, status and ls know --json only";
+    if (o->command != CTL_PUT && (o->replace || o->ttl_ms))
+        return "--replace and --ttl are for put";
+    if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
+        return "@NAME excludes --mask, --offsets, --text, --total and --merge";
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
         return "metrics and top have one format";
     if (o->once && o->command != CTL_TOP)
@@ -250,14 +275,17 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
 {
     static char stdin_name[] = "-";
     static char *only[] = {stdin_name, NULL};
-    if (o->command != CTL_REDUCE || o->n_files)
+    bool piped = (o->command == CTL_REDUCE && !o->n_files) || (o->command == CTL_PUT && o->n_files == 1);
+    if (!piped)
         return true;
     if (isatty(STDIN_FILENO)) {
         snprintf(why, CTL_WHY, "no file given ('-' is standard input)");
         return false;
     }
-    o->files = only;
-    o->n_files = 1;
+    if (o->command == CTL_REDUCE) {
+        o->files = only;
+        o->n_files = 1;
+    }
     return true;
 }
 

@@ -99,7 +99,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
-    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, in->npy ? ".npy" : in->text ? "text" : "raw bytes",
+    const char *kind = in->resident ? "resident" : in->npy ? ".npy" : in->text ? "text" : "raw bytes";
+    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind,
             r->count, reduce_dtype_name(in->dtype), in->defaulted ? " (the default; --dtype names another)" : "");
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,
             reduce_backend_name(r->backend), reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms,

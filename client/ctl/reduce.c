@@ -125,6 +125,10 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name)
 {
     char why[CTL_WHY] = "";
     ctl_source source = {name, w->o->spec.dtype, REDUCE_F32, w->o->text};
+    if (ctl_is_resident(name)) {
+        int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
+        return err ? ctl_print_error(w->o, &(ctl_where){.name = name}, err, why[0] ? why : NULL) : CTL_OK;
+    }
     int err = ctl_open(in, &source, why);
     return err ? fail(w, in->name, err, why) : CTL_OK;
 }

@@ -6,7 +6,7 @@ _reducectl()
         any all count count_nan and or xor stats"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
-        --index-base --path --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --deadline --once --help --version"
+        --index-base --path --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --replace --ttl --deadline --once --help --version"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --from --list --help --version"
     local words=${ops//[[:space:]]/ }
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
@@ -44,7 +44,7 @@ _reducectl()
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
-    --rows | --ddof | --initial | --index-base | --deadline | --connect)
+    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect)
         return
         ;;
     esac
@@ -52,14 +52,19 @@ _reducectl()
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
         return
     fi
+    if [[ $cur == @* || ${COMP_WORDS[1]} == drop ]]; then
+        local prefix=${cur%%[!@]*}
+        mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$(reducectl ls --no-autostart 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "${cur#@}")
+        return
+    fi
     # The first word that is no option is the operation; files follow.
     for ((i = 1; i < COMP_CWORD; i++)); do
-        if [[ " $words " == *" ${COMP_WORDS[i]} "* ]]; then
+        if [[ " $words put " == *" ${COMP_WORDS[i]} "* && $cur != @* ]]; then
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
         fi
     done
-    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status metrics top ladder" -- "$cur")
+    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status metrics top put ls drop ladder" -- "$cur")
 }
 complete -F _reducectl reducectl

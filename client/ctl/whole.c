@@ -113,11 +113,13 @@ int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, si
     return reduce_stream_finish(s, cell, room, r);
 }
 
-/* ---- files, passed to the daemon ---- */
+/* ---- files, passed to the daemon, and what it has ---- */
 
 bool ctl_is_direct(const ctl_work *w)
 {
     const ctl_input *in = &w->in[0];
+    if (in->resident)
+        return true;
     return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
 }
 
@@ -138,6 +140,8 @@ int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes
 {
     const ctl_input *in = &w->in[0];
     reduce_job *job;
+    if (in->resident)
+        return reduce_named(w->c, spec, in->resident, at, bytes, cells, room, r);
     if (!w->progress.on)
         return reduce_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, r);
     int err = reduce_submit_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, NULL, NULL, &job);

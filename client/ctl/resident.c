@@ -1,0 +1,183 @@
+/* reducectl put, ls, drop; and @NAME as an input. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/ctl.h"
+
+enum { FIRST_ROOM = 1 << 20 }; /* bytes for what a pipe brings; doubled when it is full */
+
+/* ---- @NAME ---- */
+
+bool ctl_is_resident(const char *name) { return name[0] == '@'; }
+
+int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dtype, char why[CTL_WHY])
+{
+    reduce_resident r = REDUCE_RESIDENT_INIT;
+    *in = (ctl_input){.name = name, .fd = -1, .resident = name + 1};
+    why[0] = 0;
+    int err = reduce_find(c, in->resident, &r);
+    if (err)
+        return err;
+    if (dtype && dtype != r.dtype) {
+        snprintf(why, CTL_WHY, "holds %s, not %s", reduce_dtype_name(r.dtype), reduce_dtype_name(dtype));
+        return REDUCE_E_TYPE;
+    }
+    in->dtype = r.dtype;
+    in->bytes = r.bytes;
+    in->sized = true;
+    return 0;
+}
+
+/* ---- put ---- */
+
+/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
+static int read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY])
+{
+    size_t room = 0;
+    *bytes = 0;
+    for (;;) {
+        if (*bytes == room) {
+            room = room ? 2 * room : FIRST_ROOM;
+            uint8_t *more = realloc(*data, room);
+            if (!more) {
+                snprintf(why, CTL_WHY, "no memory for what the pipe brings");
+                return REDUCE_E_NO_MEMORY;
+            }
+            *data = more;
+        }
+        long n = ctl_read_full(in, *data + *bytes, room - *bytes, why);
+        if (n < 0)
+            return in->err;
+        if (n == 0)
+            return 0;
+        *bytes += (size_t)n;
+    }
+}
+
+static int put_pipe(reduce_client *c, ctl_input *in, const char *name, const reduce_put_opts *opts, char why[CTL_WHY])
+{
+    uint8_t *data = NULL;
+    size_t bytes;
+    int err = read_all(in, &data, &bytes, why);
+    if (!err)
+        err = reduce_put(c, name, in->dtype, data, bytes, opts);
+    in->bytes = bytes;
+    free(data);
+    return err;
+}
+
+static int put_input(reduce_client *c, ctl_input *in, const char *name, const ctl_options *o, char why[CTL_WHY])
+{
+    reduce_put_opts opts = REDUCE_PUT_OPTS_INIT;
+    opts.flags = o->replace ? REDUCE_REPLACE : 0;
+    opts.ttl_ms = o->ttl_ms;
+    opts.deadline_ms = o->spec.deadline_ms;
+    opts.path = o->spec.path;
+    if (ctl_shuffled(in)) {
+        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data have one order, that of their indexes");
+        return REDUCE_E_SHAPE;
+    }
+    if (in->regular && in->sized && !in->text)
+        return reduce_put_file(c, name, in->dtype, in->fd, in->start, in->bytes, &opts);
+    return put_pipe(c, in, name, &opts, why);
+}
+
+int ctl_put(reduce_client *c, const ctl_options *o)
+{
+    const char *name = o->files[0];
+    char why[CTL_WHY] = "";
+    ctl_input in;
+    ctl_source source = {o->n_files > 1 ? o->files[1] : "-", o->spec.dtype, REDUCE_F32, o->text};
+    int err = ctl_open(&in, &source, why);
+    bool opened = !err;
+    if (opened)
+        err = put_input(c, &in, name, o, why);
+    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* of whom the error tells */
+    int code = CTL_OK;
+    if (err)
+        code = ctl_print_error(o, &where, err, why[0] ? why : NULL);
+    else if (o->verbose)
+        fprintf(stderr, "reducectl: %s: %" PRIu64 " x %s\n", name, in.bytes / reduce_dtype_size(in.dtype),
+                reduce_dtype_name(in.dtype));
+    ctl_close(&in);
+    return code;
+}
+
+/* ---- ls ---- */
+
+typedef struct listing {
+    reduce_resident *all;
+    size_t n;
+} listing;
+
+static int collect(void *arg, const reduce_resident *r)
+{
+    listing *l = arg;
+    reduce_resident *more = realloc(l->all, (l->n + 1) * sizeof *more);
+    if (!more)
+        return REDUCE_E_NO_MEMORY;
+    l->all = more;
+    l->all[l->n++] = *r;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const reduce_resident *)a)->name, ((const reduce_resident *)b)->name);
+}
+
+static void print_line(const reduce_resident *r)
+{
+    char left[24] = "-";
+    if (r->left_ms != UINT64_MAX)
+        snprintf(left, sizeof left, "%" PRIu64, r->left_ms / 1000);
+    printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "\n", r->name, reduce_dtype_name(r->dtype),
+           r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
+}
+
+static void print_json(const reduce_resident *r)
+{
+    fputs("{\"name\":", stdout);
+    ctl_json_string(stdout, r->name);
+    printf(",\"dtype\":\"%s\",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"age_ms\":%" PRIu64, reduce_dtype_name(r->dtype),
+           r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms);
+    if (r->left_ms == UINT64_MAX)
+        fputs(",\"left_ms\":null", stdout);
+    else
+        printf(",\"left_ms\":%" PRIu64, r->left_ms);
+    printf(",\"uses\":%" PRIu32 "}\n", r->uses);
+}
+
+int ctl_ls(reduce_client *c, const ctl_options *o)
+{
+    listing l = {0};
+    int err = reduce_list(c, collect, &l);
+    if (err) {
+        free(l.all);
+        return ctl_print_error(o, &(ctl_where){.name = "ls"}, err, err == REDUCE_E_NO_MEMORY ? "no memory for the list" : NULL);
+    }
+    if (l.n)
+        qsort(l.all, l.n, sizeof *l.all, by_name);
+    if (l.n && o->format != CTL_JSON)
+        printf("%-24s %-5s %14s %16s %8s %8s %5s\n", "name", "type", "elements", "bytes", "age s", "left s", "uses");
+    for (size_t i = 0; i < l.n; i++)
+        (o->format == CTL_JSON ? print_json : print_line)(&l.all[i]);
+    free(l.all);
+    return CTL_OK;
+}
+
+/* ---- drop ---- */
+
+int ctl_drop(reduce_client *c, const ctl_options *o)
+{
+    int worst = CTL_OK;
+    for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON; i++) {
+        int code = CTL_OK;
+        if (reduce_drop(c, o->files[i]))
+            code = ctl_print_error(o, &(ctl_where){.name = o->files[i]}, 0, NULL);
+        if (code > worst)
+            worst = code;
+    }
+    return worst;
+}

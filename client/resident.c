@@ -1,0 +1,291 @@
+/* Resident data: put, list, drop, reduce by name. The bytes of a put travel as a job does that reduces them (job.c), in pieces
+ * that belong to the session in which the put began; if that is lost, the put begins again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+enum {
+    MAX_LOSSES = 10, /* a put that loses its session so often is given up */
+    ABORT_MS = 1000
+};
+
+/* ---- names ---- */
+
+static int check_name(const char *name)
+{
+    rp_fault f;
+    if (!name)
+        return rc_error(REDUCE_E_ARGUMENT, "name", "the name is NULL");
+    return rp_name_check(name, strlen(name), &f) ? rc_report(&f) : 0;
+}
+
+/* A call whose body is a name, or nothing. */
+static int call_named(reduce_client *c, uint8_t type, const char *name, uint8_t **body, size_t *len, rp_fault *f)
+{
+    rc_call call = {.type = type, .head_len = (uint8_t)strlen(name)};
+    memcpy(call.head, name, call.head_len);
+    int err = rc_call_wait(c, &call, body, len);
+    *f = call.fault;
+    return err;
+}
+
+/* What LIST tells of it. */
+static int look_up(reduce_client *c, const char *name, rc_named *found, rp_fault *f)
+{
+    uint8_t *body;
+    size_t len;
+    rp_resident x;
+    rp_fault bad = {0};
+    bool end = false;
+    int err = call_named(c, RP_MSG_LIST, name, &body, &len, f);
+    if (err)
+        return err;
+    rp_reader r = {.body = body, .len = len};
+    if (rp_get_resident(&r, &x, &end, &bad) || end)
+        err = rc_fail(f, REDUCE_E_PROTOCOL, bad.field, "malformed reply to list: %s", bad.text);
+    else
+        *found = (rc_named){.handle = x.handle, .bytes = x.bytes};
+    if (!err)
+        memcpy(found->name, name, strlen(name) + 1);
+    free(body);
+    return err;
+}
+
+/* ---- put ---- */
+
+typedef struct put {
+    reduce_client *c;
+    const char *name;
+    rp_store ask;
+    rc_input in;
+    int path;
+    uint64_t deadline_ns;
+    rc_target to;
+} put;
+
+static int begin(put *p)
+{
+    rc_call call = {.type = RP_MSG_STORE, .deadline_ns = p->deadline_ns};
+    uint8_t *body;
+    size_t len;
+    rp_fault bad;
+    call.head_len = (uint8_t)rp_put_store(call.head, &p->ask);
+    if (rc_call_wait(p->c, &call, &body, &len))
+        return rc_report(&call.fault);
+    bool malformed = rp_get_u64(body, len, &p->to.handle, "handle", &bad) != RP_OK;
+    free(body);
+    p->to.session = call.session;
+    return malformed ? rc_error(REDUCE_E_PROTOCOL, "handle", "malformed reply to store") : 0;
+}
+
+/* COMMIT or ABORT. */
+static int end(put *p, uint8_t type, uint64_t deadline_ns, rp_fault *f)
+{
+    rc_call call = {.type = type, .bound = true, .session = p->to.session, .deadline_ns = deadline_ns};
+    call.head_len = (uint8_t)rp_put_u64(call.head, p->to.handle);
+    int err = rc_call_wait(p->c, &call, NULL, NULL);
+    *f = call.fault;
+    return err;
+}
+
+/* Did COMMIT, whose answer was lost, come through? */
+static bool committed(put *p)
+{
+    rc_named found;
+    rp_fault f;
+    return look_up(p->c, p->name, &found, &f) == 0 && found.handle == p->to.handle;
+}
+
+/* 0, or the error, reported; *again: the session was lost on the way. */
+static int put_once(put *p, bool *again)
+{
+    rp_fault f;
+    *again = false;
+    int err = begin(p);
+    if (err)
+        return err;
+    err = rc_job_write(p->c, &p->to, &p->in, p->ask.bytes, p->path, p->deadline_ns);
+    bool written = !err;
+    if (written && end(p, RP_MSG_COMMIT, p->deadline_ns, &f))
+        err = rc_report(&f);
+    *again = err && rc_session_lost(err);
+    if (*again && written && committed(p)) {
+        *again = false;
+        return 0;
+    }
+    if (err && !*again)
+        end(p, RP_MSG_ABORT, rc_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
+    return err;
+}
+
+static int take_opts(put *p, const reduce_put_opts *o)
+{
+    static const reduce_put_opts defaults = REDUCE_PUT_OPTS_INIT;
+    if (!o)
+        o = &defaults;
+    if (o->size != sizeof *o)
+        return rc_error(REDUCE_E_ARGUMENT, "size", "opts.size is %u: use REDUCE_PUT_OPTS_INIT", o->size);
+    if ((o->flags & ~(uint32_t)REDUCE_REPLACE) || o->reserved)
+        return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
+    if (o->deadline_ms > RP_MAX_DEADLINE_MS)
+        return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
+    p->ask.replace = o->flags & REDUCE_REPLACE;
+    p->ask.ttl_ms = o->ttl_ms;
+    p->path = o->path;
+    p->deadline_ns = rc_deadline_after(o->deadline_ms);
+    return 0;
+}
+
+static int run(reduce_client *c, const char *name, int dtype, const rc_input *in, uint64_t bytes, const reduce_put_opts *opts)
+{
+    put p = {.c = c, .name = name, .in = *in, .ask = {.bytes = bytes}};
+    bool again = true;
+    int err = rc_check(c);
+    if (!err)
+        err = check_name(name);
+    if (!err)
+        err = take_opts(&p, opts);
+    if (err)
+        return err;
+    p.ask.dtype = rp_dtype_size(dtype) ? (uint8_t)dtype : 0; /* the daemon refuses 0 */
+    p.ask.name = name;
+    p.ask.name_len = (uint16_t)strlen(name);
+    for (int losses = 0; again && losses < MAX_LOSSES; losses++)
+        err = put_once(&p, &again);
+    return err;
+}
+
+int reduce_put(reduce_client *c, const char *name, int dtype, const void *data, size_t bytes, const reduce_put_opts *opts)
+{
+    if (!data && bytes)
+        return rc_error(REDUCE_E_ARGUMENT, "data", "a pointer is NULL");
+    return run(c, name, dtype, &(rc_input){.data = data, .fd = -1}, bytes, opts);
+}
+
+int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint64_t offset, uint64_t bytes,
+                    const reduce_put_opts *opts)
+{
+    const rc_input in = {.fd = fd, .offset = offset};
+    int err = rc_check_file(&in, bytes);
+    return err ? err : run(c, name, dtype, &in, bytes, opts);
+}
+
+/* ---- list, find, drop ---- */
+
+static reduce_resident public_of(const rp_resident *x)
+{
+    reduce_resident r = REDUCE_RESIDENT_INIT;
+    r.dtype = x->dtype;
+    r.bytes = x->bytes;
+    r.age_ms = x->age_ms;
+    r.left_ms = x->left_ms;
+    r.uses = x->uses;
+    memcpy(r.name, x->name, x->name_len);
+    return r;
+}
+
+static int each_resident(const uint8_t *body, size_t len, int (*each)(void *, const reduce_resident *), void *arg)
+{
+    rp_reader r = {.body = body, .len = len};
+    rp_resident x;
+    rp_fault f;
+    for (bool over;;) {
+        if (rp_get_resident(&r, &x, &over, &f))
+            return rc_error(REDUCE_E_PROTOCOL, f.field, "malformed reply to list: %s", f.text);
+        if (over)
+            return 0;
+        reduce_resident entry = public_of(&x);
+        int stop = each(arg, &entry);
+        if (stop)
+            return stop;
+    }
+}
+
+static int list(reduce_client *c, const char *name, int (*each)(void *, const reduce_resident *), void *arg)
+{
+    uint8_t *body;
+    size_t len;
+    rp_fault f;
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (call_named(c, RP_MSG_LIST, name, &body, &len, &f))
+        return rc_report(&f);
+    err = each_resident(body, len, each, arg);
+    free(body);
+    return err;
+}
+
+int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *r), void *arg)
+{
+    return each ? list(c, "", each, arg) : rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
+}
+
+static int take(void *to, const reduce_resident *r)
+{
+    *(reduce_resident *)to = *r;
+    return 0;
+}
+
+int reduce_find(reduce_client *c, const char *name, reduce_resident *r)
+{
+    int err = check_name(name);
+    if (err)
+        return err;
+    if (!r || r->size != sizeof *r)
+        return rc_error(REDUCE_E_ARGUMENT, "r", "r is NULL or not from REDUCE_RESIDENT_INIT");
+    return list(c, name, take, r);
+}
+
+int reduce_drop(reduce_client *c, const char *name)
+{
+    rp_fault f;
+    int err = rc_check(c);
+    if (!err)
+        err = check_name(name);
+    if (err)
+        return err;
+    return call_named(c, RP_MSG_DROP, name, NULL, NULL, &f) ? rc_report(&f) : 0;
+}
+
+/* ---- reduce ---- */
+
+/* The last one looked up, if that is it: most programs reduce the same data again and again. */
+static bool remembered(reduce_client *c, const char *name, rc_named *found)
+{
+    rc_enter(c);
+    *found = c->named;
+    rc_leave(c);
+    return strcmp(found->name, name) == 0;
+}
+
+static void remember(reduce_client *c, const rc_named *found)
+{
+    rc_enter(c);
+    c->named = *found;
+    rc_leave(c);
+}
+
+int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
+                 size_t room, reduce_result *result)
+{
+    rc_named found;
+    rp_fault f;
+    int err = rc_check(c);
+    if (!err)
+        err = check_name(name);
+    if (err)
+        return err;
+    for (bool known = remembered(c, name, &found);; known = false) {
+        if (!known && look_up(c, name, &found, &f))
+            return rc_report(&f);
+        remember(c, &found);
+        uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
+        err = rc_job_run_named(c, spec, found.handle, offset, bytes == REDUCE_REST ? rest : bytes, out, room, result);
+        if (err != REDUCE_E_BAD_HANDLE)
+            return err;
+        if (!known)
+            return rc_error(err, "name", "resident data '%s' were dropped or replaced meanwhile", name);
+    }
+}
