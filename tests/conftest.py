@@ -33,12 +33,18 @@ def is_sanitized():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
+    config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
     config.sanitized = (BIN / "reduced").exists() and is_sanitized()
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     # ThreadSanitizer sleeps for a second at each exit otherwise
     os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))
     os.environ.pop("REDUCED_URL", None)
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.sanitized:
+        items[:] = [i for i in items if not i.get_closest_marker("slow") and not i.get_closest_marker("unsanitized")]
 
 
 @pytest.hookimpl(hookwrapper=True)

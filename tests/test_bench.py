@@ -12,6 +12,8 @@ import figures  # noqa: E402
 import goals  # noqa: E402
 from figures import Measurement, summary  # noqa: E402
 
+pytestmark = pytest.mark.unsanitized
+
 
 def timed(case, who, us, size=1 << 30, group="sum"):
     return Measurement(group, case, who, "us", us, us * 0.99, us * 1.01, 21, size)

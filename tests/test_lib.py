@@ -7,6 +7,8 @@ import pytest
 
 from conftest import LIB, ROOT, SANITIZER
 
+pytestmark = pytest.mark.unsanitized
+
 EXAMPLE = r"""
 #include "client/reduce.h"
 #include <stdio.h>
@@ -123,15 +125,9 @@ COMPILERS = {
 }
 
 
-def skip_if_sanitized(config):
-    if config.sanitized:
-        pytest.skip("the library wants its sanitizer's runtime loaded first")
-
-
 @pytest.mark.parametrize("language", COMPILERS)
 @pytest.mark.parametrize("link", ["shared", "static"])
-def test_program(start, scratch, request, language, link):
-    skip_if_sanitized(request.config)
+def test_program(start, scratch, language, link):
     source, program = scratch / "example.src", scratch / "example"
     source.write_text(EXAMPLE)
     libs = [f"-L{LIB}", "-lreduce"] if link == "shared" else [LIB / "libreduce.a", "-lnng", "-lm"]
@@ -149,8 +145,7 @@ def symbols(path, *flags):
     return {line.split()[-1].split("@")[0] for line in text.splitlines() if line and " U " not in line}
 
 
-def test_exported_symbols_are_the_header_s(request):
-    skip_if_sanitized(request.config)
+def test_exported_symbols_are_the_header_s():
     exported = {s for s in symbols(LIB / "libreduce.so", "-D", "--defined-only") if s != "REDUCE_0"}
     assert exported and all(s.startswith("reduce_") for s in exported), exported
     header = (ROOT / "client" / "reduce.h").read_text()

@@ -106,10 +106,9 @@ def test_clients_that_hang_up_with_replies_pending(start, tcp):
 
 
 # ---- restarts ----
-def test_daemon_killed_and_restarted_under_clients(start, request):
+@pytest.mark.unsanitized
+def test_daemon_killed_and_restarted_under_clients(start):
     """libreduce repeats what the death of the daemon cut off: no wrong and no lost answer."""
-    if request.config.sanitized:
-        pytest.skip("ctypes cannot load a library with a sanitizer")
     daemon = start()
     workers = [worker("lib", daemon.url, 40 + i, 10**9) for i in range(4)]
     for w in workers:
@@ -260,10 +259,9 @@ def test_service_manager_that_does_not_read(start):
 
 
 # ---- memory ----
-def test_memory_does_not_grow(start, request):
+@pytest.mark.unsanitized
+def test_memory_does_not_grow(start):
     """Resident memory after many requests is that after a thousand, within 1 MiB."""
-    if request.config.sanitized:
-        pytest.skip("a sanitizer keeps freed memory")
     daemon = start()
     rng = np.random.default_rng(31)
     arrays = [rng.standard_normal(int(n)).astype("<f4") for n in (1, 16, 100, 1000, 4000, 16_000)]

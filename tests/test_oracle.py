@@ -14,6 +14,8 @@ import gens
 import oracle
 from oracle import FLOATS
 
+pytestmark = pytest.mark.unsanitized
+
 
 def doubles(bits, dtype):
     return [oracle.float_value(int(b), dtype) for b in bits]

@@ -144,10 +144,9 @@ def test_wrong_files(lib, scratch):
         os.close(x)
 
 
-def test_an_error_in_the_middle_leaves_nothing(shared, scratch, pytestconfig):
+@pytest.mark.unsanitized
+def test_an_error_in_the_middle_leaves_nothing(shared, scratch):
     """A file that shrinks while it is read, again and again, and deadlines."""
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
     before = settle(shared)
     data = noise(32 * MIB)
     fd = file_of(scratch, data)
@@ -190,10 +189,9 @@ def test_many_threads_share_one_stage(lib):
     assert not wrong and len(wants) == 6
 
 
-def test_everything_goes_on_after_a_restart(start, scratch, pytestconfig):
+@pytest.mark.unsanitized
+def test_everything_goes_on_after_a_restart(start, scratch):
     """Handles of the daemon before mean nothing to the next one: data go in messages, and by the fast ways again."""
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
     daemon = start()
     data = noise(16 * MIB)
     fd = file_of(scratch, data)
@@ -236,9 +234,8 @@ def test_threads_and_restarts_also_with_sanitizers(start, scratch, pytestconfig)
     assert worker.returncode == 0 and int(out) > 0 and not SANITIZER.search(err.decode()), err.decode()
 
 
-def test_over_tcp_everything_goes_in_messages(shared, scratch, pytestconfig):
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+@pytest.mark.unsanitized
+def test_over_tcp_everything_goes_in_messages(shared, scratch):
     data = noise(6 * MIB)
     fd = file_of(scratch, data)
     with Client(shared.tcp_url) as c:
@@ -343,9 +340,8 @@ def test_data_on_a_device_need_one(lib):
     assert lib.run("sum", "f32", bytes(4096)) == bytes(8)
 
 
-def test_data_on_a_device_need_a_local_daemon(start, pytestconfig):
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+@pytest.mark.unsanitized
+def test_data_on_a_device_need_a_local_daemon(start):
     daemon = start(tcp=True)
     with Client(daemon.tcp_url) as lib:
         assert device_fault(lib) == ("ARGUMENT", "device")

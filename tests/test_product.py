@@ -10,6 +10,8 @@ import pytest
 
 from conftest import ROOT
 
+pytestmark = pytest.mark.unsanitized
+
 EXPORTS = """
 #include "kernels/product.h"
 static void put(uint64_t *out, rk_u128 v) { out[0] = (uint64_t)v; out[1] = (uint64_t)(v >> 64); }

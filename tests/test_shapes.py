@@ -13,14 +13,14 @@ import gens
 import oracle
 from relay import Relay
 
+pytestmark = pytest.mark.unsanitized
+
 CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 700))
 LEAST = 4096  # bytes of a message: libreduce takes no less
 
 
 @pytest.fixture
-def lib(request):
-    if request.config.sanitized:
-        pytest.skip("ctypes cannot load a library with a sanitizer")
+def lib():
     import libreduce
 
     return libreduce
