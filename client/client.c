@@ -51,6 +51,8 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     if (o->connect_timeout_ms > RP_MAX_DEADLINE_MS || o->reconnect_timeout_ms > RP_MAX_DEADLINE_MS ||
         o->timeout_ms > RP_MAX_DEADLINE_MS)
         return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "a timeout above %u ms", RP_MAX_DEADLINE_MS);
+    if (o->priority < 0 || o->priority >= RP_PRIORITY_COUNT || o->reserved)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "priority", "unknown priority %d", o->priority);
     return 0;
 }
 
@@ -360,6 +362,7 @@ int reduce_get_info(const reduce_client *client, reduce_info *info)
     info->max_inflight = c->welcome.max_inflight;
     info->reconnects = c->reconnects;
     info->autostarted = c->autostarted;
+    info->priority = c->welcome.priority;
     memcpy(info->url, c->url, sizeof c->url);
     memcpy(info->server, c->server, sizeof c->server);
     memcpy(info->side, c->side.why, sizeof c->side.why);

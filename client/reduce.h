@@ -185,9 +185,11 @@ const char *reduce_dtype_name(int dtype);
 const char *reduce_nan_name(int nan);
 const char *reduce_backend_name(int backend);
 const char *reduce_path_name(int path);
+const char *reduce_priority_name(int priority);
 
-/* The code of a name, or 0 if there is none (reduce_nan_parse: -1). NULL is no name. */
+/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is no name. */
 int reduce_path_parse(const char *name);
+int reduce_priority_parse(const char *name);
 int reduce_op_parse(const char *name);
 int reduce_dtype_parse(const char *name);
 int reduce_nan_parse(const char *name);
@@ -210,6 +212,15 @@ enum {
     REDUCE_NO_RETRY = 4   /* tell BUSY and lost connections instead of repeating */
 };
 
+/* How much a client gets when there is more to do than the device can: all clients of HIGH together four times as much as all
+ * of NORMAL, and those of BACKGROUND a quarter of that. HIGH is for users whom the daemon's administrator allows it,
+ * REDUCE_E_AUTH for the others; who was made BACKGROUND by him stays it (reduce_info.priority). */
+typedef enum reduce_priority {
+    REDUCE_PRIORITY_NORMAL = 0,
+    REDUCE_PRIORITY_HIGH = 1,
+    REDUCE_PRIORITY_BACKGROUND = 2
+} reduce_priority;
+
 typedef struct reduce_open_opts {
     uint32_t size;
     uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
@@ -223,8 +234,10 @@ typedef struct reduce_open_opts {
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs whose daemon is trusted; NULL: $REDUCED_TLS_CA */
     const char *tls_cert;          /* our certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
+    int32_t priority;              /* reduce_priority of all that this client asks for */
+    uint32_t reserved;             /* 0 */
 } reduce_open_opts;
-#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL}
+#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0}
 
 /* Connect and say hello. `url`: "ipc:///path/of.sock", "tls+tcp://host:port" (the certificate of the daemon must name the
  * host, an address too, as a DNS name) or "tcp://host:port" (neither encrypted nor authenticated); NULL tries $REDUCED_URL
@@ -249,11 +262,12 @@ typedef struct reduce_info {
     uint32_t max_inflight; /* requests of one client under way at once; the library queues the others */
     uint32_t reconnects;   /* since reduce_open */
     uint32_t autostarted;  /* 1 if reduce_open started it */
+    int32_t priority;      /* reduce_priority that the daemon gave */
     char url[256];
     char server[68];       /* "reduced 0.1.0" */
     char side[96];         /* why shared memory or a file could not be passed lately and messages served instead, or "" */
 } reduce_info;
-#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
+#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
 int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
@@ -598,7 +612,8 @@ int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
 /* Bytes of data acknowledged by the daemon so far, and in all. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);
 
-/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. */
+/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. What
+ * the daemon has not begun is dropped there, too. */
 void reduce_cancel(reduce_job *job);
 
 /* Cancel, wait for the end unless called from the job's own callback, free. NULL is fine. */

@@ -9,7 +9,8 @@
  * which there is one under way at most.
  *
  * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: nng 1.5.2 can hang
- * for good when a connection is closed in the middle of a message, so messages are let through. */
+ * for good when a connection is closed in the middle of a message, so messages are let through. A CANCEL tells the
+ * daemon, which then drops the request unless it has begun. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -326,11 +327,32 @@ static void finish_cancelled(reduce_client *c, rc_call *call)
     finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
 }
 
+static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
+{
+    (void)err;
+    (void)body;
+    (void)len;
+    free(call);
+}
+
+/* Nobody waits for the request any more. The daemon may know already, or never hear of it: no harm. */
+static void tell_cancelled(reduce_client *c, const rc_call *call)
+{
+    bool waits = call->type != RP_MSG_HELLO && call->type != RP_MSG_CANCEL && call->session == c->session;
+    rc_call *tell = waits && !c->closing ? malloc(sizeof *tell) : NULL;
+    if (!tell)
+        return;
+    *tell = (rc_call){.type = RP_MSG_CANCEL, .bound = true, .session = call->session, .done = on_told};
+    tell->head_len = (uint8_t)rp_put_u64(tell->head, call->id);
+    rc_call_start(c, tell);
+}
+
 /* End the call; its place stays until the exchange is over. */
 static void orphan(reduce_client *c, rc_call *call)
 {
     call->place->call = NULL;
     call->place = NULL;
+    tell_cancelled(c, call);
     finish_cancelled(c, call);
 }
 
@@ -559,7 +581,7 @@ static void on_hello(rc_call *call, int err, const uint8_t *body, size_t len)
 void rc_session_init(reduce_client *c)
 {
     size_t n = strlen(c->name);
-    rp_hello hello = {RP_WIRE_VERSION, RP_WIRE_VERSION, (uint16_t)n, c->name};
+    rp_hello hello = {RP_WIRE_VERSION, RP_WIRE_VERSION, (uint8_t)c->opts.priority, (uint16_t)n, c->name};
     c->hello.type = RP_MSG_HELLO;
     c->hello.head_len = (uint8_t)rp_put_hello(c->hello.head, &hello);
     c->hello.done = on_hello;

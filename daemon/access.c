@@ -45,6 +45,8 @@ static bool among(const uint32_t *ids, size_t n, uint32_t id)
     return false;
 }
 
+bool rd_ids_have(const rd_ids *ids, uint32_t id) { return among(ids->id, ids->n, id); }
+
 /* ---- gates ---- */
 static bool add_member(rd_gate *g, uint32_t uid)
 {

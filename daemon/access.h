@@ -20,6 +20,8 @@ typedef struct rd_allow {
     rd_ids users, groups; /* both empty: everybody whom the socket's mode lets in */
 } rd_allow;
 
+bool rd_ids_have(const rd_ids *ids, uint32_t id);
+
 typedef enum { RD_USER_ID, RD_GROUP_ID } rd_id_kind;
 
 /* Add a user or a group by name or number. NULL, or what is wrong. */

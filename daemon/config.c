@@ -13,7 +13,7 @@
 #include "daemon/paths.h"
 #include "kernels/kernels.h"
 
-typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, PATH, HTTP } kind;
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, ACCOUNTS, PATH, HTTP } kind;
 
 typedef struct {
     const char *name;
@@ -72,14 +72,19 @@ static const option options[] = {
     {"max-inflight", NUMBER, FIELD(max_inflight), 1, 4096, RP_MAX_INFLIGHT, NULL, true,
      "requests of one session at one time; the next one gets BUSY"},
     {"max-held", NUMBER, FIELD(max_held), 0, 1 << 20, 0, NULL, true,
-     "MiB of messages of one session in the daemon at one time, above which the next one gets BUSY; 0 = as many as max-inflight "
-     "messages have"},
+     "MiB of messages of one session in the daemon at one time, above which the next one gets BUSY; 0 = as many as "
+     "max-inflight messages have"},
     {"max-user-sessions", NUMBER, FIELD(max_user_sessions), 0, 65536, 0, NULL, true,
      "connected sessions of one user; 0 = seven eighths of max-sessions"},
     {"max-user-inflight", NUMBER, FIELD(max_user_inflight), 0, 4096, 0, NULL, true,
      "requests of all sessions of one user at one time; the next one gets BUSY. 0 = three quarters of `contexts`"},
     {"max-user-held", NUMBER, FIELD(max_user_held), 0, 1 << 20, 0, NULL, true,
      "MiB of messages of one user in the daemon at one time; 0 = as many as max-user-inflight messages have"},
+    {"high-uid", ACCOUNTS, FIELD(high_users), 0, RD_MAX_IDS, 0, NULL, false,
+     "user, by name or number, whose sessions may have high priority if they ask for it; repeat it for more. Root and the "
+     "daemon's own user always may"},
+    {"background-uid", ACCOUNTS, FIELD(background_users), 0, RD_MAX_IDS, 0, NULL, false,
+     "user whose sessions are of background priority, whatever they ask for; repeat it for more"},
     {"max-streams", NUMBER, FIELD(max_streams), 1, 1024, RP_MAX_STREAMS, NULL, true,
      "open streams of one session; the next one gets QUOTA"},
     {"drain", NUMBER, FIELD(drain), 0, 3600, 10, NULL, true,
@@ -111,6 +116,7 @@ _Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2, "the choices of `bac
 
 static uint64_t *number_of(rd_config *c, const option *o) { return (uint64_t *)((char *)c + o->at); }
 static uint64_t value_of(const rd_config *c, const option *o) { return *(const uint64_t *)((const char *)c + o->at); }
+static rd_ids *accounts_of(const rd_config *c, const option *o) { return (rd_ids *)((char *)c + o->at); }
 static const char *text_of(const rd_config *c, const option *o) { return (const char *)c + o->at; }
 
 static bool is_number(const option *o) { return o->kind == NUMBER || o->kind == CHOICE || o->kind == OCTAL; }
@@ -203,7 +209,8 @@ static bool add_url(rd_config *c, const char *url, char *why)
 
 static bool add_id(const option *o, rd_ids *ids, const char *value, char *why)
 {
-    const char *problem = rd_ids_add(ids, o->kind == USERS ? RD_USER_ID : RD_GROUP_ID, value);
+    bool group = o->kind == GROUP || o->kind == GROUPS;
+    const char *problem = rd_ids_add(ids, group ? RD_GROUP_ID : RD_USER_ID, value);
     if (problem)
         snprintf(why, RD_MAX_WHY, "%s = %.60s: %s", o->name, value, problem);
     return !problem;
@@ -249,6 +256,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
     case GROUP:
         c->socket_group.n = 0; /* a later one replaces it */
         return add_id(o, &c->socket_group, value, why);
+    case ACCOUNTS:
+        return add_id(o, accounts_of(c, o), value, why);
     case PATH:
         return set_path(c, o, value, why);
     case HTTP:
@@ -472,7 +481,8 @@ static bool same(const rd_config *a, const rd_config *b, const option *o)
     case GROUPS:
         return same_lists(a, b, o);
     case GROUP:
-        return memcmp(&a->socket_group, &b->socket_group, sizeof(rd_ids)) == 0;
+    case ACCOUNTS:
+        return memcmp(accounts_of(a, o), accounts_of(b, o), sizeof(rd_ids)) == 0;
     case PATH:
     case HTTP:
         return strcmp(text_of(a, o), text_of(b, o)) == 0;
@@ -526,7 +536,7 @@ static void help_option(const option *o, FILE *out)
 {
     if (!is_number(o)) {
         static const char *const values[] = {[URLS] = "URL", [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP",
-                                             [PATH] = "FILE", [HTTP] = "URL"};
+                                             [ACCOUNTS] = "USER", [PATH] = "FILE", [HTTP] = "URL"};
         fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
@@ -596,8 +606,8 @@ void rd_config_dump(const rd_config *c, FILE *out)
         const option *o = &options[i];
         if (o->kind == URLS) {
             dump_urls(c, out);
-        } else if (o->kind == GROUP) {
-            dump_ids(o, &c->socket_group, out);
+        } else if (o->kind == GROUP || o->kind == ACCOUNTS) {
+            dump_ids(o, accounts_of(c, o), out);
         } else if ((o->kind == PATH || o->kind == HTTP) && text_of(c, o)[0]) {
             fprintf(out, "%s = %s\n", o->name, text_of(c, o));
         } else if (is_number(o)) {

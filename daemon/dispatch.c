@@ -2,8 +2,10 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/answered.h"
+#include "daemon/feed.h"
 #include "daemon/log.h"
 #include "daemon/store.h"
 
@@ -138,6 +140,7 @@ static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
 {
     static const char name[] = "reduced " REDUCED_VERSION;
     rp_welcome w = {.version = RP_WIRE_VERSION,
+                    .priority = (uint8_t)r->session->priority,
                     .max_data = RP_MAX_DATA,
                     .chunk_hint = RP_CHUNK_HINT,
                     .max_inflight = (uint32_t)s->config.max_inflight,
@@ -160,6 +163,20 @@ static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retr
     return RP_BUSY;
 }
 
+/* The class of a session: high for those whom the configuration names, for root and for the daemon's own user. */
+static rp_err choose_priority(const rd_server *s, rd_session *x, int asked, rp_fault *f)
+{
+    const rd_config *c = &s->config;
+    uint32_t uid = (uint32_t)x->peer.uid;
+    bool trusted = x->peer.local && (uid == 0 || uid == geteuid() || rd_ids_have(&c->high_users, uid));
+    if (x->peer.local && rd_ids_have(&c->background_users, uid))
+        asked = RP_PRIORITY_BACKGROUND;
+    if (asked == RP_PRIORITY_HIGH && !trusted)
+        return rp_fail(f, RP_AUTH, "priority", 0, "this user may not ask for high priority");
+    x->priority = (rp_priority)asked;
+    return RP_OK;
+}
+
 static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
 {
     rp_hello h;
@@ -177,7 +194,10 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
         return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
     if (x->owner->sessions >= s->users.session_cap)
         return busy(f, "user_sessions", s->users.session_cap, DRAIN_RETRY_MS, "no free session of this user");
-    rd_sched_join(&s->sched, &x->queues, &x->owner->queues, RP_PRIORITY_NORMAL);
+    err = choose_priority(s, x, h.priority, f);
+    if (err)
+        return err;
+    rd_sched_join(&s->sched, &x->queues, &x->owner->queues, x->priority);
     x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
     if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->side.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
@@ -196,6 +216,17 @@ static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
     memcpy(body, r->body, r->body_len);
     rd_answer(s, r, r->body_len);
     return RP_OK;
+}
+
+static rp_err on_cancel(rd_server *s, rd_request *r, rp_fault *f)
+{
+    uint64_t id;
+    rp_fault why;
+    rp_err err = rp_get_u64(r->body, r->body_len, &id, "id", f);
+    if (err)
+        return err;
+    rp_fail(&why, RP_CANCELLED, "id", 0, "cancelled by its client");
+    return rd_answer_u64(s, r, rd_withdraw(s, r->session, &id, &why), f);
 }
 
 /* ---- the table ---- */
@@ -220,6 +251,7 @@ static const struct {
     [RP_MSG_COMMIT] = {rd_on_commit},
     [RP_MSG_LIST] = {rd_on_list},
     [RP_MSG_DROP] = {rd_on_drop},
+    [RP_MSG_CANCEL] = {on_cancel},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 

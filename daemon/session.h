@@ -23,6 +23,7 @@ typedef struct rd_session {
     bool barred;       /* its user may not use this socket: every request gets AUTH */
     unsigned user;     /* place of its user's counters (stats.h) */
     rd_user *owner;    /* its user's account; NULL: the pipe went before it was looked at */
+    rp_priority priority;
     rd_sched_session queues;
     uint8_t token[RP_TOKEN]; /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */

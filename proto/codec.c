@@ -103,12 +103,19 @@ rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f)
 }
 
 /* ---- hello and welcome ---- */
+static rp_err check_priority(uint8_t priority, rp_fault *f)
+{
+    if (priority < RP_PRIORITY_COUNT)
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, "priority", RP_PRIORITY_COUNT - 1, "unknown priority %u", priority);
+}
+
 size_t rp_put_hello(uint8_t *out, const rp_hello *h)
 {
     out[0] = h->min_version;
     out[1] = h->max_version;
     put16(out + 2, h->name_len);
-    put32(out + 4, 0);
+    put32(out + 4, h->priority);
     if (h->name_len)
         memcpy(out + RP_HELLO_SIZE, h->name, h->name_len);
     return RP_HELLO_SIZE + h->name_len;
@@ -117,20 +124,21 @@ size_t rp_put_hello(uint8_t *out, const rp_hello *h)
 rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f)
 {
     TRY(need(len, RP_HELLO_SIZE, "hello", f));
-    *h = (rp_hello){body[0], body[1], get16(body + 2), (const char *)body + RP_HELLO_SIZE};
-    TRY(zeros(body + 4, 4, "hello", f));
+    *h = (rp_hello){body[0], body[1], body[4], get16(body + 2), (const char *)body + RP_HELLO_SIZE};
+    TRY(zeros(body + 5, 3, "hello", f));
     TRY(at_most(h->name_len, RP_MAX_NAME, "name_len", f));
     TRY(exact(len, RP_HELLO_SIZE + (size_t)h->name_len, "hello", f));
     if (h->min_version == 0 || h->min_version > h->max_version)
         return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are no range",
                        h->min_version, h->max_version);
-    return RP_OK;
+    return check_priority(h->priority, f);
 }
 
 size_t rp_put_welcome(uint8_t *out, const rp_welcome *w)
 {
     memset(out, 0, RP_WELCOME_SIZE);
     out[0] = w->version;
+    out[1] = w->priority;
     put32(out + 4, w->max_data);
     put32(out + 8, w->chunk_hint);
     put32(out + 12, w->max_inflight);
@@ -147,6 +155,7 @@ rp_err rp_get_welcome(const uint8_t *body, size_t len, rp_welcome *w, rp_fault *
 {
     TRY(need(len, RP_WELCOME_SIZE, "welcome", f));
     *w = (rp_welcome){.version = body[0],
+                      .priority = body[1],
                       .max_data = get32(body + 4),
                       .chunk_hint = get32(body + 8),
                       .max_inflight = get32(body + 12),
@@ -154,7 +163,8 @@ rp_err rp_get_welcome(const uint8_t *body, size_t len, rp_welcome *w, rp_fault *
                       .session = get64(body + 24),
                       .server_len = get16(body + 32),
                       .server = (const char *)body + RP_WELCOME_SIZE};
-    TRY(zeros(body + 1, 3, "welcome", f));
+    TRY(zeros(body + 2, 2, "welcome", f));
+    TRY(check_priority(w->priority, f));
     TRY(zeros(body + 20, 4, "welcome", f));
     TRY(zeros(body + 34, 6, "welcome", f));
     memcpy(w->token, body + 40, RP_TOKEN);

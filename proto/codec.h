@@ -50,6 +50,7 @@ rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f);
 
 typedef struct rp_hello {
     uint8_t min_version, max_version; /* versions the client speaks, min <= max */
+    uint8_t priority; /* rp_priority that it asks for */
     uint16_t name_len;
     const char *name; /* UTF-8 for the logs, not terminated */
 } rp_hello;
@@ -59,6 +60,7 @@ rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f);
 
 typedef struct rp_welcome {
     uint8_t version;      /* the one to speak from now on */
+    uint8_t priority;     /* rp_priority that the session has */
     uint32_t max_data;    /* element bytes one message may carry */
     uint32_t chunk_hint;  /* good APPEND payload, bytes */
     uint32_t max_inflight;
@@ -169,7 +171,7 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f);
 rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault *e, rp_fault *f);
 
 /* One u64: the replies to BEGIN (stream), APPEND (elements received so far), STORE (handle), WRITE and WRITE_AT (bytes received
- * so far); the requests ABORT (stream) and COMMIT (handle). */
+ * so far), CANCEL (requests taken back); the requests ABORT (stream), COMMIT (handle), CANCEL (id of a request). */
 size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);
 rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f);
 

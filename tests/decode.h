@@ -79,6 +79,7 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         return err;
     case RP_MSG_ABORT:
     case RP_MSG_COMMIT:
+    case RP_MSG_CANCEL:
         if (!(err = rp_get_u64(body, len, &stream, h->type == RP_MSG_ABORT ? "stream" : "handle", f)))
             *n = rp_put_u64(out, stream);
         return err;
@@ -191,6 +192,7 @@ static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uin
     case RP_MSG_STORE:
     case RP_MSG_WRITE:
     case RP_MSG_WRITE_AT:
+    case RP_MSG_CANCEL:
         if (!(err = rp_get_u64(body, len, &number, "number", f)))
             *n = rp_put_u64(out, number);
         return err;

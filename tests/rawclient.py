@@ -13,7 +13,7 @@ from typing import NamedTuple
 import oracle
 from oracle import DTYPES, NANS, OPS, SIZE
 
-HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT, STORE, WRITE, WRITE_AT, COMMIT, LIST, DROP = range(1, 16)
+HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT, STORE, WRITE, WRITE_AT, COMMIT, LIST, DROP, CANCEL = range(1, 17)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
 STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
@@ -237,16 +237,16 @@ class Connection:
         return self.wait(self.send(kind, body, **fields))
 
     # ---- the messages ----
-    def hello(self, low=1, high=1, name=b"rawclient", **fields):
-        rid, _, _ = self.send(HELLO, struct.pack("<BBH4x", low, high, len(name)) + name, **{"session": 0, **fields})
+    def hello(self, low=1, high=1, name=b"rawclient", priority=0, **fields):
+        rid, _, _ = self.send(HELLO, struct.pack("<BBHB3x", low, high, len(name), priority) + name, **{"session": 0, **fields})
         h, body = self.receive(rid)
         if h.status:
             raise Fault(h, body)
-        version, max_data, chunk, inflight, streams, session, server_len = struct.unpack("<B3xIIII4xQH6x", body[:40])
+        version, priority, max_data, chunk, inflight, streams, session, server_len = struct.unpack("<BB2xIIII4xQH6x", body[:40])
         if len(body) != 56 + server_len or h.session != session or not session:
             raise ProtocolError("malformed welcome")
         self.session = session
-        self.welcome = {"version": version, "max_data": max_data, "chunk_hint": chunk, "max_inflight": inflight,
+        self.welcome = {"version": version, "priority": priority, "max_data": max_data, "chunk_hint": chunk, "max_inflight": inflight,
                         "max_streams": streams, "session": session, "token": body[40:56], "server": body[56:].decode()}
         return self.welcome
 
@@ -296,6 +296,10 @@ class Connection:
         body = self.call(ABORT, struct.pack("<Q", stream))
         if body:
             raise ProtocolError("abort's reply has a body")
+
+    def cancel(self, request):
+        """How many requests with the id of this one, as send() gave it, were taken back."""
+        return struct.unpack("<Q", self.call(CANCEL, struct.pack("<Q", request[2])))[0]
 
     # ---- data that stay ----
     def store(self, name, dtype, size, **kw):

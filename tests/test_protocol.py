@@ -90,7 +90,8 @@ def test_other_messages_of_another_version(conn):
     (bytes(7), "BAD_MESSAGE", "hello"),
     (struct.pack("<BBH4x", 0, 1, 0), "BAD_MESSAGE", "min_version"),
     (struct.pack("<BBH4x", 2, 1, 0), "BAD_MESSAGE", "min_version"),
-    (struct.pack("<BBHI", 1, 1, 0, 1), "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBHI", 1, 1, 0, 1 << 8), "BAD_MESSAGE", "hello"),
+    (struct.pack("<BBHI", 1, 1, 0, 3), "BAD_MESSAGE", "priority"),
     (struct.pack("<BBH4x", 1, 1, 3) + b"ab", "BAD_MESSAGE", "hello"),
     (struct.pack("<BBH4x", 1, 1, 1) + b"ab", "BAD_MESSAGE", "hello"),
     (struct.pack("<BBH4x", 1, 1, 65) + bytes(65), "TOO_LARGE", "name_len"),
@@ -130,7 +131,7 @@ def test_queries(conn):
             conn.call(QUERY, body)
 
 
-@pytest.mark.parametrize("kind", [0, 16, 99, 255])
+@pytest.mark.parametrize("kind", [0, 17, 99, 255])
 def test_unknown_type(conn, kind):
     with faults("BAD_MESSAGE", "type"):
         conn.call(kind, b"")
@@ -516,7 +517,7 @@ def test_worked_example_over_the_wire(shared):
 def test_golden_requests_are_understood(shared):
     """Each golden request gets the reply of its type, or the error that its content asks for."""
     expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
-                "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "reduce_segments": "OK",
+                "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
                 "drop": "BAD_HANDLE"}

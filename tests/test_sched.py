@@ -1,10 +1,13 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
 import os
 import signal
+import subprocess
+import time
 
 import numpy as np
 import pytest
 import rawclient
+from conftest import BIN
 from rawclient import MAX_DATA, REDUCE, Fault, spec
 
 ROWS = 200_000  # sums of nothing: work without data, tens of milliseconds on one thread
@@ -25,6 +28,15 @@ def flood(daemon, c, n, **fields):
         return [c.send(REDUCE, WORK, **fields) for _ in range(n)]
     finally:
         daemon.process.send_signal(signal.SIGCONT)
+
+
+def until(daemon, condition, seconds=60):
+    """Wait for the daemon's status to be so; that status."""
+    end = time.monotonic() + seconds
+    while not condition(status := daemon.status()):
+        assert time.monotonic() < end, status
+        time.sleep(0.01)  # poll interval
+    return status
 
 
 def ends(c, sent):
@@ -89,9 +101,101 @@ def test_the_queue_of_a_dead_client_goes_at_once(start):
     with daemon.connect() as c:
         flood(daemon, c, 60)
         c.close()
-    for _ in range(2000):  # it hears of the close in its own time
-        status = daemon.status()
-        if status["sessions"] == 1 and status["inflight"] <= 1:
-            break
+    status = until(daemon, lambda s: s["sessions"] == 1 and s["inflight"] <= 1)
     assert status["errors.CANCELLED"] >= 1
     assert status["tasks"] + status["errors.CANCELLED"] >= 60
+
+
+def test_cancel_takes_back_what_has_not_begun(start):
+    daemon = busy_daemon(start)
+    with daemon.connect() as c, daemon.connect() as other:
+        sent = flood(daemon, c, MANY)
+        assert other.cancel(sent[-1]) == 0, "requests of others are nobody's business"
+        taken = [c.cancel(request) for request in sent]
+        assert [c.cancel(request) for request in sent] == [0] * MANY, "again is fine"
+        faults = ends(c, sent)
+        assert [x == "CANCELLED" for x in faults] == [n == 1 for n in taken], (faults, taken)
+        assert set(faults) <= {"OK", "CANCELLED"} and "CANCELLED" in faults
+        assert c.cancel((0, 0, 2**64 - 1)) == 0
+        assert c.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5
+
+
+def test_cancelled_chunks_may_come_again(start):
+    daemon = busy_daemon(start)
+    half = len(BIG) // 2
+    data = BIG[:half].tobytes()
+    with daemon.connect() as c:
+        stream = c.begin("sum", "f64")
+        before = flood(daemon, c, 8)
+        chunks = [c.send_append(stream, i * half, data) for i in range(8)]
+        taken = [c.cancel(request) for request in chunks]
+        for i, request in enumerate(chunks):
+            if taken[i]:
+                with pytest.raises(Fault) as caught:
+                    c.wait(request)
+                assert caught.value.code == "CANCELLED"
+                c.append(stream, i * half, data)
+            else:
+                c.wait(request)
+        assert c.finish(stream, 8 * half).cells == [np.float64(8 * half).tobytes()]
+        assert ends(c, before) == ["OK"] * 8
+
+
+def test_priorities(start):
+    """Root and the daemon's own user may have what they like; peers that nobody knows may not."""
+    daemon = start(tcp=True)
+    for priority in (0, 1, 2):
+        with daemon.connect(hello=False) as c:
+            assert c.hello(priority=priority)["priority"] == priority
+            assert c.hello(priority=0)["priority"] == priority, "a second hello changes nothing"
+    with daemon.connect(hello=False, tcp=True) as c:
+        with pytest.raises(Fault) as caught:
+            c.hello(priority=1)
+        assert (caught.value.code, caught.value.field) == ("AUTH", "priority")
+        assert c.hello(priority=2)["priority"] == 2
+
+
+def test_a_user_in_the_background(start):
+    daemon = start("--background-uid", os.geteuid())
+    with daemon.connect(hello=False) as c:
+        assert c.hello(priority=1)["priority"] == 2
+
+
+def reducectl(daemon, *args, **kw):
+    return subprocess.Popen([BIN / "reducectl", "--connect", daemon.url, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+
+
+def test_interrupted_while_the_daemon_reads_a_file(start, scratch):
+    daemon = busy_daemon(start)
+    with open(scratch / "sparse", "wb") as f:
+        f.truncate(1 << 40)
+    ctl = reducectl(daemon, "sum", "-t", "f64", scratch / "sparse")
+    until(daemon, lambda s: s["requests.reduce_at"] > 2)
+    ctl.send_signal(signal.SIGINT)
+    out, err = ctl.communicate(timeout=60)
+    assert (ctl.returncode, out) == (130, b"") and b"CANCELLED" in err, err
+    until(daemon, lambda s: s["sessions"] == 1 and s["inflight"] <= 1 and s["side.files"] == 0 and s["requests.cancel"])
+
+
+def test_interrupted_while_a_pipe_is_silent(start):
+    daemon = busy_daemon(start)
+    ctl = reducectl(daemon, "sum", "-t", "f64", stdin=subprocess.PIPE)
+    ctl.stdin.write(bytes(4 << 20))
+    ctl.stdin.flush()
+    until(daemon, lambda s: s["requests.append"] > 2)
+    ctl.send_signal(signal.SIGINT)
+    assert ctl.wait(timeout=60) == 130
+    assert b"interrupted" in ctl.stderr.read()
+    for pipe in (ctl.stdin, ctl.stdout, ctl.stderr):
+        pipe.close()
+    until(daemon, lambda s: s["sessions"] == 1 and s["streams"] == 0)
+
+
+def test_priority_of_reducectl(start, scratch):
+    daemon = start("--background-uid", os.geteuid())
+    (scratch / "data").write_bytes(BIG.tobytes())
+    for name in ("normal", "high", "background"):
+        ctl = reducectl(daemon, "sum", "-t", "f64", "--priority", name, scratch / "data")
+        assert ctl.communicate(timeout=60)[0] == b"%d\n" % len(BIG), name
+    ctl = reducectl(daemon, "ping", "--priority", "urgent")
+    assert b"none of normal, high, background" in ctl.communicate(timeout=60)[1] and ctl.returncode == 2

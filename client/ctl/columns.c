@@ -36,7 +36,7 @@ static int run_block(columns *x, const reduce_spec *given, uint64_t k, void *out
     spec.rows = k;
     spec.flags |= REDUCE_COLUMNS;
     spec.mask = x->mask;
-    err = reduce_run(x->w->c, &spec, x->buffer, (size_t)(k * x->columns) * x->size, out, room, &r);
+    err = ctl_run(x->w->c, &spec, x->buffer, (size_t)(k * x->columns) * x->size, out, room, &r);
     ctl_add_result(&x->sum, &r);
     return err;
 }
@@ -48,7 +48,7 @@ static int merge(columns *x, const reduce_spec *given, const uint8_t *states, ui
     reduce_spec spec = *given;
     spec.rows = x->columns;
     spec.flags |= REDUCE_STATES_IN;
-    int err = reduce_run(x->w->c, &spec, states, (size_t)(x->columns * per) * x->state, out, room, &r);
+    int err = ctl_run(x->w->c, &spec, states, (size_t)(x->columns * per) * x->state, out, room, &r);
     r.count = r.cells = 0; /* states are no elements */
     ctl_add_result(&x->sum, &r);
     return err;

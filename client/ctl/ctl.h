@@ -8,6 +8,7 @@
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
  *   resident.c put, ls, drop, @NAME
+ *   interrupt.c  Ctrl-C
  *   show.c     ping, info, status, metrics      progress.c the bar on a terminal
  *   ladder.c   runs reducectl-ladder               top.h      reducectl top */
 #ifndef CTL_H
@@ -21,7 +22,7 @@
 #include "client/reduce.h"
 
 /* Exit codes of the command */
-enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_NO_DAEMON = 3 };
+enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_NO_DAEMON = 3, CTL_INTERRUPTED = 130 };
 
 enum { CTL_WHY = 256 }; /* bytes of an error line */
 
@@ -44,6 +45,7 @@ typedef struct ctl_options {
     bool text, total, merge, verbose, no_autostart, once, replace;
     uint32_t ttl_ms;    /* 0: not given */
     const char *url;    /* NULL: the usual places */
+    int priority;       /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;       /* "-" is stdin; put, drop: names first */
     int n_files;
@@ -210,6 +212,19 @@ void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool 
 void ctl_progress_add(ctl_progress *p, uint64_t bytes);
 void ctl_progress_end(ctl_progress *p); /* wipes the bar */
 uint64_t ctl_now_ns(void);
+
+/* ---- interrupt.c ---- */
+
+/* From now on Ctrl-C does not end the process, but is told by the latter. */
+void ctl_take_interrupts(void);
+bool ctl_interrupted(void);
+
+/* Wait for the job, which an interruption cancels, with the bar `p` or NULL, and free it. Returns as reduce_wait. */
+int ctl_wait(reduce_job *job, ctl_progress *p, reduce_result *r);
+
+/* reduce_run that an interruption cancels. */
+int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *cells, size_t room,
+            reduce_result *r);
 
 /* ---- output.c ---- */
 

@@ -63,6 +63,7 @@ void ctl_help(FILE *out)
           "  -v, --verbose      on standard error: which daemon and backend answered, type, path, throughput\n"
           "\n"
           "The daemon\n"
+          "      --priority NAME    normal, high (if the administrator allows it) or background\n"
           "      --path NAME    how the data travel, for tests: inline, stream, shm, file (default: the fastest possible)\n"
           "      --connect URL  ipc:///PATH, tls+tcp://HOST:PORT or tcp://HOST:PORT\n"
           "                     (default: $REDUCED_URL, or this user's daemon, or the system's)\n"

@@ -15,9 +15,11 @@ static long read_some(int fd, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
     do
-        n = read(fd, space, room);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+        n = ctl_interrupted() ? -1 : read(fd, space, room);
+    while (n < 0 && errno == EINTR && !ctl_interrupted());
+    if (ctl_interrupted())
+        snprintf(why, CTL_WHY, "interrupted");
+    else if (n < 0)
         snprintf(why, CTL_WHY, "cannot read: %s", strerror(errno));
     return (long)n;
 }

@@ -78,7 +78,7 @@ static int run(lines *x, uint64_t k, reduce_result *r, char why[CTL_WHY])
         spec.offsets = x->offsets;
     }
     x->at += n;
-    return reduce_run(x->w->c, &spec, x->buffer, (size_t)(n * x->size), x->cells, (size_t)(k * x->cell), r);
+    return ctl_run(x->w->c, &spec, x->buffer, (size_t)(n * x->size), x->cells, (size_t)(k * x->cell), r);
 }
 
 /* A line that the buffer does not hold. */

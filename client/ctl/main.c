@@ -57,6 +57,7 @@ static int talk(const ctl_options *o)
     opts.tls_key = o->tls_key;
     if (o->command == CTL_TOP)
         opts.reconnect_timeout_ms = TOP_RECONNECT_MS;
+    opts.priority = o->priority;
     int err = reduce_open(&c, o->url, &opts);
     if (err == REDUCE_E_ARGUMENT)
         return usage(reduce_errmsg());
@@ -66,11 +67,13 @@ static int talk(const ctl_options *o)
     }
     if (o->verbose)
         print_daemon(c);
+    if (o->command == CTL_REDUCE)
+        ctl_take_interrupts();
     int code = run(c, o);
     if (o->verbose)
         print_side(c);
     reduce_close(c);
-    return code;
+    return ctl_interrupted() ? CTL_INTERRUPTED : code;
 }
 
 int main(int argc, char **argv)

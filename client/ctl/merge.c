@@ -87,7 +87,7 @@ static int run(reduce_client *c, const ctl_options *o, const states *s, const ct
     uint8_t *cells = malloc(room);
     if (!cells)
         return ctl_print_error(o, where, REDUCE_E_NO_MEMORY, "no memory for the results");
-    int err = reduce_run(c, &spec, s->bytes, (size_t)(s->rows * (uint64_t)s->files) * s->size, cells, room, &r);
+    int err = ctl_run(c, &spec, s->bytes, (size_t)(s->rows * (uint64_t)s->files) * s->size, cells, room, &r);
     if (!err)
         ctl_print_cells(o, where, &r, cells);
     free(cells);

@@ -9,7 +9,8 @@
 
 enum {
     OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL,
-    OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE, OPT_JSON,
+    OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_PRIORITY, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE,
+    OPT_JSON,
     OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_REPLACE, OPT_TTL, OPT_NO_AUTOSTART, OPT_ONCE
 };
 
@@ -27,6 +28,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"merge", no_argument, NULL, OPT_MERGE},
                                      {"index-base", required_argument, NULL, OPT_INDEX_BASE},
                                      {"path", required_argument, NULL, OPT_PATH},
+                                     {"priority", required_argument, NULL, OPT_PRIORITY},
                                      {"connect", required_argument, NULL, OPT_CONNECT},
                                      {"tls-ca", required_argument, NULL, OPT_TLS_CA},
                                      {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
@@ -73,6 +75,12 @@ static bool take_nan(int32_t *out, const char *value, char why[CTL_WHY])
 {
     *out = reduce_nan_parse(value);
     return *out >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
+}
+
+static bool take_priority(int *out, const char *value, char why[CTL_WHY])
+{
+    *out = reduce_priority_parse(value);
+    return *out >= 0 || unknown(why, "--priority", value, reduce_priority_name, REDUCE_PRIORITY_NORMAL);
 }
 
 static bool take_path(int32_t *out, const char *value, char why[CTL_WHY])
@@ -151,6 +159,8 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_PATH:
         return take_path(&o->spec.path, optarg, why);
+    case OPT_PRIORITY:
+        return take_priority(&o->priority, optarg, why);
     case OPT_CONNECT:
         o->url = optarg;
         return true;

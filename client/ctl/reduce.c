@@ -187,7 +187,7 @@ int ctl_reduce(reduce_client *c, const ctl_options *o)
     if (o->total)
         return total(c, o);
     int worst = CTL_OK;
-    for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON; i++) {
+    for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = one(c, o, o->files[i]);
         if (code > worst)
             worst = code;

@@ -7,7 +7,6 @@
 
 enum {
     MAX_REPEATS = 3,        /* of a file whose stream the daemon lost */
-    EVERY_MS = 100,         /* between two looks at how far it is */
     MASKED_BLOCK = 1 << 20  /* elements read at a time when their mask has to be read, too */
 };
 
@@ -123,33 +122,14 @@ bool ctl_is_direct(const ctl_work *w)
     return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
 }
 
-/* Wait for it with a bar. */
-static int watch(ctl_work *w, reduce_job *job, reduce_result *r)
-{
-    uint64_t before = w->progress.done, done;
-    int err;
-    do {
-        err = reduce_wait(job, EVERY_MS, r);
-        reduce_job_progress(job, &done, NULL);
-        ctl_progress_add(&w->progress, before + done - w->progress.done);
-    } while (err == REDUCE_PENDING);
-    return err;
-}
-
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)
 {
     const ctl_input *in = &w->in[0];
     reduce_job *job;
     if (in->resident)
         return reduce_named(w->c, spec, in->resident, at, bytes, cells, room, r);
-    if (!w->progress.on)
-        return reduce_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, r);
     int err = reduce_submit_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, NULL, NULL, &job);
-    if (err)
-        return err;
-    err = watch(w, job, r);
-    reduce_job_free(job);
-    return err;
+    return err ? err : ctl_wait(job, &w->progress, r);
 }
 
 /* ---- Fortran order ---- */
@@ -176,7 +156,7 @@ static int run_ordered(ctl_work *w, uint8_t *from, uint8_t *to, void *cell, size
         ctl_c_order(to + in->bytes, from + in->bytes, 1, in->dims, in->shape);
         spec.mask = to + in->bytes;
     }
-    return reduce_run(w->c, &spec, to, (size_t)in->bytes, cell, room, r);
+    return ctl_run(w->c, &spec, to, (size_t)in->bytes, cell, room, r);
 }
 
 static int ordered(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])

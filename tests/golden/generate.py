@@ -13,7 +13,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
-from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
+from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
                        REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, header, spec, store)
 
 SESSION = 0x0123456789ABCDEF
@@ -23,12 +23,12 @@ def message(kind, body=b"", session=SESSION, mid=1, reply=0, **fields):
     return header(kind, len(body), session=session, mid=mid, flags=reply, **fields) + body
 
 
-def hello(low, high, name):
-    return struct.pack("<BBH4x", low, high, len(name)) + name
+def hello(low, high, name, priority=0):
+    return struct.pack("<BBHB3x", low, high, len(name), priority) + name
 
 
-def welcome(server):
-    return struct.pack("<B3xIIII4xQH6x", 1, 4194304, 1048576, 64, 32, SESSION, len(server)) + bytes(range(0xA0, 0xB0)) + server
+def welcome(server, priority=0):
+    return struct.pack("<BB2xIIII4xQH6x", 1, priority, 4194304, 1048576, 64, 32, SESSION, len(server)) + bytes(range(0xA0, 0xB0)) + server
 
 
 def entry(key, value):
@@ -57,6 +57,8 @@ def messages():
     yield "hello_wide", "header version 3, versions 1 to 3, no name", message(HELLO, hello(1, 3, b""), session=0, mid=2, version=3)
     yield "hello_demo", "PROTOCOL.md's example", message(HELLO, hello(1, 1, b"demo"), session=0)
     yield "welcome", "reply of hello", message(HELLO, welcome(b"reduced 0.1.0"), reply=1)
+    yield "hello_background", "versions 1 to 1, background, name 'backup'", message(HELLO, hello(1, 1, b"backup", 2), session=0)
+    yield "welcome_background", "reply of hello", message(HELLO, welcome(b"reduced 0.1.0", 2), reply=1)
     yield "ping", "time 8 bytes, no session", message(PING, bytes(range(8)), session=0, mid=NO_INDEX)
     yield "pong", "reply of ping", message(PING, bytes(range(8)), session=0, mid=NO_INDEX, reply=1)
     yield "query_info", "topic 1", message(QUERY, struct.pack("<I4x", 1), mid=3)
@@ -79,6 +81,8 @@ def messages():
     yield "finished", "reply of finish: f32 1.0", message(FINISH, result("f32", 2, 2, 1, 2**40 + 2, (7, 8, 9), struct.pack("<f", 1.0)), mid=10, reply=1)
     yield "abort", "stream 9", message(ABORT, struct.pack("<Q", 9), mid=11)
     yield "aborted", "reply of abort", message(ABORT, mid=11, reply=1)
+    yield "cancel", "request 10", message(CANCEL, struct.pack("<Q", 10), mid=12)
+    yield "cancelled", "reply of cancel: one request taken back", message(CANCEL, struct.pack("<Q", 1), mid=12, reply=1)
     yield "reduce_segments", "var of bf16 to f32, omit, ddof 1, initial -3; segments 0..1 and 1..3 of 1, 2, NaN with mask 1 0 2", message(
         REDUCE, spec("var", "bf16", out="f32", nan="omit", flags=MASK | OFFSETS, rows=2, row_len=3, ddof=1, initial=0xC040)
         + struct.pack("<3Q3H3B", 0, 1, 3, 0x3F80, 0x4000, 0x7FC0, 1, 0, 2), mid=15)

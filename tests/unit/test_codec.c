@@ -107,22 +107,32 @@ static void encodes_hello(void **state)
     (void)state;
     uint8_t out[MAX_BYTES];
     begin_message(out);
-    body_len = rp_put_hello(body, &(rp_hello){1, 1, 6, "golden"});
+    body_len = rp_put_hello(body, &(rp_hello){1, 1, RP_PRIORITY_NORMAL, 6, "golden"});
     check("hello", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .id = 1});
     begin_message(out);
-    body_len = rp_put_hello(body, &(rp_hello){1, 3, 0, NULL});
+    body_len = rp_put_hello(body, &(rp_hello){1, 3, RP_PRIORITY_NORMAL, 0, NULL});
     check("hello_wide", out, (rp_header){.version = 3, .type = RP_MSG_HELLO, .id = 2});
     begin_message(out);
-    body_len = rp_put_welcome(body, &(rp_welcome){.version = 1,
-                                                  .max_data = RP_MAX_DATA,
-                                                  .chunk_hint = RP_CHUNK_HINT,
-                                                  .max_inflight = RP_MAX_INFLIGHT,
-                                                  .max_streams = RP_MAX_STREAMS,
-                                                  .session = SESSION,
-                                                  .token = "\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf",
-                                                  .server_len = 13,
-                                                  .server = "reduced 0.1.0"});
-    check("welcome", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .reply = true, .session = SESSION, .id = 1});
+    body_len = rp_put_hello(body, &(rp_hello){1, 1, RP_PRIORITY_BACKGROUND, 6, "backup"});
+    check("hello_background", out, (rp_header){.version = 1, .type = RP_MSG_HELLO, .id = 1});
+
+    rp_header h = {.version = 1, .type = RP_MSG_HELLO, .reply = true, .session = SESSION, .id = 1};
+    rp_welcome w = {.version = 1,
+                    .max_data = RP_MAX_DATA,
+                    .chunk_hint = RP_CHUNK_HINT,
+                    .max_inflight = RP_MAX_INFLIGHT,
+                    .max_streams = RP_MAX_STREAMS,
+                    .session = SESSION,
+                    .token = "\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf",
+                    .server_len = 13,
+                    .server = "reduced 0.1.0"};
+    begin_message(out);
+    body_len = rp_put_welcome(body, &w);
+    check("welcome", out, h);
+    begin_message(out);
+    w.priority = RP_PRIORITY_BACKGROUND;
+    body_len = rp_put_welcome(body, &w);
+    check("welcome_background", out, h);
 }
 
 static void encodes_ping_and_query(void **state)
@@ -299,6 +309,15 @@ static void encodes_streams(void **state)
     begin_message(out);
     h.reply = true;
     check("aborted", out, h);
+
+    h = (rp_header){.version = 1, .type = RP_MSG_CANCEL, .session = SESSION, .id = 12};
+    begin_message(out);
+    body_len = rp_put_u64(body, 10);
+    check("cancel", out, h);
+    begin_message(out);
+    body_len = rp_put_u64(body, 1);
+    h.reply = true;
+    check("cancelled", out, h);
 }
 
 static void encodes_places(void **state)
@@ -561,7 +580,7 @@ static void every_reserved_byte_is_checked(void **state)
     static const struct {
         const char *name;
         size_t at, size; /* in the body */
-    } reserved[] = {{"hello", 4, 4},   {"welcome", 1, 3},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
+    } reserved[] = {{"hello", 5, 3},   {"welcome", 2, 2},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
                     {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},
                     {"listed", 38, 2},  {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
@@ -602,10 +621,12 @@ static void bad_values_are_named(void **state)
     } bad[] = {
         {"ping", 0, 'r', RP_BAD_MESSAGE, "magic", 0},
         {"ping", 5, 0, RP_BAD_MESSAGE, "type", 0},
-        {"ping", 5, 16, RP_BAD_MESSAGE, "type", 0},
+        {"ping", 5, 17, RP_BAD_MESSAGE, "type", 0},
         {"hello", 40, 0, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 40, 2, RP_BAD_MESSAGE, "min_version", 1},
         {"hello", 42, 7, RP_BAD_MESSAGE, "hello", 15},
+        {"hello", 44, 3, RP_BAD_MESSAGE, "priority", RP_PRIORITY_COUNT - 1},
+        {"welcome", 41, 3, RP_BAD_MESSAGE, "priority", RP_PRIORITY_COUNT - 1},
         {"hello", 42, 65, RP_TOO_LARGE, "name_len", RP_MAX_NAME},
         {"welcome", 72, 65, RP_TOO_LARGE, "server_len", RP_MAX_NAME},
         {"query_info", 40, 4, RP_BAD_MESSAGE, "topic", RP_TOPIC_METRICS},
