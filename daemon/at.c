@@ -17,7 +17,7 @@ void rd_buffers_init(rd_buffers *b, unsigned cap)
     *b = (rd_buffers){.cap = cap};
 }
 
-static rd_buffer *new_buffer(rd_buffers *b)
+static rd_buffer *new_buffer(rd_buffers *b, rk_engine *engine)
 {
     rd_buffer *x = malloc(sizeof *x);
     void *memory = x ? mmap(NULL, RP_MAX_DATA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
@@ -26,19 +26,19 @@ static rd_buffer *new_buffer(rd_buffers *b)
         return NULL;
     }
     madvise(memory, RP_MAX_DATA, MADV_HUGEPAGE);
-    *x = (rd_buffer){.memory = memory};
+    *x = (rd_buffer){.engine = engine, .memory = memory};
     b->made++;
     return x;
 }
 
 /* NULL: all are in use, or there is no memory. */
-static rd_buffer *take_buffer(rd_buffers *b)
+static rd_buffer *take_buffer(rd_buffers *b, rk_engine *engine)
 {
     rd_buffer *x = b->idle;
     if (x)
         b->idle = x->next;
     else if (b->made < b->cap)
-        x = new_buffer(b);
+        x = new_buffer(b, engine);
     return x;
 }
 
@@ -48,17 +48,30 @@ static void give_buffer(rd_buffers *b, rd_buffer *x)
     b->idle = x;
 }
 
+/* A chore, for the device may have to come to rest first. */
+static void free_buffer(rd_chore *c)
+{
+    rd_buffer *x = (rd_buffer *)c;
+    if (x->pinned)
+        rk_unpin(x->engine, x->memory);
+    munmap(x->memory, RP_MAX_DATA);
+}
+
+static void buffer_freed(rd_server *s, rd_chore *c)
+{
+    s->buffers.made--;
+    rd_user_put(&s->users, c->user);
+    free(c);
+}
+
 void rd_buffers_trim(rd_server *s)
 {
-    rd_buffers *b = &s->buffers;
-    while (b->idle) {
-        rd_buffer *x = b->idle;
-        b->idle = x->next;
-        if (x->pinned)
-            rk_unpin(s->engine, x->memory);
-        munmap(x->memory, RP_MAX_DATA);
-        free(x);
-        b->made--;
+    rd_user *self;
+    while (s->buffers.idle && (self = rd_user_get(&s->users, geteuid()))) {
+        rd_buffer *x = s->buffers.idle;
+        s->buffers.idle = x->next;
+        x->chore = (rd_chore){.run = free_buffer, .done = buffer_freed, .user = self};
+        rd_chores_add(s, &x->chore);
     }
 }
 
@@ -71,7 +84,7 @@ static void read_range(rd_chore *c)
     x->start_ns = rd_now_ns();
     if (!b->tried) {
         b->tried = true;
-        b->pinned = rk_pin(x->engine, b->memory, RP_MAX_DATA);
+        b->pinned = rk_pin(b->engine, b->memory, RP_MAX_DATA);
     }
     while (got < x->bytes) {
         ssize_t n = pread(x->fd, b->memory + got, x->bytes - got, (off_t)(x->offset + got));
@@ -119,7 +132,7 @@ void rd_at_feed(rd_server *s)
 {
     rd_buffers *all = &s->buffers;
     while (s->sched.lane[RD_LANE_READ].queued) {
-        rd_buffer *b = take_buffer(all);
+        rd_buffer *b = take_buffer(all, s->engine);
         if (!b && all->made)
             return;
         rd_request *r = rd_request_of(rd_sched_next(&s->sched, RD_LANE_READ));
@@ -188,7 +201,7 @@ void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
         return;
     }
     r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
-                        .request = r, .engine = s->engine, .fd = x->fd, .offset = a->offset, .bytes = a->length,
+                        .request = r, .fd = x->fd, .offset = a->offset, .bytes = a->length,
                         .fault = {.index = RP_NO_INDEX}};
     rd_sched_put(&s->sched, &r->session->queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + a->length);
     rd_watch_deadline(s, r);

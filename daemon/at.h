@@ -13,6 +13,8 @@ struct rd_server;
 struct rd_share;
 
 typedef struct rd_buffer {
+    rd_chore chore;  /* first: freeing it */
+    rk_engine *engine;
     uint8_t *memory; /* RP_MAX_DATA bytes, page-aligned */
     bool tried, pinned;
     struct rd_buffer *next;
@@ -27,7 +29,6 @@ typedef struct rd_buffers {
 typedef struct rd_read {
     rd_chore chore; /* first */
     struct rd_request *request;
-    rk_engine *engine;
     int fd;
     uint64_t offset;
     size_t bytes;
