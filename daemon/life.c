@@ -250,6 +250,7 @@ static bool open_loop(rd_server *s)
         uv_signal_start(signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow is no reason to die */
     if (rd_bell_open(&s->bell, &s->loop, on_bell, s))
         return true;
     rd_log(RD_LOG_ERROR, "no eventfd for the loop");

@@ -111,14 +111,22 @@ static bool write_at(int fd, const char *bytes, size_t n, uint64_t at)
     return true;
 }
 
+/* The file system takes no more: back to the last whole file, which it had room for. */
+static void give_up(rd_trace *t)
+{
+    rd_log(RD_LOG_WARN, "the trace ends here: %s", strerror(errno));
+    t->failed = true;
+    if (!write_at(t->fd, TAIL, sizeof TAIL - 1, t->end) || ftruncate(t->fd, (off_t)(t->end + sizeof TAIL - 1)) != 0)
+        rd_log(RD_LOG_WARN, "the trace has no end: %s", strerror(errno));
+}
+
 /* The events and the tail in one piece, over the last tail. */
 static bool append(rd_trace *t, const char *events, size_t n)
 {
     if (t->failed || t->end + n > t->max_bytes)
         return false;
     if (!write_at(t->fd, events, n, t->end)) {
-        rd_log(RD_LOG_WARN, "the trace ends here: %s", strerror(errno));
-        t->failed = true;
+        give_up(t);
         return false;
     }
     t->end += n - (sizeof TAIL - 1);

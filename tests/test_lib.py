@@ -21,6 +21,7 @@ EXAMPLE = r"""
 static int done_calls;
 static void on_done(void *arg, reduce_job *job, int err) { (void)job; (void)err; __atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST); }
 static int count_entry(void *arg, const reduce_entry *e) { (void)e; ++*(int *)arg; return 0; }
+static int begins(void *with, const char *text) { return strncmp(text, (char *)with, strlen((char *)with)) == 0 ? 5 : 6; }
 
 int main(int argc, char **argv)
 {
@@ -102,6 +103,7 @@ int main(int argc, char **argv)
 
     int entries = 0;
     CHECK(reduce_query(c, REDUCE_TOPIC_STATUS, count_entry, &entries) == 0 && entries > 10);
+    CHECK(reduce_metrics(c, begins, (void *)"# HELP reduced_") == 5 && reduce_metrics(c, NULL, NULL) == REDUCE_E_ARGUMENT);
 
     fflush(NULL);
     pid_t child = fork();

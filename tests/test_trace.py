@@ -1,6 +1,7 @@
 """reduced --trace: JSON that is whole at any time, with every request in it and its stages inside it."""
 import json
 import os
+import resource
 import signal
 import struct
 
@@ -123,6 +124,21 @@ def test_what_does_not_fit_is_counted(start, scratch):
     requests, _ = load(path)
     assert path.stat().st_size <= 1 << 20 and 0 < len(requests) < 3600
     assert f"the trace has {len(requests)} requests and lacks" in daemon.log() and "lacks 0" not in daemon.log()
+
+
+def test_a_full_disk_ends_the_trace_and_nothing_else(start, scratch):
+    path = scratch / "trace.json"
+    daemon = start("--trace", path)
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (65536, 65536))
+    with daemon.connect() as c:
+        while "trace ends here" not in daemon.log():
+            c.reduce("sum", "f32", bytes(8))
+        c.reduce("sum", "f32", bytes(8))
+    requests, stages = load(path)
+    check_nesting(requests, stages)
+    assert requests and path.stat().st_size <= 65536
+    daemon.stop()
+    assert f"the trace has {len(requests)} requests and lacks" in daemon.log()
 
 
 @pytest.mark.parametrize("make", [lambda p: os.mkfifo(p), lambda p: p.mkdir(), lambda p: p.symlink_to("elsewhere")], ids=["fifo", "directory", "link"])
