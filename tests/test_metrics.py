@@ -52,7 +52,7 @@ def get(samples, name, **labels):
 
 
 def requests(samples, **want):
-    return sum(v for k, v in samples["reduced_requests_total"].items() if want.items() <= dict(k).items())
+    return sum(v for k, v in samples.get("reduced_requests_total", {}).items() if want.items() <= dict(k).items())
 
 
 def wait_for(daemon, c, condition):
