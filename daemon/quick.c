@@ -87,7 +87,7 @@ static void reply(rd_quick *q, rd_request *r)
     rd_reply_send(r, &h, &r->session->unsent); /* the request is no longer ours */
 }
 
-/* The engine's thread: back from its batch. */
+/* A thread of the engine: back from its batch. */
 static void batched(rk_task *t)
 {
     rd_request *r = (rd_request *)t;

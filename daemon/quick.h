@@ -3,7 +3,7 @@
  * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go
  * out through one thread. So a REDUCE that is small, well formed and of a known session is computed by the CPU engine
  * in the thread of nng that received it, and answered at once; or it goes from there into a batch (rk_submit_batched),
- * and the engine's thread answers it. Everything else, every error included, is left to the loop, which owns sessions
+ * and a thread of the engine answers it. Everything else, every error included, is left to the loop, which owns sessions
  * and says what is wrong: also a request that comes back from its batch without a result, or too late.
  *
  * What these threads touch: the session table (under its lock), a session that is held, the engine's rk_run_small and

@@ -2,16 +2,15 @@
  *
  *     submit -> queue -> a free lane takes all that wait -> launch -> landed: the next launch, then done
  *
- * A lane holds one batch, from its launch until it has landed. Who finds a lane free launches: the submitting thread if
- * the device is idle, so that a lone task waits for nobody, else the batcher's own thread, which lands all. Nothing
- * waits for company: a batch is what came while all lanes were taken. So a task waits in the queue only while some lane
- * is taken, whose landing takes it.
+ * A lane holds one batch, from its launch until it has landed, and has a thread that waits for the landing and hands the
+ * tasks back. Who finds a lane free launches: the submitting thread if the device is idle, so that a lone task waits for
+ * nobody, else the lane's thread. Nothing waits for company: a batch is what came while all lanes were taken. So tasks wait
+ * in the queue only while some lane is taken, whose landing takes them.
  *
  * Everything is under `lock` but launching, looking whether a lane has landed, and `done`. */
 #include "kernels/batch.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,7 +22,12 @@ enum {
 typedef enum { FREE, LOADING, FLYING } lane_state;
 
 typedef struct lane {
-    atomic_int state; /* a lane_state; written under the lock, looked at without */
+    rk_batcher *batcher;
+    int number;
+    pthread_t thread;
+    pthread_cond_t wake; /* it flies, or closing */
+    lane_state state;
+    bool waits; /* the thread: it hands nothing back */
     rk_task *tasks;
     unsigned n;
     uint64_t launched_ns;
@@ -34,40 +38,46 @@ struct rk_batcher {
     void *impl;
     rk_busy *busy;
     size_t max_bytes;
-    pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t take_off; /* a lane flies, or closing */
     rk_task *head, **tail;
     lane lanes[RK_BATCH_LANES];
-    unsigned flying;
+    int started; /* lanes that have their thread */
     bool closing;
     uint64_t batches, tasks, largest, busy_ns, sizes[RK_BATCH_SIZES];
 };
 
-/* ---- any thread ---- */
+/* ---- launching: any thread ---- */
 
-/* With the lock: a free lane with the tasks that wait, at most as many as it holds. NULL: no lane, or no tasks. */
-static lane *load(rk_batcher *b)
+/* With the lock: rather one whose thread will see it land at once. */
+static lane *free_lane(rk_batcher *b)
 {
-    lane *l = b->lanes, *end = l + RK_BATCH_LANES;
-    while (l < end && atomic_load_explicit(&l->state, memory_order_relaxed) != FREE)
-        l++;
-    if (l == end || !b->head)
-        return NULL;
+    lane *found = NULL;
+    for (lane *l = b->lanes; l < b->lanes + RK_BATCH_LANES; l++)
+        if (l->state == FREE && (!found || l->waits))
+            found = l;
+    return found;
+}
+
+/* With the lock: the tasks that wait, at most as many as a batch holds, to a free lane. False: there are none. */
+static bool load(rk_batcher *b, lane *l)
+{
     rk_task *last = b->head;
-    l->tasks = b->head;
+    if (!last)
+        return false;
+    l->tasks = last;
     for (l->n = 1; l->n < RK_BATCH_TASKS && last->next; l->n++)
         last = last->next;
     b->head = last->next;
     if (!b->head)
         b->tail = &b->head;
     last->next = NULL;
-    atomic_store_explicit(&l->state, LOADING, memory_order_relaxed);
-    return l;
+    l->state = LOADING;
+    return true;
 }
 
-static void launch(rk_batcher *b, lane *l)
+static void launch(lane *l)
 {
+    rk_batcher *b = l->batcher;
     l->launched_ns = rk_now_ns();
     for (rk_task *t = l->tasks; t; t = t->next) {
         t->start_ns = l->launched_ns;
@@ -76,11 +86,10 @@ static void launch(rk_batcher *b, lane *l)
         t->batch = l->n;
     }
     rk_busy_begin(b->busy);
-    b->ops->launch(b->impl, (int)(l - b->lanes), l->tasks);
+    b->ops->launch(b->impl, l->number, l->tasks);
     pthread_mutex_lock(&b->lock);
-    atomic_store_explicit(&l->state, FLYING, memory_order_release);
-    b->flying++;
-    pthread_cond_signal(&b->take_off);
+    l->state = FLYING;
+    pthread_cond_signal(&l->wake);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -100,14 +109,15 @@ bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))
     pthread_mutex_lock(&b->lock);
     *b->tail = t;
     b->tail = &t->next;
-    lane *l = load(b);
+    lane *l = free_lane(b);
+    bool loaded = l && load(b, l);
     pthread_mutex_unlock(&b->lock);
-    if (l)
-        launch(b, l);
+    if (loaded)
+        launch(l);
     return true;
 }
 
-/* ---- the batcher's thread ---- */
+/* ---- landing: the lane's thread ---- */
 
 /* With the lock. */
 static void count(rk_batcher *b, const lane *l)
@@ -122,18 +132,18 @@ static void count(rk_batcher *b, const lane *l)
     b->busy_ns += rk_now_ns() - l->launched_ns;
 }
 
-/* The lane's tasks are finished: what waits takes off before they are handed back. */
-static void land(rk_batcher *b, lane *l)
+/* The tasks are finished: what waits takes off before they are handed back. */
+static void land(lane *l)
 {
+    rk_batcher *b = l->batcher;
     rk_task *t = l->tasks, *after;
     pthread_mutex_lock(&b->lock);
     count(b, l);
-    atomic_store_explicit(&l->state, FREE, memory_order_relaxed);
-    b->flying--;
-    lane *next = load(b);
+    l->state = FREE;
+    bool loaded = load(b, l);
     pthread_mutex_unlock(&b->lock);
-    if (next)
-        launch(b, next);
+    if (loaded)
+        launch(l);
     rk_busy_end(b->busy);
     for (; t; t = after) {
         after = t->next;
@@ -142,43 +152,44 @@ static void land(rk_batcher *b, lane *l)
     }
 }
 
-static bool land_ready(rk_batcher *b, bool closely)
+static bool has_landed(lane *l, bool closely)
 {
-    bool any = false;
-    for (int i = 0; i < RK_BATCH_LANES; i++) {
-        lane *l = &b->lanes[i];
-        if (atomic_load_explicit(&l->state, memory_order_acquire) != FLYING ||
-            !b->ops->landed(b->impl, i, l->tasks, closely))
-            continue;
-        land(b, l);
-        any = true;
-    }
-    return any;
+    rk_batcher *b = l->batcher;
+    return b->ops->landed(b->impl, l->number, l->tasks, closely);
 }
 
-/* Wait until a lane flies. False: never again. */
-static bool wait_for_flight(rk_batcher *b)
+static void await_landing(lane *l)
 {
-    pthread_mutex_lock(&b->lock);
-    while (!b->flying && !b->closing)
-        pthread_cond_wait(&b->take_off, &b->lock);
-    bool any = b->flying > 0;
-    pthread_mutex_unlock(&b->lock);
-    return any;
-}
-
-static void *batcher_main(void *arg)
-{
-    rk_batcher *b = arg;
     const struct timespec nap = {0, NAP_NS};
-    while (wait_for_flight(b)) {
-        uint64_t since = rk_now_ns();
-        for (bool late = false; !land_ready(b, late); late = rk_now_ns() - since > WATCH_NS) {
-            if (late)
-                nanosleep(&nap, NULL);
-            else
-                __builtin_ia32_pause();
-        }
+    const uint64_t since = rk_now_ns();
+    for (bool late = false; !has_landed(l, late); late = rk_now_ns() - since > WATCH_NS) {
+        if (late)
+            nanosleep(&nap, NULL);
+        else
+            __builtin_ia32_pause();
+    }
+}
+
+/* Wait until the lane flies. False: never again. */
+static bool await_launch(lane *l)
+{
+    rk_batcher *b = l->batcher;
+    pthread_mutex_lock(&b->lock);
+    l->waits = true;
+    while (l->state != FLYING && !b->closing)
+        pthread_cond_wait(&l->wake, &b->lock);
+    l->waits = false;
+    bool flies = l->state == FLYING;
+    pthread_mutex_unlock(&b->lock);
+    return flies;
+}
+
+static void *lane_main(void *arg)
+{
+    lane *l = arg;
+    while (await_launch(l)) {
+        await_landing(l);
+        land(l);
     }
     return NULL;
 }
@@ -196,12 +207,17 @@ rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, si
     b->max_bytes = max_bytes;
     b->tail = &b->head;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->take_off, NULL);
-    if (pthread_create(&b->thread, NULL, batcher_main, b) == 0)
+    for (int i = 0; i < RK_BATCH_LANES; i++) {
+        b->lanes[i].batcher = b;
+        b->lanes[i].number = i;
+        pthread_cond_init(&b->lanes[i].wake, NULL);
+    }
+    while (b->started < RK_BATCH_LANES &&
+           pthread_create(&b->lanes[b->started].thread, NULL, lane_main, &b->lanes[b->started]) == 0)
+        b->started++;
+    if (b->started == RK_BATCH_LANES)
         return b;
-    pthread_cond_destroy(&b->take_off);
-    pthread_mutex_destroy(&b->lock);
-    free(b);
+    rk_batch_close(b);
     return NULL;
 }
 
@@ -211,10 +227,13 @@ void rk_batch_close(rk_batcher *b)
         return;
     pthread_mutex_lock(&b->lock);
     b->closing = true;
-    pthread_cond_signal(&b->take_off);
+    for (int i = 0; i < RK_BATCH_LANES; i++)
+        pthread_cond_signal(&b->lanes[i].wake);
     pthread_mutex_unlock(&b->lock);
-    pthread_join(b->thread, NULL);
-    pthread_cond_destroy(&b->take_off);
+    for (int i = 0; i < b->started; i++)
+        pthread_join(b->lanes[i].thread, NULL);
+    for (int i = 0; i < RK_BATCH_LANES; i++)
+        pthread_cond_destroy(&b->lanes[i].wake);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }

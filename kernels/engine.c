@@ -110,7 +110,7 @@ static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
         return RP_OK;
     e->ops->stop(e->impl);
     e->ops->close(e->impl);
-    snprintf(why, why_cap, "no thread for batches");
+    snprintf(why, why_cap, "no memory or thread for batches");
     return RP_NO_MEMORY;
 }
 

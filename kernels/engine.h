@@ -18,14 +18,14 @@ struct rk_memory {
 };
 
 /* Small tasks together (batch.c). A lane has one batch at a time: `launch`, then `landed` until it is true. */
-enum { RK_BATCH_LANES = 2 }; /* one is on the device while the next is packed */
+enum { RK_BATCH_LANES = 2 }; /* one is on the device while the other's tasks are packed or handed back */
 
 typedef struct rk_batch_ops {
     bool (*fits)(const rk_task *t); /* beside its size. Any thread */
     /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread, several at once with different lanes. What
      * goes wrong is told when they land. */
     void (*launch)(void *impl, int lane, rk_task *tasks);
-    /* Are they all finished? Then cells, fault, backend and times are set. The batcher's thread. `closely`: it takes
+    /* Are they all finished? Then cells, fault, backend and times are set. One thread a lane. `closely`: it takes
      * long, so ask the device what is wrong. */
     bool (*landed)(void *impl, int lane, rk_task *tasks, bool closely);
 } rk_batch_ops;

@@ -99,8 +99,8 @@ bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Let a small task (batch_bytes) share a launch with others: those that come while the device is busy go together, each
  * with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once; it does
- * not wait. The engine's thread calls `done` with the finished task, which is not polled; it may be called before this
- * returns. `done` must not block, and may submit. */
+ * not wait. A thread of the engine calls `done` with the finished task, which is not polled; it may be called before
+ * this returns. `done` must not block, and may submit. */
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* The next finished task, or NULL. */

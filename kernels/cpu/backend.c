@@ -475,7 +475,7 @@ static uint64_t cpu_memory_total(void *impl)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- batches: the batcher's thread takes one task after the other ---- */
+/* ---- batches: a lane's thread takes one task after the other ---- */
 
 static bool cpu_batch_fits(const rk_task *t)
 {
