@@ -114,10 +114,10 @@ static bool write_at(int fd, const char *bytes, size_t n, uint64_t at)
 /* The file system takes no more: back to the last whole file, which it had room for. */
 static void give_up(rd_trace *t)
 {
-    rd_log(RD_LOG_WARN, "the trace ends here: %s", strerror(errno));
+    const char *why = strerror(errno);
+    bool whole = write_at(t->fd, TAIL, sizeof TAIL - 1, t->end) && ftruncate(t->fd, (off_t)(t->end + sizeof TAIL - 1)) == 0;
     t->failed = true;
-    if (!write_at(t->fd, TAIL, sizeof TAIL - 1, t->end) || ftruncate(t->fd, (off_t)(t->end + sizeof TAIL - 1)) != 0)
-        rd_log(RD_LOG_WARN, "the trace has no end: %s", strerror(errno));
+    rd_log(RD_LOG_WARN, "the trace ends here: %s%s", why, whole ? "" : "; its closing brackets are missing");
 }
 
 /* The events and the tail in one piece, over the last tail. */

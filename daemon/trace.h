@@ -1,8 +1,8 @@
 /* A trace of every answered request as a file that chrome://tracing and Perfetto show (trace event format, JSON).
  *
  * Whoever answers puts a record into a ring; a thread of its own writes them. When the disk is slower than the requests the
- * ring fills, and what does not fit is counted and left out: nobody waits. The file is whole JSON after each write, so it is
- * one whenever and however the daemon ends. */
+ * ring fills, and what does not fit is counted and left out: nobody waits. The file is whole JSON after each write, so the
+ * daemon need not end well for it. */
 #ifndef RD_TRACE_H
 #define RD_TRACE_H
 
