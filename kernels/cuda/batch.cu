@@ -280,8 +280,12 @@ void batch_launch(BatchLane *l, const rk_task *tasks)
             m->unit[l->units++] = u;
         }
     }
-    reduce_batch<<<l->units, kBatchThreads, kSharedBytes, l->stream>>>(m, ++l->launch);
-    l->error = cudaGetLastError();
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(l->units);
+    config.blockDim = dim3(kBatchThreads);
+    config.dynamicSmemBytes = kSharedBytes;
+    config.stream = l->stream;
+    l->error = cudaLaunchKernelEx(&config, reduce_batch, m, ++l->launch);
 }
 
 // Have all units told that they are done?
@@ -298,7 +302,11 @@ cudaError_t batch_landed(BatchLane *l, bool closely)
         return l->error;
     if (all_done(l))
         return cudaSuccess;
-    cudaError_t err = closely ? cudaStreamQuery(l->stream) : cudaErrorNotReady;
+    if (!closely)
+        return cudaErrorNotReady;
+    cudaError_t err = cudaStreamQuery(l->stream);
+    if (err == cudaErrorNotReady)
+        cudaGetLastError(); // it is no error to be found later
     if (err == cudaSuccess && !all_done(l)) // the stream is idle, and yet there is something missing
         return cudaErrorUnknown;
     return err;
