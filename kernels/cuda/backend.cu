@@ -281,8 +281,10 @@ bool land_ready(Backend *b)
         if (!flying)
             continue;
         cudaError_t err = cudaEventQuery(s->done);
-        if (err == cudaErrorNotReady)
+        if (err == cudaErrorNotReady) {
+            cudaGetLastError(); // it is no error to be found later, by a launch that explains a fault
             continue;
+        }
         land(b, s, err);
         any = true;
     }
