@@ -89,74 +89,6 @@ bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, 
     return path != REDUCE_PATH_SHM || b->handle || b->stage;
 }
 
-/* ---- data on the device ---- */
-
-static rc_device **find_device(reduce_client *c, const uint8_t *device)
-{
-    rc_device **at = &c->devices;
-    while (*at && memcmp((*at)->device, device, RP_DEVICE_HANDLE) != 0)
-        at = &(*at)->next;
-    return at;
-}
-
-/* The handle of an allocation that was opened in the session of now; 0: it was not. */
-static uint64_t known_device(reduce_client *c, const uint8_t *device)
-{
-    rc_enter(c);
-    const rc_device *d = *find_device(c, device);
-    uint64_t handle = d && d->session == c->session ? d->handle : 0;
-    rc_leave(c);
-    return handle;
-}
-
-/* Another thread may have opened the same one: the handle that is known already is as good. */
-static int remember_device(reduce_client *c, const uint8_t *device, uint64_t handle, uint64_t session, rp_fault *f)
-{
-    rc_enter(c);
-    rc_device **at = find_device(c, device), *d = *at;
-    if (!d && (d = calloc(1, sizeof *d)))
-        *at = d;
-    if (d && d->session == session && d->handle)
-        rc_side_drop(c, session, handle);
-    else if (d)
-        *d = (rc_device){.handle = handle, .session = session, .next = d->next};
-    if (d)
-        memcpy(d->device, device, sizeof d->device);
-    rc_leave(c);
-    return d ? 0 : rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a handle");
-}
-
-int rc_bulk_open_device(reduce_client *c, rc_bulk *b, rp_fault *f)
-{
-    uint64_t session;
-    b->at = b->offset;
-    b->handle = known_device(c, b->device);
-    if (b->handle)
-        return 0;
-    uint64_t handle = rc_side_device(c, b->device, &session, f);
-    int err = handle ? remember_device(c, b->device, handle, session, f) : -(int)f->code;
-    b->handle = err ? 0 : known_device(c, b->device);
-    return err;
-}
-
-int reduce_device_close(reduce_client *c, const void *handle)
-{
-    int err = rc_check(c);
-    if (err)
-        return err;
-    if (!handle)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
-    rc_enter(c);
-    rc_device **at = find_device(c, handle), *d = *at;
-    if (d) {
-        *at = d->next;
-        rc_side_drop(c, d->session, d->handle);
-    }
-    rc_leave(c);
-    free(d);
-    return 0;
-}
-
 static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
 
 rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot)
@@ -255,11 +187,6 @@ void rc_bulk_fini(reduce_client *c)
         c->arenas = a->next;
         munmap(a->base, a->bytes);
         free(a);
-    }
-    while (c->devices) {
-        rc_device *d = c->devices;
-        c->devices = d->next;
-        free(d);
     }
     if (c->stage.arena.bytes)
         munmap(c->stage.arena.base, c->stage.arena.bytes);

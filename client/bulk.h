@@ -40,9 +40,6 @@ struct reduce_client;
  * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
 bool rc_bulk_open(struct reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path);
 
-/* The same for data on b->device, which go no other way. 0, or the error, in `f`. */
-int rc_bulk_open_device(struct reduce_client *c, rc_bulk *b, rp_fault *f);
-
 /* The rest with the mutex held. */
 
 /* How this tile, cut from the job's own data, travels; *slot is taken for RC_STAGE. */

@@ -140,6 +140,7 @@ void reduce_close(reduce_client *c)
         return;
     disconnect(c);
     rc_bulk_fini(c);
+    rc_devices_fini(c);
     rc_unref(c);
 }
 

@@ -6,7 +6,7 @@
  *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
  *   bulk.c       which way large data travel       side.c               descriptors to the daemon and back
  *   stream.c     data in pieces                    simple.c             reduce_sum_f32 ...
- *   resident.c   data that stay with the daemon
+ *   resident.c   data that stay with the daemon    device.c             data on its GPU
  *   fault.c      error texts                       names.c              tables
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
@@ -208,14 +208,20 @@ int rc_check_file(const rc_input *in, uint64_t bytes);
 /* Wait until the bytes are written there. 0, or the error, reported. */
 int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns);
 
-/* reduce_run on bytes of resident data. */
-int rc_job_run_named(reduce_client *c, const reduce_spec *spec, uint64_t handle, uint64_t offset, uint64_t bytes, void *out,
-                     size_t room, reduce_result *result);
+/* reduce_run on bytes of any input. */
+int rc_job_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
+               reduce_result *result);
 void rc_job_settle(reduce_client *c, reduce_job *j); /* run the callback; mutex not held before and after */
 
 /* Check a spec given by the user (rows apart, which the library may split); *s is ready for the wire, with rows and
  * row_len left to the caller. */
 int rc_spec(const reduce_spec *given, rp_spec *s, rp_fault *f);
 size_t rc_item_size(const rp_spec *s); /* bytes of an element or state of the data */
+
+/* ---- device.c ---- */
+
+/* Have the daemon open the allocation of b->device, unless it has. 0, or the error, in `f`. */
+int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f);
+void rc_devices_fini(reduce_client *c);
 
 #endif

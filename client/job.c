@@ -554,7 +554,7 @@ static int make(reduce_client *c, const reduce_spec *spec, const rc_input *in, s
     set_input(j, in);
     if (prepare(j, spec, bytes, room, &f) ||
         (there && check_there(spec, &j->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
-        (in->device && rc_bulk_open_device(c, &j->bulk, &f))) {
+        (in->device && rc_device_open(c, &j->bulk, &f))) {
         free_job(j);
         return rc_report(&f);
     }
@@ -673,7 +673,7 @@ static int run_job(reduce_job *j, reduce_result *result)
     return err;
 }
 
-static int run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
+int rc_job_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
     reduce_job *j;
@@ -681,12 +681,6 @@ static int run(reduce_client *c, const reduce_spec *spec, const rc_input *in, si
     if (!err)
         err = make(c, spec, in, bytes, out, room, &j);
     return err ? err : run_job(j, result);
-}
-
-int rc_job_run_named(reduce_client *c, const reduce_spec *spec, uint64_t handle, uint64_t offset, uint64_t bytes, void *out,
-                     size_t room, reduce_result *result)
-{
-    return run(c, spec, &(rc_input){.fd = -1, .offset = offset, .kept = handle}, (size_t)bytes, out, room, result);
 }
 
 int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
@@ -712,28 +706,14 @@ int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result)
 {
-    return run(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, result);
+    return rc_job_run(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, result);
 }
 
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result)
 {
     int err = check_fd(fd);
-    return err ? err : run(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, result);
-}
-
-int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
-                  size_t room, reduce_result *result)
-{
-    const rc_input in = {.fd = -1, .offset = offset, .device = handle};
-    if (!handle)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
-    int err = run(c, spec, &in, (size_t)bytes, out, room, result);
-    if (err == REDUCE_E_BAD_HANDLE) { /* opened in a session that is no more, perhaps: once again */
-        reduce_device_close(c, handle);
-        err = run(c, spec, &in, (size_t)bytes, out, room, result);
-    }
-    return err;
+    return err ? err : rc_job_run(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, result);
 }
 
 static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,

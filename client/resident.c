@@ -282,7 +282,8 @@ int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, ui
             return rc_report(&f);
         remember(c, &found);
         uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
-        err = rc_job_run_named(c, spec, found.handle, offset, bytes == REDUCE_REST ? rest : bytes, out, room, result);
+        const rc_input in = {.fd = -1, .offset = offset, .kept = found.handle};
+        err = rc_job_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
         if (err != REDUCE_E_BAD_HANDLE)
             return err;
         if (!known)
