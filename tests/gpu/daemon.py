@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two real daemons, one on the GPU and one on the CPU, asked the same through reducectl: the same bits, by every path.
+"""Two real daemons, one on the GPU and one on the CPU, asked the same through reducectl: the same bits, by every path; the one
+on the GPU of resident data, too.
 
     B=build/cuda tests/gpu/daemon.py        (numpy makes the data; the last line counts)
 """
@@ -42,6 +43,11 @@ def ask(url, op, path, *more):
     return out.returncode, text
 
 
+def put(url, name, path):
+    """Leave it with the daemon, in device memory."""
+    subprocess.run([BUILD / "bin/reducectl", "put", name, path, "--replace", "--connect", url], check=True, timeout=120)
+
+
 def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder, daemon("--backend", "cuda", "--small-bytes", "0") as (gpu, _), \
@@ -53,10 +59,14 @@ def main():
             np.save(path, array)
             rows = os.path.join(folder, name + "-rows.npy")
             np.save(rows, array[:600_000])
+            put(gpu, "all", path)
+            put(gpu, "rows", rows)
             for op in OPS:
-                cases = [(path,), (rows, "--rows", "100000"), (rows, "--rows", "10")]
-                for case in cases:
-                    a, b = ask(gpu, op, *case), ask(cpu, op, *case)
+                files = [(path,), (rows, "--rows", "100000"), (rows, "--rows", "10")]
+                columns = ("--rows", "600", "--axis", "0")
+                resident = [("@all",), ("@rows", *files[1][1:]), ("@rows", *files[2][1:]), ("@rows", *columns)]
+                for case, same_of in [*zip(files, files), *zip(resident, [*files, (rows, *columns)])]:
+                    a, b = ask(gpu, op, *case), ask(cpu, op, *same_of)
                     same = a == b and a[0] in (0, 1)
                     passed += same
                     failed += not same

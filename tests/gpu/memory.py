@@ -62,6 +62,13 @@ def device_us(url, cpu_url):
     return statistics.median(call - kernels for call, kernels in calls)
 
 
+def resident_us(url):
+    """Microseconds that a sum of 2^28 resident f32 takes beside its kernels; the program checks it."""
+    calls = [[float(us) for us in line.split()] for line in output([BUILD / "bench/host", url, GIB, 41, "resident"]).splitlines()]
+    print(f"resident: calls {statistics.median(c[0] for c in calls):.0f} us, kernels {statistics.median(c[1] for c in calls):.0f} us")
+    return statistics.median(call - kernels for call, kernels in calls)
+
+
 def tensors(url):
     """Seconds that the example takes."""
     begin = time.monotonic()
@@ -101,6 +108,7 @@ def clients_mib(url, before):
 def cases(url, cpu_url, pid, folder, used):
     """(name, unit, goal, whether more is better, how to measure)"""
     return [("device handle, without kernels", "us", 150, False, lambda: device_us(url, cpu_url)),
+            ("resident data, without kernels", "us", 150, False, lambda: resident_us(url)),
             ("tensors of torch and cupy", "s", 60, False, lambda: tensors(url)),
             ("reduce_alloc'ed array, 1 GiB", "GB/s", 50, True, lambda: in_memory(url, "alloc")),
             ("malloc'ed array, 1 GiB", "GB/s", 30, True, lambda: in_memory(url)),
