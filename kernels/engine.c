@@ -30,6 +30,8 @@ struct rk_engine {
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     rk_busy busy; /* the backend: tasks and batches */
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of rk_memory_open */
+    pthread_mutex_t import_lock; /* held while the driver opens or closes one of these: */
+    rk_memory *imported;
     double probe_data[PROBE_ELEMENTS];
     double probe_cell;
 };
@@ -131,12 +133,14 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     e->o = *o;
     e->done_end = &e->done;
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->import_lock, NULL);
     rk_busy_init(&e->busy);
     rp_err err = open_chosen(e, why, why_cap);
     if (!err)
         err = open_batcher(e, why, why_cap);
     if (err) {
         rk_busy_fini(&e->busy);
+        pthread_mutex_destroy(&e->import_lock);
         pthread_mutex_destroy(&e->lock);
         free(e);
         return err;
@@ -164,6 +168,7 @@ void rk_close(rk_engine *e)
     rk_stop(e);
     e->ops->close(e->impl);
     rk_busy_fini(&e->busy);
+    pthread_mutex_destroy(&e->import_lock);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -260,73 +265,108 @@ static rp_err take_resident(rk_engine *e, size_t bytes, rp_fault *f)
     return rp_fail(f, RP_QUOTA, "resident", e->resident_cap, "no room for %zu more bytes of resident data", bytes);
 }
 
-/* Take a memory out of the counters and free its struct. */
-static void forget(rk_engine *e, rk_memory *m)
+static void give_resident(rk_engine *e, size_t bytes)
 {
     pthread_mutex_lock(&e->lock);
-    if (m->imported)
-        e->imports--;
-    else
-        e->resident_bytes -= m->bytes;
+    e->resident_bytes -= bytes;
     pthread_mutex_unlock(&e->lock);
-    free(m);
 }
 
-static rk_memory *remember(rk_memory value, rp_fault *f)
+static void count_imports(rk_engine *e, int more)
 {
-    rk_memory *m = malloc(sizeof *m);
-    if (m)
-        *m = value;
-    else
-        rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory");
-    return m;
+    pthread_mutex_lock(&e->lock);
+    e->imports += (uint64_t)(int64_t)more;
+    pthread_mutex_unlock(&e->lock);
 }
+
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory"); }
 
 rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
 {
-    rk_memory *m = remember((rk_memory){.bytes = bytes}, f);
+    rk_memory *m = calloc(1, sizeof *m);
     if (!m)
-        return RP_NO_MEMORY;
+        return no_memory(f);
+    m->bytes = bytes;
     rp_err err = take_resident(e, bytes, f);
     if (err) {
         free(m);
         return err;
     }
     err = e->ops->memory_new(e->impl, m, f);
-    if (err)
-        forget(e, m);
-    else
-        *out = m;
-    return err;
+    if (err) {
+        give_resident(e, bytes);
+        free(m);
+        return err;
+    }
+    *out = m;
+    return RP_OK;
+}
+
+/* With import_lock: where the import of this handle is in the list, or would be. */
+static rk_memory **find_import(rk_engine *e, const uint8_t *handle)
+{
+    rk_memory **at = &e->imported;
+    while (*at && memcmp((*at)->handle, handle, RP_DEVICE_HANDLE) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+/* With import_lock. */
+static rp_err import(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    m->imported = true;
+    memcpy(m->handle, handle, sizeof m->handle);
+    rp_err err = e->ops->memory_open(e->impl, handle, m, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    count_imports(e, 1);
+    *out = m;
+    return RP_OK;
 }
 
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
 {
     if (!e->ops->memory_open)
         return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
-    rk_memory *m = remember((rk_memory){.imported = true}, f);
-    if (!m)
-        return RP_NO_MEMORY;
-    rp_err err = e->ops->memory_open(e->impl, handle, m, f);
-    if (err) {
-        free(m);
-        return err;
+    pthread_mutex_lock(&e->import_lock);
+    rk_memory **at = find_import(e, handle);
+    rp_err err = *at ? RP_OK : import(e, handle, at, f);
+    if (!err) {
+        (*at)->uses++;
+        *out = *at;
     }
-    pthread_mutex_lock(&e->lock);
-    e->imports++;
-    pthread_mutex_unlock(&e->lock);
-    *out = m;
-    return RP_OK;
+    pthread_mutex_unlock(&e->import_lock);
+    return err;
 }
 
 size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
 
+static void close_import(rk_engine *e, rk_memory *m)
+{
+    pthread_mutex_lock(&e->import_lock);
+    if (--m->uses == 0) {
+        *find_import(e, m->handle) = m->next;
+        count_imports(e, -1);
+        e->ops->memory_close(e->impl, m);
+        free(m);
+    }
+    pthread_mutex_unlock(&e->import_lock);
+}
+
 void rk_memory_close(rk_engine *e, rk_memory *m)
 {
-    if (!m)
-        return;
-    e->ops->memory_close(e->impl, m);
-    forget(e, m);
+    if (m && m->imported) {
+        close_import(e, m);
+    } else if (m) {
+        e->ops->memory_close(e->impl, m);
+        give_resident(e, m->bytes);
+        free(m);
+    }
 }
 
 /* ---- health and counters ---- */

@@ -14,7 +14,11 @@ extern "C" {
 struct rk_memory {
     void *base;  /* device pointer; CPU backend: host pointer */
     size_t bytes;
+    /* the front's: another process's, `uses` times opened */
     bool imported;
+    uint8_t handle[RP_DEVICE_HANDLE];
+    unsigned uses;
+    struct rk_memory *next;
 };
 
 /* Small tasks together (batch.c). A lane has one batch at a time: `launch`, then `landed` until it is true. */

@@ -124,9 +124,9 @@ void rk_unpin(rk_engine *e, const void *base);
 rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
 
 /* The whole device allocation that another process exported; the task's `offset` counts from its first byte. The other
- * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opening
- * one twice is fine. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's,
- * this process's own), NO_MEMORY, DEVICE_LOST. */
+ * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opened
+ * twice it is the same memory, which is closed as often. Errors: TYPE (the engine has no device), BAD_HANDLE (no such
+ * allocation, another user's, another device's, this process's own), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
 
 size_t rk_memory_bytes(const rk_memory *m);
