@@ -11,6 +11,7 @@
 #include "kernels/batch.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -26,7 +27,7 @@ typedef struct lane {
     int number;
     pthread_t thread;
     pthread_cond_t wake; /* it flies, or closing */
-    lane_state state;
+    atomic_int state; /* a lane_state; changed under the lock, looked at without by its thread */
     bool waits; /* the thread: it hands nothing back */
     rk_task *tasks;
     unsigned n;
@@ -46,6 +47,9 @@ struct rk_batcher {
     uint64_t batches, tasks, largest, busy_ns, sizes[RK_BATCH_SIZES];
 };
 
+static lane_state state_of(lane *l) { return (lane_state)atomic_load_explicit(&l->state, memory_order_acquire); }
+static void set_state(lane *l, lane_state s) { atomic_store_explicit(&l->state, (int)s, memory_order_release); }
+
 /* ---- launching: any thread ---- */
 
 /* With the lock: rather one whose thread will see it land at once. */
@@ -53,7 +57,7 @@ static lane *free_lane(rk_batcher *b)
 {
     lane *found = NULL;
     for (lane *l = b->lanes; l < b->lanes + RK_BATCH_LANES; l++)
-        if (l->state == FREE && (!found || l->waits))
+        if (state_of(l) == FREE && (!found || l->waits))
             found = l;
     return found;
 }
@@ -71,7 +75,7 @@ static bool load(rk_batcher *b, lane *l)
     if (!b->head)
         b->tail = &b->head;
     last->next = NULL;
-    l->state = LOADING;
+    set_state(l, LOADING);
     return true;
 }
 
@@ -88,7 +92,7 @@ static void launch(lane *l)
     rk_busy_begin(b->busy);
     b->ops->launch(b->impl, l->number, l->tasks);
     pthread_mutex_lock(&b->lock);
-    l->state = FLYING;
+    set_state(l, FLYING);
     pthread_cond_signal(&l->wake);
     pthread_mutex_unlock(&b->lock);
 }
@@ -139,7 +143,7 @@ static void land(lane *l)
     rk_task *t = l->tasks, *after;
     pthread_mutex_lock(&b->lock);
     count(b, l);
-    l->state = FREE;
+    set_state(l, FREE);
     bool loaded = load(b, l);
     pthread_mutex_unlock(&b->lock);
     if (loaded)
@@ -170,16 +174,32 @@ static void await_landing(lane *l)
     }
 }
 
+static void set_waits(lane *l)
+{
+    pthread_mutex_lock(&l->batcher->lock);
+    l->waits = true;
+    pthread_mutex_unlock(&l->batcher->lock);
+}
+
+/* Requests that follow each other closely find the thread awake: to wake it takes as long as a batch. */
+static void linger(const rk_batcher *b, lane *l)
+{
+    const uint64_t until = rk_now_ns() + b->ops->linger_ns;
+    while (state_of(l) != FLYING && rk_now_ns() < until)
+        __builtin_ia32_pause();
+}
+
 /* Wait until the lane flies. False: never again. */
 static bool await_launch(lane *l)
 {
     rk_batcher *b = l->batcher;
+    set_waits(l);
+    linger(b, l);
     pthread_mutex_lock(&b->lock);
-    l->waits = true;
-    while (l->state != FLYING && !b->closing)
+    while (state_of(l) != FLYING && !b->closing)
         pthread_cond_wait(&l->wake, &b->lock);
     l->waits = false;
-    bool flies = l->state == FLYING;
+    bool flies = state_of(l) == FLYING;
     pthread_mutex_unlock(&b->lock);
     return flies;
 }

@@ -32,6 +32,7 @@ typedef struct rk_batch_ops {
     /* Are they all finished? Then cells, fault, backend and times are set. One thread a lane. `closely`: it takes
      * long, so ask the device what is wrong. */
     bool (*landed)(void *impl, int lane, rk_task *tasks, bool closely);
+    uint64_t linger_ns; /* after a batch: how long a lane's thread looks for the next launch before it sleeps */
 } rk_batch_ops;
 
 typedef struct rk_backend_ops {

@@ -500,7 +500,7 @@ static bool cpu_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
     return true;
 }
 
-static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed};
+static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, 0};
 
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,

@@ -335,7 +335,7 @@ bool cuda_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
     return true;
 }
 
-constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed};
+constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kWatchNs};
 
 // ---- the interface ----
 

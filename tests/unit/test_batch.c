@@ -48,7 +48,7 @@ static bool patient_landed(void *impl, int lane, rk_task *tasks, bool closely)
     return true;
 }
 
-static const rk_batch_ops patient_ops = {patient_fits, patient_launch, patient_landed};
+static const rk_batch_ops patient_ops = {patient_fits, patient_launch, patient_landed, 50000};
 
 static void post_finished(rk_task *t)
 {
