@@ -88,7 +88,8 @@ static void compare(reduce_client *gpu, reduce_client *cpu, const allocation *a,
         die(reduce_op_name(op), "other bits than on the CPU");
 }
 
-static void check(reduce_client *gpu, reduce_client *cpu)
+/* `other`: a second client of the daemon of `gpu`. */
+static void check(reduce_client *gpu, reduce_client *other, reduce_client *cpu)
 {
     static const int ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMIN, REDUCE_STD, REDUCE_STATS, REDUCE_COUNT_NONZERO};
     const size_t bytes = CHECKED * sizeof(float);
@@ -122,7 +123,10 @@ static void check(reduce_client *gpu, reduce_client *cpu)
     s.rows = 16;
     double many[16];
     expect(REDUCE_E_OVERFLOW, reduce_device(gpu, &s, &a.handle, 0, bytes, many, sizeof many, NULL), "a product");
-    release(gpu, &a);
+    compare(other, cpu, &a, copy, REDUCE_SUM, 1, 0, 0, CHECKED);
+    reduced(reduce_device_close(gpu, &a.handle), "reduce_device_close");
+    compare(other, cpu, &a, copy, REDUCE_SUM, 1, 0, 1, CHECKED - 1); /* which keeps it open */
+    release(other, &a);
     free(copy);
 }
 
@@ -152,14 +156,16 @@ static void measure(reduce_client *c, int runs)
 
 int main(int argc, char **argv)
 {
-    reduce_client *gpu, *cpu;
+    reduce_client *gpu, *other, *cpu;
     if (argc != 4)
         die("usage", "device URL CPU_URL RUNS");
     reduced(reduce_open(&gpu, argv[1], NULL), argv[1]);
+    reduced(reduce_open(&other, argv[1], NULL), argv[1]);
     reduced(reduce_open(&cpu, argv[2], NULL), argv[2]);
-    check(gpu, cpu);
+    check(gpu, other, cpu);
     measure(gpu, atoi(argv[3]));
     reduce_close(gpu);
+    reduce_close(other);
     reduce_close(cpu);
     return 0;
 }
