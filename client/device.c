@@ -1,5 +1,5 @@
-/* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its handle
- * is kept until reduce_device_close, or until the session is no more. */
+/* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its
+ * handle is kept until reduce_device_close, or until the session is no more. */
 #include <stdlib.h>
 #include <string.h>
 
