@@ -52,7 +52,10 @@ static rp_err begin_as(rd_server *s, uint64_t uid, rd_session *session, const rp
     return rd_resident_begin(s, uid, session, ask, made, NULL, f);
 }
 
-static rp_store asked(const char *name, uint64_t bytes) { return (rp_store){RP_U8, false, 0, bytes, (uint16_t)strlen(name), name}; }
+static rp_store asked(const char *name, uint64_t bytes)
+{
+    return (rp_store){.dtype = RP_U8, .bytes = bytes, .name_len = (uint16_t)strlen(name), .name = name};
+}
 
 static rd_resident *begun(rd_server *s, uint64_t uid, rd_session *session, rp_store ask)
 {
