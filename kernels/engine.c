@@ -175,17 +175,18 @@ void rk_close(rk_engine *e)
 
 /* ---- tasks ---- */
 
-/* Small enough for the submitter's thread? Many empty rows cost time as well, so cells count like data. The probe
- * never: it is there to try the backend. Nor partial states, where there is a device: what its passes left is joined and
- * finished by its passes. Nor what lies on the device. */
+/* Small enough for the submitter's thread? Each result counts like data of its state's size, which is what it takes to
+ * finish it: many empty rows cost time as well. The probe never: it is there to try the backend. Nor partial states, where
+ * there is a device: what its passes left is joined and finished by its passes. Nor what lies on the device. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
     if (t->fill || (t->memory && e->backend == RP_BACKEND_CUDA))
         return false;
-    size_t cells = rp_results(&t->spec) * rp_cell_size(&t->spec);
+    const size_t state = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)), cell = rp_cell_size(&t->spec);
+    const size_t results = rp_results(&t->spec) * (state > cell ? state : cell);
     if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
-    return t->data != e->probe_data && t->bytes <= e->o.small_bytes && cells <= e->o.small_bytes - t->bytes;
+    return t->data != e->probe_data && t->bytes <= e->o.small_bytes && results <= e->o.small_bytes - t->bytes;
 }
 
 bool rk_run_small(rk_engine *e, rk_task *t)
