@@ -90,13 +90,19 @@ def ask(url, scratch):
             arena, memory = side.arena(len(data))
             memory[:len(data)] = data
             told["arena"] = c.reduce_at("sum", "f32", arena, 0, len(data)).cells
+            kept = c.store("kept", "f32", 2 * len(data), replace=True)
+            c.write(kept, 0, data)
+            c.write_at(kept, len(data), handle, 0, size)
+            c.commit(kept)
+            told["resident"] = c.reduce_at("sum", "f32", kept, len(data), len(data)).cells
+            c.list(), c.drop("kept")
             memory.close()
             side.drop(handle)
     return told
 
 
 RIGHT = {"inline": [WANT], "small": [struct.pack("<Q", 6)], "rows": [LINES[i:i + 8] for i in range(0, 160, 8)], "mask": [WANT],
-         "var": len(DATA) // 2, "stream": [WANT], "file": [WANT], "arena": [WANT]}
+         "var": len(DATA) // 2, "stream": [WANT], "file": [WANT], "arena": [WANT], "resident": [WANT]}
 
 
 def survive(url, scratch):
@@ -115,7 +121,7 @@ def at_rest(daemon, page, seconds=60):
     """What the scenario held is given back."""
     for _ in range(seconds * 100):
         status = daemon.status()
-        left = {k: status[k] for k in ("side.channels", "side.files", "side.arena_bytes", "streams") if status[k]}
+        left = {k: status[k] for k in ("side.channels", "side.files", "side.arena_bytes", "resident.bytes", "streams") if status[k]}
         if not left and status["sessions"] == 1:
             return
         select_a_moment(daemon.process)

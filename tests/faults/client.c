@@ -111,6 +111,20 @@ static void own_memory(reduce_client *c)
     reduce_free(c, memory);
 }
 
+static void resident(reduce_client *c)
+{
+    reduce_spec s = REDUCE_SPEC_INIT; /* the sum of f32 */
+    reduce_resident r = REDUCE_RESIDENT_INIT;
+    reduce_put_opts o = REDUCE_PUT_OPTS_INIT;
+    double sum = 0;
+    o.flags = REDUCE_REPLACE; /* one from a scenario with a fault may be there */
+    if (!fine(reduce_put(c, "kept", REDUCE_F32, ones, N * sizeof *ones, &o), "put", NULL, 0))
+        return;
+    fine(reduce_named(c, &s, "kept", 0, REDUCE_REST, &sum, sizeof sum, NULL), "reduce_named", &sum, N);
+    fine(reduce_find(c, "kept", &r), "find", NULL, 0);
+    fine(reduce_drop(c, "kept"), "drop", NULL, 0);
+}
+
 static int ignore(void *arg, const reduce_entry *e)
 {
     (void)arg;
@@ -131,6 +145,7 @@ static void scenario(const char *url, int fd)
     streams(c);
     jobs(c);
     own_memory(c);
+    resident(c);
     reduce_close(c);
 }
 
