@@ -37,8 +37,8 @@ typedef struct rk_options {
     int backend;              /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
     int device;               /* CUDA device number, default 0 */
     int threads;              /* CPU workers, 0 = one per available core */
-    size_t small_bytes;       /* tasks up to this size run on the CPU in the submitter's thread, even with CUDA:
-                                 they cost microseconds, less than a launch. 0 = never */
+    size_t small_bytes;       /* tasks up to this size (data and a state for each result) run on the CPU in the
+                                 submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
     size_t batch_bytes;       /* tasks up to this size, cells included, may share a launch (rk_submit_batched); at most

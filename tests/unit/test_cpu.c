@@ -815,7 +815,7 @@ static void test_many_in_flight(void **state)
     static rk_task t[TASKS];
     for (int i = 0; i < MOST; i++)
         x[i] = i;
-    rk_engine *e = open_cpu(3, 256);
+    rk_engine *e = open_cpu(3, 1024);
     int under_way = 0;
     for (int i = 0; i < TASKS; i++) {
         uint64_t n = (uint64_t)(i * 7919 % MOST);
