@@ -109,7 +109,7 @@ static int put_once(put *p, bool *again)
     bool written = !err;
     if (written && end(p, RP_MSG_COMMIT, p->deadline_ns, &f))
         err = rc_report(&f);
-    *again = err && rc_session_lost(err);
+    *again = err && rc_session_lost(err) && !(p->c->opts.flags & REDUCE_NO_RETRY);
     if (*again && written && committed(p)) {
         *again = false;
         return 0;
@@ -130,6 +130,8 @@ static int take_opts(put *p, const reduce_put_opts *o)
         return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
     if (o->deadline_ms > RP_MAX_DEADLINE_MS)
         return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
+    if (o->path && reduce_path_name(o->path)[0] == '?')
+        return rc_error(REDUCE_E_ARGUMENT, "path", "unknown path %d", o->path);
     p->ask.replace = o->flags & REDUCE_REPLACE;
     p->ask.ttl_ms = o->ttl_ms;
     p->path = o->path;

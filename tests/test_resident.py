@@ -6,7 +6,6 @@ import random
 import signal
 import struct
 import subprocess
-import sys
 import threading
 import time
 
@@ -14,8 +13,9 @@ import libreduce
 import numpy as np
 import pytest
 
-from conftest import BIN, TESTS, select_a_moment
+from conftest import BIN, select_a_moment
 from oracle import SIZE
+from otheruser import as_user, needs_root
 from rawclient import (COLUMNS, COMMIT, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault, spec,
                        store)
 from sideclient import Side
@@ -365,32 +365,23 @@ def test_quota_of_arrays(clean):
             c.drop(f"n{i}")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@needs_root
 def test_another_user_meets_nothing(start, scratch):
     os.chmod(scratch, 0o755)
     daemon = start("--socket-mode", "0666")
     with daemon.connect() as c:
-        handle = c.put("x", "u8", b"\1\2\3")
-        writing = c.store("y", "u8", 3)
-        script = f"""
-import sys
-sys.path.insert(0, {str(TESTS)!r})
-from rawclient import Connection, Fault
-c = Connection({daemon.url!r})
-c.hello()
-def code(call, *args, **kw):
-    try:
-        return call(*args, **kw)
-    except Fault as e:
-        return e.code
-print(c.list(), code(c.list, "x"), code(c.drop, "x"), code(c.reduce_at, "sum", "u8", {handle}, 0, 3), code(c.write, {writing}, 0, b"abc"),
-      code(c.commit, {writing}), code(c.abort, {writing}), sep=chr(10))
-mine = c.put("x", "u8", b"\5")
-print(c.reduce_at("sum", "u8", mine, 0, 1).cells[0][0], len(c.list()))
-"""
-        child = subprocess.run(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "/usr/bin/python3", "-c", script],
-                               capture_output=True, text=True, timeout=120)
-        assert child.stdout.split() == ["[]"] + ["BAD_HANDLE"] * 6 + ["5", "1"], child.stderr
+        handle, writing = c.put("x", "u8", b"\1\2\3"), c.store("y", "u8", 3)
+
+        def try_all():
+            with daemon.connect() as d:
+                calls = ((d.list, "x"), (d.drop, "x"), (d.reduce_at, "sum", "u8", handle, 0, 3), (d.write, writing, 0, b"abc"), (d.commit, writing),
+                         (d.abort, writing))
+                codes = [outcome(lambda call=call, args=args: call(*args))[0] for call, *args in calls]
+                before = len(d.list())
+                mine = d.put("x", "u8", b"\5")
+                return codes, before, d.reduce_at("sum", "u8", mine, 0, 1).cells[0][0], len(d.list())
+
+        assert as_user(12345, 12345, try_all) == [["BAD_HANDLE"] * 6, 0, 5, 1]
         assert [(x.name, x.handle) for x in c.list()] == [("x", handle)]
         assert c.reduce_at("sum", "u8", handle, 0, 3).cells[0][0] == 6
         assert daemon.status()["resident.arrays"] == 3  # two of ours, and the other's, which stays

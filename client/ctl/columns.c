@@ -96,14 +96,18 @@ static bool get_memory(columns *x)
     return x->buffer && x->sofar && x->fresh && x->pairs && x->cells && (x->mask || !x->w->mask);
 }
 
-static int run_resident(columns *x)
+static int run_resident(columns *x, char why[CTL_WHY])
 {
     reduce_result r = REDUCE_RESULT_INIT;
     reduce_spec spec = x->w->spec;
     spec.rows = x->rows;
     spec.flags |= REDUCE_COLUMNS;
     x->cells = malloc(x->room + 1);
-    int err = x->cells ? ctl_direct(x->w, &spec, 0, x->w->in[0].bytes, x->cells, x->room, &r) : REDUCE_E_NO_MEMORY;
+    if (!x->cells) {
+        snprintf(why, CTL_WHY, "no memory for %" PRIu64 " results", x->columns);
+        return REDUCE_E_NO_MEMORY;
+    }
+    int err = ctl_direct(x->w, &spec, 0, x->w->in[0].bytes, x->cells, x->room, &r);
     ctl_add_result(&x->sum, &r);
     return err;
 }
@@ -111,7 +115,7 @@ static int run_resident(columns *x)
 static int run(columns *x, char why[CTL_WHY])
 {
     if (x->w->in[0].resident)
-        return run_resident(x);
+        return run_resident(x, why);
     if (!get_memory(x)) {
         snprintf(why, CTL_WHY, "no memory for %" PRIu64 " rows of %" PRIu64 " elements", x->block, x->columns);
         return REDUCE_E_NO_MEMORY;
