@@ -12,9 +12,10 @@
 #include "daemon/store.h"
 
 /* ---- buffers ---- */
-void rd_buffers_init(rd_buffers *b, unsigned cap)
+bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap)
 {
-    *b = (rd_buffers){.cap = cap};
+    *b = (rd_buffers){.cap = cap, .self = rd_user_get(users, geteuid())};
+    return b->self != NULL;
 }
 
 static rd_buffer *new_buffer(rd_buffers *b, rk_engine *engine)
@@ -66,13 +67,21 @@ static void buffer_freed(rd_server *s, rd_chore *c)
 
 void rd_buffers_trim(rd_server *s)
 {
-    rd_user *self;
-    while (s->buffers.idle && (self = rd_user_get(&s->users, geteuid()))) {
-        rd_buffer *x = s->buffers.idle;
-        s->buffers.idle = x->next;
-        x->chore = (rd_chore){.run = free_buffer, .done = buffer_freed, .user = self};
+    rd_buffers *b = &s->buffers;
+    while (b->idle) {
+        rd_buffer *x = b->idle;
+        b->idle = x->next;
+        b->self->refs++;
+        x->chore = (rd_chore){.run = free_buffer, .done = buffer_freed, .user = b->self};
         rd_chores_add(s, &x->chore);
     }
+}
+
+void rd_buffers_fini(rd_server *s)
+{
+    rd_buffers_trim(s);
+    if (s->buffers.self)
+        rd_user_put(&s->users, s->buffers.self);
 }
 
 /* ---- the chore ---- */

@@ -23,6 +23,7 @@ typedef struct rd_buffer {
 typedef struct rd_buffers {
     rd_buffer *idle;
     unsigned made, cap;
+    rd_user *self; /* the daemon's own, for the chores that free them */
 } rd_buffers;
 
 /* Reading a range of a file: what the chore may touch. */
@@ -37,10 +38,12 @@ typedef struct rd_read {
     rp_fault fault;
 } rd_read;
 
-void rd_buffers_init(rd_buffers *b, unsigned cap);
+bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap); /* false: no memory */
 
 /* Free those that nobody uses. */
 void rd_buffers_trim(struct rd_server *s);
+
+void rd_buffers_fini(struct rd_server *s);
 
 /* Give free buffers to requests that wait for one. */
 void rd_at_feed(struct rd_server *s);

@@ -376,10 +376,12 @@ static bool open_chores(rd_server *s)
 {
     unsigned n = readers(s);
     rd_users_configure(&s->users, &s->config);
-    rd_buffers_init(&s->buffers, 2 * n);
-    if (rd_chores_open(&s->chores, n, rd_bell_ring, &s->bell))
+    if (!rd_buffers_init(&s->buffers, &s->users, 2 * n))
+        rd_log(RD_LOG_ERROR, "no memory");
+    else if (!rd_chores_open(&s->chores, n, rd_bell_ring, &s->bell))
+        rd_log(RD_LOG_ERROR, "no threads to read files");
+    else
         return true;
-    rd_log(RD_LOG_ERROR, "no threads to read files");
     return false;
 }
 
@@ -503,7 +505,7 @@ void rd_life_close(rd_server *s)
     rd_take_chores(s);
     rd_side_close(s);
     rd_residents_close(s);
-    rd_buffers_trim(s);
+    rd_buffers_fini(s);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
     rk_close(s->engine); /* until here batched requests are answered */

@@ -179,6 +179,20 @@ def test_names_of_another_user_mean_nothing(public):
         memory.close()
 
 
+def test_device_memory_is_for_the_daemons_own_user(public):
+    """Whose allocation a CUDA handle names cannot be told, and the driver lets the daemon map all of its user's."""
+    daemon = public()
+
+    def code():
+        with Connection(daemon.url) as c:
+            c.hello()
+            with Side(c) as side, pytest.raises(Fault) as e:
+                side.device(bytes(64))
+        return e.value.code
+    assert as_user(BOB, BOB, code) == "AUTH"
+    assert code() == "TYPE"  # no GPU here; it got that far
+
+
 def may_look(pid):
     """Which doors of the kernel into the daemon's memory and descriptors are open to us."""
     doors = {"mem": lambda p: p.open("rb").read(1), "fd": os.listdir, "map_files": os.listdir, "maps": lambda p: p.read_text(),
