@@ -220,7 +220,13 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT)
+unit-tests: $(UNIT) $(B)/tests/reduced-device
+
+# A daemon whose device is made of memory, for tests of data on a device
+$(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$(KERNEL_C)) $(SIMD_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
 # ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))

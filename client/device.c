@@ -40,6 +40,21 @@ static int remember(reduce_client *c, const uint8_t *device, uint64_t handle, ui
     return d ? 0 : rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a handle");
 }
 
+/* A handle of the daemon's for it. 0: `f` tells. */
+static uint64_t ask(reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f)
+{
+    rc_call ping = {.type = RP_MSG_PING};
+    uint64_t handle = rc_side_device(c, device, session, f);
+    if (handle || -(int)f->code != REDUCE_E_ARGUMENT)
+        return handle;
+    /* no side channel, perhaps because the session ended: any call makes another one */
+    if (rc_call_wait(c, &ping, NULL, NULL)) {
+        *f = ping.fault;
+        return 0;
+    }
+    return rc_side_device(c, device, session, f);
+}
+
 int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f)
 {
     uint64_t session;
@@ -47,7 +62,7 @@ int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f)
     b->handle = known(c, b->device);
     if (b->handle)
         return 0;
-    uint64_t handle = rc_side_device(c, b->device, &session, f);
+    uint64_t handle = ask(c, b->device, &session, f);
     int err = handle ? remember(c, b->device, handle, session, f) : -(int)f->code;
     b->handle = err ? 0 : known(c, b->device);
     return err;

@@ -57,7 +57,7 @@ def pytest_runtest_makereport(item, call):
 class Daemon:
     """One reduced on sockets in a directory of its own."""
 
-    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True):
+    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True, program=BIN / "reduced"):
         self.directory = pathlib.Path(directory)
         self.path = self.directory / "s"
         self.url = f"ipc://{self.path}"
@@ -71,7 +71,7 @@ class Daemon:
         self.notify.bind(self.notify_path)
         self.log_file = open(self.log_path, "wb")
         env = {**os.environ, "NOTIFY_SOCKET": self.notify_path, "XDG_RUNTIME_DIR": str(self.directory), "XDG_CONFIG_HOME": str(self.directory)}
-        self.process = subprocess.Popen([BIN / "reduced", *self.flags], stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=env)
+        self.process = subprocess.Popen([program, *self.flags], stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=env)
         if wait:
             self.wait_ready()
         if tcp:  # it took a free port and says which

@@ -1,0 +1,127 @@
+/* A device made of ordinary memory: the backend of a daemon for tests of data on a device, on machines without one.
+ *
+ * It stands in for CUDA and computes on the CPU. What another process "exports" is a descriptor, and the 64 bytes of its
+ * handle say which: "a device", u32 pid, u32 descriptor; the rest does not matter. What is pinned is only counted. */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/engine.h"
+
+typedef struct handle {
+    char magic[8];
+    uint32_t pid, fd;
+} handle;
+
+static atomic_ullong pinned;
+
+static rp_err device_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap)
+{
+    rp_err err = rk_cpu_backend.open(e, o, impl, why, why_cap);
+    if (!err)
+        snprintf(why, why_cap, "a device made of memory");
+    return err;
+}
+
+static void device_submit(void *impl, rk_task *t)
+{
+    if (t->memory && !t->fill)
+        t->data = (const uint8_t *)t->memory->base + t->offset;
+    rk_cpu_backend.submit(impl, t);
+}
+
+static void device_stop(void *impl) { rk_cpu_backend.stop(impl); }
+
+static void device_close(void *impl)
+{
+    if (pinned)
+        abort(); /* somebody forgot to unpin */
+    rk_cpu_backend.close(impl);
+}
+
+static void device_stats(void *impl, rk_stats *s)
+{
+    rk_cpu_backend.stats(impl, s);
+    s->locked_bytes = pinned;
+}
+
+/* There is one pin for each base at a time. */
+enum { MAX_PINS = 1024 };
+static struct {
+    _Atomic(const void *) base;
+    size_t bytes;
+} pins[MAX_PINS];
+
+static bool device_pin(void *impl, const void *base, size_t bytes)
+{
+    (void)impl;
+    for (int i = 0; i < MAX_PINS; i++) {
+        const void *none = NULL;
+        if (!atomic_compare_exchange_strong(&pins[i].base, &none, base))
+            continue;
+        pins[i].bytes = bytes;
+        pinned += bytes;
+        return true;
+    }
+    return false;
+}
+
+static void device_unpin(void *impl, const void *base)
+{
+    (void)impl;
+    int i = 0;
+    while (i < MAX_PINS && pins[i].base != base)
+        i++;
+    if (i == MAX_PINS)
+        abort(); /* not pinned */
+    pinned -= pins[i].bytes;
+    pins[i].base = NULL;
+}
+
+static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f) { return rk_cpu_backend.memory_new(impl, m, f); }
+
+static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m, rp_fault *f)
+{
+    (void)impl;
+    handle h;
+    char path[64];
+    struct stat st;
+    memcpy(&h, bytes, sizeof h);
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", h.pid, h.fd);
+    int fd = memcmp(h.magic, "a device", sizeof h.magic) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    m->base = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        m->bytes = (size_t)st.st_size;
+        m->base = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (fd >= 0)
+        close(fd);
+    return m->base != MAP_FAILED ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
+}
+
+static void device_memory_close(void *impl, rk_memory *m)
+{
+    if (m->imported)
+        munmap(m->base, m->bytes);
+    else
+        rk_cpu_backend.memory_close(impl, m);
+}
+
+static uint64_t device_memory_total(void *impl) { return rk_cpu_backend.memory_total(impl); }
+
+const rk_backend_ops rk_cuda_backend = {.open = device_open,
+                                        .submit = device_submit,
+                                        .stop = device_stop,
+                                        .close = device_close,
+                                        .stats = device_stats,
+                                        .pin = device_pin,
+                                        .unpin = device_unpin,
+                                        .memory_new = device_memory_new,
+                                        .memory_open = device_memory_open,
+                                        .memory_close = device_memory_close,
+                                        .memory_total = device_memory_total};

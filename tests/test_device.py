@@ -1,0 +1,257 @@
+"""Data on a device, on machines without one: a daemon whose device is made of memory (tests/device/device.c) opens what the
+tests export, and counts what it pins."""
+import ctypes
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import BIN, select_a_moment
+from libreduce import COLUMNS as LIB_COLUMNS
+from libreduce import Client
+from libreduce import Fault as LibFault
+from oracle import DTYPES, SIZE
+from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, STATES_IN, STATES_OUT
+from sideclient import Side
+from test_side import refused
+
+PATH_DEVICE = 6
+SEED = 20261123
+MIB = 1 << 20
+PROGRAM = BIN.parent / "tests" / "reduced-device"
+
+
+@pytest.fixture
+def device(start):
+    """start(*flags) -> a daemon with such a device. At its end it aborts if anything is still pinned."""
+    if not PROGRAM.exists():
+        pytest.skip("`make unit-tests` builds the daemon with a device")
+
+    def run(*flags, **kw):
+        return start("--batch-bytes", 0, *flags, program=PROGRAM, backend="cuda", **kw)
+
+    return run
+
+
+class Allocation:
+    """What another process has on the device."""
+
+    def __init__(self, data):
+        self.fd = os.memfd_create("allocation")
+        os.write(self.fd, data)
+        self.handle = b"a device" + struct.pack("<II", os.getpid(), self.fd) + random.randbytes(48)
+
+    def free(self):
+        os.close(self.fd)
+
+
+@pytest.fixture
+def allocate():
+    made = []
+    yield lambda data: made.append(Allocation(data)) or made[-1]
+    for a in made:
+        a.free()
+
+
+def mappings(daemon):
+    return pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().count("memfd:allocation")
+
+
+def settle(daemon, seconds=60):
+    """Wait until nothing is open, mapped or pinned."""
+    for _ in range(int(seconds * 100)):
+        status = daemon.status()
+        rest = status["side.devices"], status["pool.locked.bytes"], status["side.arena_bytes"], mappings(daemon)
+        if rest == (0, 0, 0, 0):
+            return
+        select_a_moment(daemon.process)
+    raise AssertionError(f"left over: {rest}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_bits_are_those_of_data_in_a_message(device, allocate, dtype):
+    daemon = device()
+    data = np.random.default_rng(SEED).integers(0, 100, 240_000, "u1").tobytes()  # sums of integers must fit
+    a = allocate(b"#" * 64 + data)
+    with daemon.connect() as c, Side(c) as side:
+        handle, size = side.device(a.handle)
+        assert size == len(data) + 64
+        for op, kw in (("sum", {"rows": 30_000}), ("stats", {}), ("argmax", {"rows": 3, "index_base": 7}), ("max", {"rows": 50, "flags": COLUMNS}),
+                       ("var", {"flags": STATES_OUT})):
+            want = c.reduce(op, dtype, data, **{"flags": 0, **kw}, nan="omit")
+            got = c.reduce_at(op, dtype, handle, 64, len(data), nan="omit", **kw)
+            assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE)
+    settle(daemon)
+
+
+def test_any_length_in_one_request(device, allocate):
+    a = allocate(struct.pack("<f", 1.5) * (6 * MIB))
+    with device().connect() as c, Side(c) as side:
+        handle, size = side.device(a.handle)
+        assert size > 5 * MAX_DATA
+        assert c.reduce_at("sum", "f32", handle, 0, size).cells == [struct.pack("<d", 9 * MIB)]
+        assert c.reduce_at("count_nonzero", "f32", handle, size - 8, 8).cells == [struct.pack("<Q", 2)]
+        assert c.reduce_at("sum", "f32", handle, size, 0).cells == [bytes(8)]
+
+
+def test_ranges_and_specs_that_lie(device, allocate):
+    a = allocate(bytes(4096))
+    with device().connect() as c, Side(c) as side:
+        handle, _ = side.device(a.handle)
+        for offset, length in ((0, 4100), (4096, 4), (4100, 0), (2**63, 4), (2**64 - 4, 4), (2**64 - 4, 8), (2**62, 2**61)):
+            assert refused("SHAPE", "offset", c.reduce_at, "sum", "f32", handle, offset, length).limit == 4096
+        for offset in (1, 2, 4095):
+            assert refused("SHAPE", "offset", c.reduce_at, "sum", "f32", handle, offset, 0).limit == 4
+        assert c.reduce_at("sum", "u8", handle, 4095, 1).cells == [bytes(8)]
+        for flags in (MASK, STATES_IN, OFFSETS):
+            refused("BAD_MESSAGE", "flags", c.reduce_at, "sum", "f32", handle, 0, 4000, flags=flags)
+        refused("SHAPE", "row_len", c.reduce_at, "sum", "f32", handle, 0, 4096, row_len=1)
+        resident = c.store("x", "f32", 4096)
+        refused("BAD_HANDLE", "from", c.write_at, resident, 0, handle, 0, 4096)
+        c.ping(b"still here")
+
+
+def test_handles_that_are_none(device, allocate):
+    daemon = device()
+    a = allocate(bytes(64))
+    with daemon.connect() as c, daemon.connect() as other, Side(c) as side, Side(other):
+        for handle in (bytes(64), b"\xff" * 64, a.handle[:12] + b"\xff\xff\xff\x7f" + a.handle[16:]):
+            refused("BAD_HANDLE", "handle", side.device, handle)
+        handle, _ = side.device(a.handle)
+        refused("BAD_HANDLE", "handle", other.reduce_at, "sum", "u8", handle, 0, 64)
+        side.drop(handle)
+        side.device(a.handle)  # which is answered after the drop was taken
+        refused("BAD_HANDLE", "handle", c.reduce_at, "sum", "u8", handle, 0, 64)
+    settle(daemon)
+
+
+def test_one_mapping_for_all_who_ask(device, allocate):
+    daemon = device()
+    a = allocate(bytes(range(64)))
+    with daemon.connect() as c, Side(c) as side:
+        handle, _ = side.device(a.handle)
+        with daemon.connect() as other, Side(other) as others:
+            second, _ = others.device(a.handle)
+            assert mappings(daemon) == 1 and daemon.status()["side.devices"] == 2
+            assert other.reduce_at("sum", "u8", second, 0, 64).cells == [struct.pack("<Q", 2016)]
+        while daemon.status()["side.devices"] != 1:
+            select_a_moment(daemon.process)
+        assert c.reduce_at("sum", "u8", handle, 1, 63).cells == [struct.pack("<Q", 2016)]
+    settle(daemon)
+
+
+def test_quotas(device, allocate):
+    daemon = device()
+    allocations = [allocate(bytes(64)) for _ in range(64)]
+    clients = [daemon.connect() for _ in range(5)]
+    sides = [Side(c) for c in clients]
+    for side in sides[:4]:
+        for a in allocations:
+            side.device(a.handle)
+    assert refused("QUOTA", "handles", sides[0].device, allocations[0].handle).limit == 64
+    assert refused("QUOTA", "devices", sides[4].device, allocations[0].handle).limit == 256
+    for side in sides:
+        side.close()
+    for c in clients:
+        c.close()
+    settle(daemon)
+
+
+CLIENT = """
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+from rawclient import REDUCE_AT, Connection, spec
+from sideclient import Side
+c = Connection(sys.argv[2])
+c.hello()
+side = Side(c)
+handle, size = side.device(bytes.fromhex(sys.argv[3]))
+arena, memory = side.arena(1 << 20)
+print("ready", flush=True)
+while True:
+    at = [(handle, size), (arena, 1 << 20)] * 8
+    for s in [c.send(REDUCE_AT, spec("stats", "f32", row_len=n // 4) + struct.pack("<QQQ", h, 0, n)) for h, n in at]:
+        c.wait(s)
+"""
+
+
+def test_killed_clients_leave_nothing(device, allocate):
+    """kill -9 while the engine reads what they have on the device, and what they share."""
+    daemon = device()
+    a = allocate(random.Random(SEED).randbytes(8 * MIB))
+    for _ in range(5):
+        client = subprocess.Popen([sys.executable, "-c", CLIENT, pathlib.Path(__file__).parent, daemon.url, a.handle.hex()],
+                                  stdout=subprocess.PIPE)
+        assert client.stdout.readline() == b"ready\n"
+        client.kill()
+        client.wait()
+        client.stdout.close()
+    settle(daemon)
+
+
+def test_arenas_are_pinned_as_long_as_they_live(device):
+    daemon = device()
+    with daemon.connect() as c, Side(c) as side:
+        handle, memory = side.arena(3 * MIB)
+        memory[:4] = struct.pack("<f", 2.5)
+        assert daemon.status()["pool.locked.bytes"] == 3 * MIB
+        assert c.reduce_at("sum", "f32", handle, 0, 3 * MIB).cells == [struct.pack("<d", 2.5)]
+        side.drop(handle)
+        settle(daemon)
+        memory.close()
+
+
+def test_the_end_of_a_daemon_that_is_not_drained(device, allocate):
+    """What it has open and pinned is given back after the engine's threads have ended."""
+    daemon = device("--drain", 0)
+    a = allocate(bytes(64))
+    with daemon.connect() as c, Side(c) as side:
+        side.device(a.handle)
+        side.arena(4096)[1].close()
+        c.begin("sum", "f32")  # never finished
+        daemon.stop()
+    assert "not drained" in daemon.log()
+
+
+@pytest.mark.unsanitized
+@pytest.mark.parametrize("op,dtype,kw", [
+    ("sum", "f32", {}), ("stats", "f64", {"nan": "omit"}), ("argmin", "i16", {"index_base": 1000}), ("prod", "bf16", {}), ("max", "u8", {"rows": MIB}),
+    ("min", "i32", {"rows": 1024, "flags": LIB_COLUMNS}), ("sumsq", "u32", {"flags": STATES_OUT, "rows": 2}),
+    ("norm2", "f32", {"initial": b"\0\0\x80\x40"})], ids=str)
+def test_libreduce_gives_the_same_bits(device, allocate, op, dtype, kw):
+    data = random.Random(SEED).randbytes(8 * MIB)
+    a = allocate(data)
+    with Client(device().url) as lib:
+        got, result = lib.device(op, dtype, a.handle, 0, len(data), **kw)
+        memory = (ctypes.c_char * len(data)).from_buffer(bytearray(data))
+        assert got == lib.run_at(op, dtype, ctypes.addressof(memory), len(data), **kw)[0]
+        assert result.path == PATH_DEVICE and result.count == len(data) // SIZE[dtype]
+
+
+@pytest.mark.unsanitized
+def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratch):
+    daemon = device()
+    a = allocate(struct.pack("<d", 0.5) * 1024)
+    with Client(daemon.url) as lib:
+        for _ in range(3):
+            assert lib.device("sum", "f64", a.handle, 8, 8184)[0] == struct.pack("<d", 511.5)
+        assert daemon.status()["side.devices"] == 1
+        assert lib.lib.reduce_device_close(lib.handle, a.handle) == 0
+        settle(daemon)
+        assert lib.device("sum", "f64", a.handle, 0, 8)[0] == struct.pack("<d", 0.5)
+        daemon.kill()
+        again = device(directory=scratch)
+        assert lib.device("sum", "f64", a.handle, 0, 16)[0] == struct.pack("<d", 1)
+        assert again.status()["side.devices"] == 1
+        with pytest.raises(LibFault) as e:
+            lib.device("sum", "f64", a.handle, 8192, 8)
+        assert (e.value.code, e.value.field, e.value.limit) == ("SHAPE", "offset", 8192)
+        with pytest.raises(LibFault) as e:
+            lib.device("sum", "f64", bytes(64), 0, 8)
+        assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
+    settle(again)
