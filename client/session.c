@@ -8,8 +8,8 @@
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
  * which there is one under way at most.
  *
- * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: nng 1.5.2 can hang
- * for good when a connection is closed in the middle of a message, so messages are let through. A CANCEL tells the
+ * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
+ * message would cost the connection. A CANCEL tells the
  * daemon, which then drops the request unless it has begun. */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,39 +11,89 @@
 #include <unistd.h>
 
 #include "proto/codec.h"
+#include "proto/frame.h"
 
-enum { REDIAL_MIN_MS = 10, REDIAL_MAX_MS = 200, STALL_MS = 500 };
+enum {
+    REDIAL_MIN_MS = 10,
+    REDIAL_MAX_MS = 200,
+    GREETING_LIMIT_MS = 10000,
+    LOOK_MS = 1000, /* how often a TLS connection is looked at */
+    MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
+};
 
+static const uint64_t NS_PER_MS = 1000000;
+
+typedef enum {
+    DOWN, /* until `due_ns`, then another attempt */
+    DIALLING,
+    GREETING, /* until `due_ns` */
+    UP,
+    BROKEN /* the stream is closed; what is under way on it comes back */
+} link_state;
+
+typedef enum {
+    REST,
+    QUEUED,    /* until `until_ns`, as all that follow */
+    SENDING,   /* the link's `sender` */
+    RECEIVING, /* sent; the reply has not come */
+    PAUSING
+} slot_state;
+
+/* One stream at a time, with two chains of callbacks, each of which has at most one operation with nng: sending and
+ * receiving. None is begun on a closed stream, for nng would not complete it. All times are kept by one timer. */
 struct rc_link {
-    nng_socket sock;
     rc_link_event event;
     void *arg;
     char *url;
+    bool ipc;
     nng_tls_config *tls; /* NULL: none */
-    nng_aio *limit;      /* of the first dialling */
-    atomic_bool late;
-    pthread_mutex_t lock; /* guards the rest */
+    nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL: not made yet */
+    nng_aio *dial, *tx, *rx, *timer;
+
+    pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;
-    bool up;
-    nng_dialer dialer;
-    uint64_t stalled_ns; /* when the connection went away, or the dialer was last replaced */
+    link_state state;
+    bool opening; /* a failure is rc_link_open's to tell, and no reason to try again */
+    bool closing;
+    bool told_up;
+    int error; /* nng's: of the last attempt */
+    uint64_t due_ns;
+    uint32_t redial_ms;
+    nng_stream *stream;
+    rc_slot *slots; /* all */
+    uint32_t last_id;
+    uint64_t timer_ns; /* when it rings; UINT64_MAX: never */
+    bool ticking;
+    /* sending */
+    bool sending;
+    const uint8_t *out;
+    size_t out_left;
+    uint8_t *message;   /* on its way, and owned; NULL: the greeting is */
+    rc_slot *sender;    /* whose it is; NULL: nobody waits for it any more */
+    rc_slot *queue, *queue_end;
+    /* receiving */
+    bool receiving;
+    void (*received)(rc_link *l); /* what to do once `in` is full: enters with the lock, leaves without */
+    uint8_t *in;
+    size_t in_left;
+    uint8_t head[RP_FRAME_HEAD];
+    uint8_t *frame;
+    size_t frame_size;
 };
 
-enum slot_state { REST, SENDING, RECEIVING, PAUSING };
-
-/* `lock` orders rc_slot_cancel with the steps of the exchange: a cancel either finds the nng operation started, or is seen
- * before it starts. It is never held while `done` runs. */
 struct rc_slot {
-    nng_ctx ctx;
-    nng_aio *aio;
+    rc_link *link;
     rc_slot_done done;
     void *arg;
-    pthread_mutex_t lock; /* guards the rest */
-    enum slot_state state;
+    rc_slot *next, **at; /* of the link's slots */
+    slot_state state;
     bool cancelled;
-    nng_duration reply_timeout_ms;
-    uint64_t send_until_ns;
-    rc_link *link;
+    uint64_t until_ns;
+    uint32_t id, reply_timeout_ms;
+    uint8_t *message; /* QUEUED: a frame */
+    size_t message_size;
+    rc_slot *after; /* in the queue, or among those that ended */
+    rc_io end;
 };
 
 static uint64_t now_ns(void)
@@ -55,46 +103,409 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* ---- link ---- */
+static uint64_t after_ms(uint64_t ms) { return now_ns() + ms * NS_PER_MS; }
 
-static void pipe_event(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+/* ---- the timer ---- */
+static void start_timer(rc_link *l)
 {
-    (void)pipe;
+    uint64_t now = now_ns(), ms = l->timer_ns > now ? (l->timer_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+    l->ticking = true;
+    nng_sleep_aio(ms < INT32_MAX ? (nng_duration)ms : INT32_MAX, l->timer);
+}
+
+/* It rings at `when` or earlier. */
+static void wake_at(rc_link *l, uint64_t when)
+{
+    if (l->closing || when >= l->timer_ns)
+        return;
+    l->timer_ns = when;
+    if (l->ticking)
+        nng_aio_cancel(l->timer); /* its callback starts it anew */
+    else
+        start_timer(l);
+}
+
+/* For what the slot waits for, and to look at its connection meanwhile. */
+static void wake_for(rc_link *l, const rc_slot *s)
+{
+    uint64_t look = l->tls ? after_ms(LOOK_MS) : UINT64_MAX;
+    wake_at(l, s->until_ns < look ? s->until_ns : look);
+}
+
+/* ---- slots end ---- */
+static void end_slot(rc_slot **ended, rc_slot *s, rc_io end)
+{
+    s->state = REST;
+    s->end = end;
+    s->after = *ended;
+    *ended = s;
+}
+
+/* Without the lock. A slot may be used again, or freed, as soon as its `done` runs. */
+static void tell(rc_slot *ended)
+{
+    while (ended) {
+        rc_slot *s = ended;
+        ended = s->after;
+        s->done(s->arg, s->end, NULL, 0);
+    }
+}
+
+static void unqueue(rc_link *l, rc_slot *s)
+{
+    rc_slot **at = &l->queue, *before = NULL;
+    while (*at != s) {
+        before = *at;
+        at = &before->after;
+    }
+    *at = s->after;
+    if (l->queue_end == s)
+        l->queue_end = before;
+}
+
+/* Its time is up, or it was cancelled. What is on its way goes on without it: half a message would cost the connection. */
+static void expire(rc_link *l, rc_slot *s, rc_slot **ended)
+{
+    rc_io end = s->state == PAUSING ? RC_IO_PAUSED : s->state == RECEIVING ? RC_IO_TIMEOUT : RC_IO_UNSENT;
+    if (s->state == QUEUED) {
+        unqueue(l, s);
+        free(s->message);
+        s->message = NULL;
+    } else if (s->state == SENDING) {
+        l->sender = NULL;
+    }
+    end_slot(ended, s, s->cancelled ? RC_IO_CANCELLED : end);
+}
+
+/* ---- the end of a connection ---- */
+static void redial_later(rc_link *l)
+{
+    l->state = DOWN;
+    l->due_ns = after_ms(l->redial_ms);
+    l->redial_ms = 2 * l->redial_ms < REDIAL_MAX_MS ? 2 * l->redial_ms : REDIAL_MAX_MS;
+    if (!l->opening && !l->closing)
+        wake_at(l, l->due_ns);
+    pthread_cond_broadcast(&l->changed);
+}
+
+static void break_off(rc_link *l, int err)
+{
+    if (l->state != UP && l->state != GREETING)
+        return;
+    l->error = err;
+    l->state = BROKEN;
+    nng_stream_close(l->stream);
+}
+
+static void end_exchanges(rc_link *l, rc_slot **ended)
+{
+    l->sender = NULL;
+    for (rc_slot *s = l->slots; s; s = s->next)
+        if (s->state == SENDING || s->state == RECEIVING)
+            end_slot(ended, s, RC_IO_LOST);
+}
+
+/* A chain has ended; the last one of a broken connection takes it down. Enters with the lock, leaves without. */
+static void wind_up(rc_link *l)
+{
+    rc_slot *ended = NULL;
+    if (l->state == BROKEN && !l->sending && !l->receiving) {
+        nng_stream_free(l->stream);
+        free(l->message);
+        free(l->frame);
+        l->stream = NULL;
+        l->message = l->frame = NULL;
+        bool was_up = l->told_up;
+        l->told_up = false;
+        pthread_mutex_unlock(&l->lock);
+        if (was_up)
+            l->event(l->arg, false); /* before anything can bring the next connection up */
+        pthread_mutex_lock(&l->lock);
+        end_exchanges(l, &ended);
+        redial_later(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    tell(ended);
+}
+
+/* ---- sending ---- */
+static void send_more(rc_link *l)
+{
+    nng_iov v = {.iov_buf = (void *)l->out, .iov_len = l->out_left};
+    l->sending = true;
+    nng_aio_set_iov(l->tx, 1, &v);
+    nng_stream_send(l->stream, l->tx);
+}
+
+static void send_next(rc_link *l)
+{
+    rc_slot *s = l->queue;
+    l->sending = false;
+    if (!s || l->state != UP)
+        return;
+    unqueue(l, s);
+    s->state = SENDING;
+    l->sender = s;
+    l->out = l->message = s->message;
+    l->out_left = s->message_size;
+    s->message = NULL;
+    send_more(l);
+}
+
+static void on_message_sent(rc_link *l)
+{
+    rc_slot *s = l->sender;
+    free(l->message);
+    l->message = NULL;
+    l->sender = NULL;
+    if (s) {
+        s->state = RECEIVING;
+        s->until_ns = after_ms(s->reply_timeout_ms);
+        wake_for(l, s);
+    }
+    send_next(l);
+}
+
+static void receive(rc_link *l, void *to, size_t size, void (*received)(rc_link *l));
+static void on_greeting(rc_link *l);
+
+static void on_sent(void *arg)
+{
     rc_link *l = arg;
-    bool up = ev == NNG_PIPE_EV_ADD_POST;
+    int err = nng_aio_result(l->tx);
     pthread_mutex_lock(&l->lock);
-    l->up = up;
-    l->stalled_ns = now_ns();
+    l->sending = false;
+    if (err) {
+        break_off(l, err);
+    } else if (l->state != BROKEN) {
+        size_t n = nng_aio_count(l->tx);
+        l->out += n;
+        l->out_left -= n;
+        if (l->out_left)
+            send_more(l);
+        else if (l->message)
+            on_message_sent(l);
+        else
+            receive(l, l->head, RP_GREETING, on_greeting);
+    }
+    wind_up(l);
+}
+
+/* ---- receiving ---- */
+static void receive_more(rc_link *l)
+{
+    nng_iov v = {.iov_buf = l->in, .iov_len = l->in_left};
+    l->receiving = true;
+    nng_aio_set_iov(l->rx, 1, &v);
+    nng_stream_recv(l->stream, l->rx);
+}
+
+static void receive(rc_link *l, void *to, size_t size, void (*received)(rc_link *l))
+{
+    l->in = to;
+    l->in_left = size;
+    l->received = received;
+    receive_more(l);
+}
+
+static void on_received(void *arg)
+{
+    rc_link *l = arg;
+    int err = nng_aio_result(l->rx);
+    size_t n = nng_aio_count(l->rx);
+    pthread_mutex_lock(&l->lock);
+    l->receiving = false;
+    if (!err && n && l->state != BROKEN) {
+        l->in += n;
+        l->in_left -= n;
+        if (!l->in_left) {
+            l->received(l);
+            return;
+        }
+        receive_more(l);
+    } else {
+        break_off(l, err ? err : NNG_ECONNSHUT);
+    }
+    wind_up(l);
+}
+
+static void on_head(rc_link *l);
+
+static void receive_frame(rc_link *l) { receive(l, l->head, rp_frame_head_size(l->ipc), on_head); }
+
+static rc_slot *waits_for(const rc_link *l, uint32_t id)
+{
+    rc_slot *s = l->slots;
+    while (s && (s->id != id || (s->state != SENDING && s->state != RECEIVING)))
+        s = s->next;
+    return s;
+}
+
+static void put_id(uint8_t *to, uint32_t id)
+{
+    for (int i = 0; i < RP_ROUTE_LEAST; i++)
+        to[i] = (uint8_t)(id >> (24 - 8 * i));
+}
+
+static uint32_t get_id(const uint8_t *from)
+{
+    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
+}
+
+static void on_frame(rc_link *l)
+{
+    uint8_t *frame = l->frame;
+    size_t len = l->frame_size - RP_ROUTE_LEAST;
+    rc_slot *s = waits_for(l, get_id(frame));
+    l->frame = NULL;
+    if (s) /* else: of an exchange that was given up */
+        s->state = REST;
+    if (l->sender == s)
+        l->sender = NULL;
+    receive_frame(l); /* others need not wait for `done` */
+    pthread_mutex_unlock(&l->lock);
+    if (s)
+        s->done(s->arg, RC_IO_OK, frame + RP_ROUTE_LEAST, len);
+    free(frame);
+}
+
+static void on_head(rc_link *l)
+{
+    uint64_t size;
+    bool right = rp_get_frame_head(l->head, l->ipc, &size) && size >= RP_ROUTE_LEAST && size <= MAX_FRAME;
+    l->frame = right ? malloc(size) : NULL;
+    if (l->frame) {
+        l->frame_size = size;
+        receive(l, l->frame, size, on_frame);
+    } else {
+        break_off(l, right ? NNG_ENOMEM : NNG_EPROTO);
+    }
+    wind_up(l);
+}
+
+static void on_greeting(rc_link *l)
+{
+    if (memcmp(l->head, rp_greeting_rep, RP_GREETING) != 0) {
+        break_off(l, NNG_EPROTO);
+        wind_up(l);
+        return;
+    }
+    l->told_up = true;
+    l->receiving = true; /* nobody takes the connection down meanwhile */
+    pthread_mutex_unlock(&l->lock);
+    l->event(l->arg, true);
+    pthread_mutex_lock(&l->lock);
+    l->receiving = false;
+    if (l->state == GREETING) {
+        l->state = UP;
+        l->redial_ms = REDIAL_MIN_MS;
+        pthread_cond_broadcast(&l->changed);
+        receive_frame(l);
+        send_next(l);
+    }
+    wind_up(l);
+}
+
+/* ---- dialling ---- */
+static int make_dialer(rc_link *l)
+{
+    int err = l->dialer ? 0 : nng_stream_dialer_alloc(&l->dialer, l->url);
+    return !err && l->tls ? nng_stream_dialer_set_ptr(l->dialer, NNG_OPT_TLS_CONFIG, l->tls) : err;
+}
+
+static void dial(rc_link *l)
+{
+    l->error = make_dialer(l);
+    l->state = DIALLING;
+    if (l->error)
+        redial_later(l);
+    else
+        nng_stream_dialer_dial(l->dialer, l->dial);
+}
+
+static void on_dialled(void *arg)
+{
+    rc_link *l = arg;
+    int err = nng_aio_result(l->dial);
+    if (!err) { /* before its stream, which is the order that ThreadSanitizer understands: nng counts users without a lock */
+        nng_stream_dialer_free(l->dialer);
+        l->dialer = NULL;
+    }
+    pthread_mutex_lock(&l->lock);
+    if (err) {
+        l->error = err;
+        redial_later(l);
+    } else {
+        l->stream = nng_aio_get_output(l->dial, 0);
+        l->state = GREETING;
+        l->due_ns = after_ms(GREETING_LIMIT_MS);
+        l->out = rp_greeting_req;
+        l->out_left = RP_GREETING;
+        if (l->closing)
+            break_off(l, NNG_ECLOSED);
+        else
+            send_more(l);
+        wake_at(l, l->due_ns);
+    }
+    wind_up(l);
+}
+
+/* ---- time passes ---- */
+
+/* nng's TLS (1.5.2) forgets that the daemon has gone if neither chain is inside it when the news come, so the kernel is
+ * asked. */
+static bool is_gone(const rc_link *l)
+{
+    nng_sockaddr a;
+    return l->tls && l->state == UP && nng_stream_get_addr(l->stream, NNG_OPT_REMADDR, &a) != 0;
+}
+
+static void look_at_link(rc_link *l, uint64_t now)
+{
+    bool due = now >= l->due_ns;
+    if (l->state == DOWN && due && !l->opening && !l->closing)
+        dial(l);
+    else if (l->state == GREETING && due)
+        break_off(l, NNG_ETIMEDOUT);
+    else if (is_gone(l))
+        break_off(l, NNG_ECONNSHUT);
+    if (l->state == GREETING || (l->state == DOWN && !l->opening))
+        wake_at(l, l->due_ns);
+}
+
+static void look_at_slots(rc_link *l, uint64_t now, rc_slot **ended)
+{
+    for (rc_slot *s = l->slots; s; s = s->next) {
+        if (s->state == REST)
+            continue;
+        if (now >= s->until_ns)
+            expire(l, s, ended);
+        else
+            wake_for(l, s);
+    }
+}
+
+static void on_time(void *arg)
+{
+    rc_link *l = arg;
+    rc_slot *ended = NULL;
+    uint64_t now = now_ns();
+    pthread_mutex_lock(&l->lock);
+    l->timer_ns = UINT64_MAX;
+    look_at_link(l, now);
+    look_at_slots(l, now, &ended);
+    l->ticking = false;
+    if (l->timer_ns != UINT64_MAX && !l->closing)
+        start_timer(l);
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
-    l->event(l->arg, up);
+    tell(ended);
 }
 
-static struct timespec after_ms(uint32_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
-static bool wait_up(rc_link *l, uint32_t ms)
-{
-    struct timespec end = after_ms(ms);
-    pthread_mutex_lock(&l->lock);
-    while (!l->up && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
-        ;
-    bool up = l->up;
-    pthread_mutex_unlock(&l->lock);
-    return up;
-}
-
+/* ---- link ---- */
 static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
+
+static bool is_tls(const char *url) { return strncmp(url, "tls+tcp://", 10) == 0; }
 
 static rc_link_err link_err(const rc_link *l, int nng_err)
 {
@@ -125,23 +536,6 @@ static rc_link_err link_err(const rc_link *l, int nng_err)
     }
 }
 
-static int set_up_socket(rc_link *l)
-{
-    int err;
-    /* The library repeats requests itself; nng must not. */
-    if ((err = nng_socket_set_ms(l->sock, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) ||
-        (err = nng_socket_set_size(l->sock, NNG_OPT_RECVMAXSZ, RP_HEADER_SIZE + RP_MAX_BODY + 4)) ||
-        (err = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMINT, REDIAL_MIN_MS)) ||
-        (err = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMAXT, REDIAL_MAX_MS)) ||
-        (err = nng_pipe_notify(l->sock, NNG_PIPE_EV_ADD_POST, pipe_event, l)))
-        return err;
-    return nng_pipe_notify(l->sock, NNG_PIPE_EV_REM_POST, pipe_event, l);
-}
-
-/* ---- TLS ---- */
-
-static bool is_tls(const char *url) { return strncmp(url, "tls+tcp://", 10) == 0; }
-
 /* The host of tls+tcp://HOST:PORT or tls+tcp://[HOST]:PORT, which the daemon's certificate must name. nng itself does not
  * look at the name if it is an address. */
 static bool host_of(const char *url, char *host, size_t cap)
@@ -158,8 +552,6 @@ static bool host_of(const char *url, char *host, size_t cap)
 static rc_link_err set_up_tls(rc_link *l, const rp_pem *pem)
 {
     char host[256];
-    if (!is_tls(l->url))
-        return RC_LINK_OK;
     if (!host_of(l->url, host, sizeof host))
         return RC_LINK_BAD_URL;
     if (nng_tls_config_alloc(&l->tls, NNG_TLS_MODE_CLIENT))
@@ -170,65 +562,27 @@ static rc_link_err set_up_tls(rc_link *l, const rp_pem *pem)
     return wrong ? RC_LINK_BAD_PEM : RC_LINK_OK;
 }
 
-/* ---- dialling ---- */
-
-static int make_dialer(const rc_link *l, nng_dialer *d)
+static rc_link_err set_up(rc_link *l, const char *url, const rp_pem *pem)
 {
-    int err = nng_dialer_create(d, l->sock, l->url);
-    if (err || !l->tls)
-        return err;
-    err = nng_dialer_set_ptr(*d, NNG_OPT_TLS_CONFIG, l->tls);
-    if (err)
-        nng_dialer_close(*d);
-    return err;
+    l->url = strdup(url);
+    if (!l->url || nng_aio_alloc(&l->dial, on_dialled, l) || nng_aio_alloc(&l->tx, on_sent, l) ||
+        nng_aio_alloc(&l->rx, on_received, l) || nng_aio_alloc(&l->timer, on_time, l))
+        return RC_LINK_NO_MEMORY;
+    return is_tls(url) ? set_up_tls(l, pem) : RC_LINK_OK;
 }
 
-static void on_dial_limit(void *arg)
+static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
 {
-    rc_link *l = arg;
-    if (nng_aio_result(l->limit))
-        return; /* cancelled: it was done in time */
-    atomic_store(&l->late, true);
-    nng_dialer_close(l->dialer);
-}
-
-/* nng tells why dialling failed only to a caller that waits, for as long as it takes; so a timer closes the dialer. No
- * probing with a bare connection: nng 1.5.2 stops accepting when a peer leaves before it has said its protocol. */
-static rc_link_err dial(rc_link *l, uint32_t timeout_ms)
-{
-    int err = make_dialer(l, &l->dialer);
-    if (!err)
-        err = nng_aio_alloc(&l->limit, on_dial_limit, l);
-    if (err)
-        return link_err(l, err);
-    nng_sleep_aio((nng_duration)timeout_ms, l->limit);
-    err = nng_dialer_start(l->dialer, 0);
-    nng_aio_stop(l->limit);
-    nng_aio_free(l->limit);
-    if (atomic_load(&l->late))
-        return RC_LINK_TIMEOUT;
-    return err ? link_err(l, err) : wait_up(l, timeout_ms) ? RC_LINK_OK : RC_LINK_TIMEOUT;
-}
-
-/* A daemon that dies during the handshake makes the dialer of nng 1.5.2 give up for good: the EPIPE of its half of the
- * handshake reads as "closed" (nanomsg/nng issue 1518, seen from the other side). So one that has not brought the
- * connection back for a while is replaced. */
-static void replace_stalled_dialer(rc_link *l)
-{
+    uint64_t until = after_ms(timeout_ms);
+    struct timespec end = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_mutex_lock(&l->lock);
-    bool stalled = !l->up && now_ns() >= l->stalled_ns + STALL_MS * UINT64_C(1000000);
-    nng_dialer old = l->dialer;
-    if (stalled)
-        l->stalled_ns = now_ns(); /* from here on it is this thread's task for STALL_MS */
+    dial(l);
+    while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
+        ;
+    rc_link_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? link_err(l, l->error) : RC_LINK_TIMEOUT;
+    l->opening = false;
     pthread_mutex_unlock(&l->lock);
-    nng_dialer fresh;
-    if (!stalled || make_dialer(l, &fresh))
-        return;
-    nng_dialer_close(old);
-    pthread_mutex_lock(&l->lock);
-    l->dialer = fresh;
-    pthread_mutex_unlock(&l->lock);
-    nng_dialer_start(fresh, NNG_FLAG_NONBLOCK);
+    return why;
 }
 
 static bool missing_socket(const char *url)
@@ -243,24 +597,21 @@ rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint
     rc_link *l = calloc(1, sizeof *l);
     if (!l)
         return RC_LINK_NO_MEMORY;
-    l->url = strdup(url);
-    if (!l->url || nng_req0_open(&l->sock)) {
-        free(l->url);
-        free(l);
-        return RC_LINK_NO_MEMORY;
-    }
     l->event = event;
     l->arg = arg;
+    l->ipc = is_ipc(url);
+    l->opening = true;
+    l->redial_ms = REDIAL_MIN_MS;
+    l->timer_ns = UINT64_MAX;
     pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
-    int err = set_up_socket(l);
-    rc_link_err why = err ? link_err(l, err) : set_up_tls(l, pem);
+    rc_link_err why = set_up(l, url, pem);
     if (!why)
-        why = dial(l, timeout_ms);
+        why = first_connection(l, timeout_ms);
     if (why)
         rc_link_close(l);
     else
@@ -272,7 +623,21 @@ void rc_link_close(rc_link *l)
 {
     if (!l)
         return;
-    nng_close(l->sock);
+    pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    break_off(l, NNG_ECLOSED);
+    if (l->state == DIALLING)
+        nng_aio_cancel(l->dial);
+    if (l->ticking)
+        nng_aio_cancel(l->timer);
+    while (l->state != DOWN || l->ticking)
+        pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    nng_aio_free(l->dial); /* these wait for the tails of the callbacks */
+    nng_aio_free(l->tx);
+    nng_aio_free(l->rx);
+    nng_aio_free(l->timer);
+    nng_stream_dialer_free(l->dialer);
     if (l->tls)
         nng_tls_config_free(l->tls);
     pthread_cond_destroy(&l->changed);
@@ -282,158 +647,117 @@ void rc_link_close(rc_link *l)
 }
 
 /* ---- slot ---- */
-
-static rc_io io_of(int err, enum slot_state was)
-{
-    if (err == NNG_ENOMEM)
-        return RC_IO_NO_MEMORY;
-    if (err == NNG_ECANCELED)
-        return RC_IO_CANCELLED;
-    if (was == SENDING)
-        return RC_IO_UNSENT;
-    return err == NNG_ETIMEDOUT ? RC_IO_TIMEOUT : RC_IO_LOST;
-}
-
-/* Send the aio's message, for a slice of the time that is left. With the slot's lock. */
-static void send_on(rc_slot *s)
-{
-    uint64_t now = now_ns(), left_ms = s->send_until_ns > now ? (s->send_until_ns - now) / 1000000 + 1 : 1;
-    s->state = SENDING;
-    nng_aio_set_timeout(s->aio, (nng_duration)(left_ms < STALL_MS ? left_ms : STALL_MS));
-    nng_ctx_send(s->ctx, s->aio);
-}
-
-/* A slice without a connection, or with a daemon that does not read, and time is left. */
-static bool sends_on(const rc_slot *s, int err)
-{
-    return s->state == SENDING && err == NNG_ETIMEDOUT && !s->cancelled && now_ns() < s->send_until_ns;
-}
-
-/* Runs on nng's threads when a step of the slot ended. */
-static void step_done(void *arg)
-{
-    rc_slot *s = arg;
-    int err = nng_aio_result(s->aio);
-    if (err == NNG_ETIMEDOUT)
-        replace_stalled_dialer(s->link);
-    pthread_mutex_lock(&s->lock);
-    if (sends_on(s, err)) { /* the aio still has the message */
-        send_on(s);
-        pthread_mutex_unlock(&s->lock);
-        return;
-    }
-    enum slot_state was = s->state;
-    if (was == SENDING && err)
-        nng_msg_free(nng_aio_get_msg(s->aio));
-    if (was == SENDING && !err && !s->cancelled) {
-        s->state = RECEIVING;
-        nng_aio_set_timeout(s->aio, s->reply_timeout_ms);
-        nng_ctx_recv(s->ctx, s->aio);
-        pthread_mutex_unlock(&s->lock);
-        return;
-    }
-    s->state = REST;
-    bool cancelled = s->cancelled;
-    pthread_mutex_unlock(&s->lock);
-    if (err == 0 && was == RECEIVING) {
-        nng_msg *m = nng_aio_get_msg(s->aio);
-        s->done(s->arg, RC_IO_OK, nng_msg_body(m), nng_msg_len(m));
-        nng_msg_free(m);
-    } else if (err == 0) {
-        s->done(s->arg, cancelled ? RC_IO_CANCELLED : RC_IO_PAUSED, NULL, 0);
-    } else {
-        s->done(s->arg, io_of(err, was), NULL, 0);
-    }
-}
-
 rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
 {
     rc_slot *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->link = l;
-    s->done = done;
-    s->arg = arg;
-    if (nng_ctx_open(&s->ctx, l->sock)) {
-        free(s);
-        return NULL;
-    }
-    if (nng_aio_alloc(&s->aio, step_done, s)) {
-        nng_ctx_close(s->ctx);
-        free(s);
-        return NULL;
-    }
-    pthread_mutex_init(&s->lock, NULL);
+    *s = (rc_slot){.link = l, .done = done, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    s->next = l->slots;
+    s->at = &l->slots;
+    if (s->next)
+        s->next->at = &s->next;
+    l->slots = s;
+    pthread_mutex_unlock(&l->lock);
     return s;
 }
 
 void rc_slot_free(rc_slot *s)
 {
-    nng_aio_stop(s->aio);
-    nng_ctx_close(s->ctx);
-    nng_aio_free(s->aio);
-    pthread_mutex_destroy(&s->lock);
+    rc_link *l = s->link;
+    pthread_mutex_lock(&l->lock);
+    *s->at = s->next;
+    if (s->next)
+        s->next->at = s->at;
+    pthread_mutex_unlock(&l->lock);
     free(s);
 }
 
 void rc_slot_arm(rc_slot *s)
 {
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->link->lock);
     s->cancelled = false;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->link->lock);
 }
 
-static nng_msg *message(const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill)
+/* A frame with head and data, but for its id; *size bytes. */
+static uint8_t *make_frame(bool ipc, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
+                           size_t *size)
 {
-    nng_msg *m;
-    if (nng_msg_alloc(&m, head_len + data_len))
+    size_t front = rp_frame_head_size(ipc), len = RP_ROUTE_LEAST + head_len + data_len;
+    uint8_t *frame = malloc(front + len), *to = frame + front + RP_ROUTE_LEAST;
+    if (!frame)
         return NULL;
-    uint8_t *body = nng_msg_body(m);
-    memcpy(body, head, head_len);
+    rp_put_frame_head(frame, ipc, len);
+    memcpy(to, head, head_len);
     if (fill)
-        fill(data, body + head_len);
+        fill(data, to + head_len);
     else if (data_len)
-        memcpy(body + head_len, data, data_len);
-    return m;
+        memcpy(to + head_len, data, data_len);
+    *size = front + len;
+    return frame;
+}
+
+static void enqueue(rc_link *l, rc_slot *s)
+{
+    s->after = NULL;
+    *(l->queue ? &l->queue_end->after : &l->queue) = s;
+    l->queue_end = s;
+    if (!l->sending)
+        send_next(l);
+}
+
+/* False: it was cancelled before. */
+static bool begin(rc_slot *s, slot_state state, uint32_t ms)
+{
+    if (s->cancelled)
+        return false;
+    s->state = state;
+    s->until_ns = after_ms(ms);
+    wake_for(s->link, s);
+    return true;
 }
 
 void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
                       uint32_t send_timeout_ms, uint32_t reply_timeout_ms)
 {
-    nng_msg *m = message(head, head_len, data, data_len, fill);
-    pthread_mutex_lock(&s->lock);
-    bool cancelled = s->cancelled;
-    if (m && !cancelled) {
-        s->reply_timeout_ms = (nng_duration)reply_timeout_ms;
-        s->send_until_ns = now_ns() + send_timeout_ms * UINT64_C(1000000);
-        nng_aio_set_msg(s->aio, m);
-        send_on(s);
+    rc_link *l = s->link;
+    size_t size;
+    uint8_t *frame = make_frame(l->ipc, head, head_len, data, data_len, fill, &size);
+    pthread_mutex_lock(&l->lock);
+    bool begun = frame && begin(s, QUEUED, send_timeout_ms);
+    if (begun) {
+        s->id = ++l->last_id | UINT32_C(1) << 31;
+        put_id(frame + rp_frame_head_size(l->ipc), s->id);
+        s->reply_timeout_ms = reply_timeout_ms;
+        s->message = frame;
+        s->message_size = size;
+        enqueue(l, s);
     }
-    pthread_mutex_unlock(&s->lock);
-    if (m && !cancelled)
+    pthread_mutex_unlock(&l->lock);
+    if (begun)
         return;
-    nng_msg_free(m);
-    s->done(s->arg, m ? RC_IO_CANCELLED : RC_IO_NO_MEMORY, NULL, 0);
+    free(frame);
+    s->done(s->arg, frame ? RC_IO_CANCELLED : RC_IO_NO_MEMORY, NULL, 0);
 }
 
 void rc_slot_pause(rc_slot *s, uint32_t ms)
 {
-    pthread_mutex_lock(&s->lock);
-    bool cancelled = s->cancelled;
-    if (!cancelled) {
-        s->state = PAUSING;
-        nng_sleep_aio((nng_duration)ms, s->aio);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (cancelled)
+    pthread_mutex_lock(&s->link->lock);
+    bool begun = begin(s, PAUSING, ms);
+    pthread_mutex_unlock(&s->link->lock);
+    if (!begun)
         s->done(s->arg, RC_IO_CANCELLED, NULL, 0);
 }
 
 void rc_slot_cancel(rc_slot *s)
 {
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->link->lock);
     s->cancelled = true;
-    if (s->state != REST)
-        nng_aio_cancel(s->aio);
-    pthread_mutex_unlock(&s->lock);
+    if (s->state != REST) {
+        s->until_ns = 0;
+        wake_at(s->link, 0);
+    }
+    pthread_mutex_unlock(&s->link->lock);
 }

@@ -1,8 +1,9 @@
-/* Messages to one daemon and back, over nng. The only door to nng in libreduce; no protocol knowledge here.
+/* Messages to one daemon and back, over byte streams of nng's, framed as proto/frame.h tells. The only door to nng in
+ * libreduce; no knowledge of the messages here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
  *
- * A link is a socket that dials one URL and redials by itself when the connection is lost. A slot carries one exchange
- * (request, reply) or one pause at a time; many slots of a link work at once. Callbacks run on nng's threads; none of the
- * functions here but rc_link_open, rc_link_close and rc_slot_free waits for anything. */
+ * A link dials one URL, and again by itself when the connection is lost. A slot carries one exchange (request, reply) or
+ * one pause at a time; many slots of a link work at once. Callbacks run on nng's threads; none of the functions here but
+ * rc_link_open and rc_link_close waits for anything. */
 #ifndef RC_TRANSPORT_H
 #define RC_TRANSPORT_H
 
@@ -44,7 +45,7 @@ typedef enum {
 rc_link_err rc_link_open(rc_link **link, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event,
                          void *arg);
 
-/* Close the connection and wait for event callbacks; every slot must have been freed. NULL is fine. */
+/* Close the connection and wait for the tails of all callbacks; every slot must have been freed. NULL is fine. */
 void rc_link_close(rc_link *l);
 
 /* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
@@ -52,7 +53,7 @@ void rc_link_close(rc_link *l);
 typedef void (*rc_slot_done)(void *arg, rc_io end, const uint8_t *reply, size_t len);
 
 rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg); /* NULL: no memory */
-void rc_slot_free(rc_slot *s); /* the slot must be at rest; waits for the tail of its last callback */
+void rc_slot_free(rc_slot *s); /* the slot must be at rest */
 
 /* Forget an earlier rc_slot_cancel: before each new use. */
 void rc_slot_arm(rc_slot *s);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/frame.h"
+#include "proto/frame.h"
 #include "proto/pem.h"
 
 enum {
@@ -20,11 +20,11 @@ enum {
     GREETING_LIMIT_MS = 10000, /* for a peer to say that it speaks SP */
     SEND_LIMIT_MS = 10000,     /* a peer that does not take a reply for so long would hold links from others */
     ACCEPT_REST_MS = 100,      /* when accepting failed: descriptors and memory come back */
-    MAX_FRAME = RD_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY,
+    MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY,
     MESSAGE_AT = 4, /* frames are read to here: route, header and spec, then the elements of REDUCE lie on 16 bytes */
     FRONT = 48      /* kept free before a reply's header for head and route; the cells lie on 8 bytes */
 };
-_Static_assert(FRONT >= RD_FRAME_HEAD + RD_ROUTE && (FRONT + RP_HEADER_SIZE) % 8 == 0, "FRONT");
+_Static_assert(FRONT >= RP_FRAME_HEAD + RP_ROUTE && (FRONT + RP_HEADER_SIZE) % 8 == 0, "FRONT");
 
 typedef struct connection connection;
 
@@ -36,7 +36,7 @@ typedef struct link {
     connection *from; /* counted; NULL: free */
     bool working;
     uint8_t *frame; /* the request's, as it was received */
-    uint8_t route[RD_ROUTE];
+    uint8_t route[RP_ROUTE];
     size_t route_size;
     uint8_t *reply; /* FRONT bytes of room, then header and body */
     size_t reply_size; /* header and body */
@@ -70,7 +70,7 @@ struct connection {
     void (*received)(connection *c); /* what to do once `in` is full */
     uint8_t *in;
     size_t in_left;
-    uint8_t head[RD_FRAME_HEAD];
+    uint8_t head[RP_FRAME_HEAD];
     uint8_t *frame;
     size_t frame_size;
     uint64_t received_ns;
@@ -203,7 +203,7 @@ static void on_received(void *arg)
 
 static void on_head(connection *c);
 
-static void receive_frame(connection *c) { receive(c, c->head, rd_frame_head_size(c->ipc), on_head); }
+static void receive_frame(connection *c) { receive(c, c->head, rp_frame_head_size(c->ipc), on_head); }
 
 /* A request goes its way. From here on it may be answered at any moment. */
 static void hand_over(connection *c, link_t *l, bool quickly)
@@ -215,7 +215,7 @@ static void hand_over(connection *c, link_t *l, bool quickly)
     l->working = true;
     l->frame = c->frame;
     c->frame = NULL;
-    rd_get_route(l->frame + MESSAGE_AT, c->frame_size, &l->route_size);
+    rp_get_route(l->frame + MESSAGE_AT, c->frame_size, &l->route_size);
     memcpy(l->route, l->frame + MESSAGE_AT, l->route_size);
     r->pipe = c->id;
     r->bytes = l->frame + MESSAGE_AT + l->route_size;
@@ -250,12 +250,12 @@ static void on_frame(connection *c)
 {
     size_t size;
     bool over;
-    rd_route_state route = rd_get_route(c->frame + MESSAGE_AT, c->frame_size, &size);
-    if (route == RD_ROUTE_BROKEN) {
+    rp_route_state route = rp_get_route(c->frame + MESSAGE_AT, c->frame_size, &size);
+    if (route == RP_ROUTE_BROKEN) {
         end_receiving(c);
         return;
     }
-    if (route == RD_ROUTE_FINE) {
+    if (route == RP_ROUTE_FINE) {
         c->received_ns = now_ns();
         link_t *l = take_link(c, &over);
         if (over)
@@ -272,7 +272,7 @@ static void on_frame(connection *c)
 static void on_head(connection *c)
 {
     uint64_t size;
-    bool right = rd_get_frame_head(c->head, c->ipc, &size) && size >= RD_ROUTE_LEAST && size <= MAX_FRAME;
+    bool right = rp_get_frame_head(c->head, c->ipc, &size) && size >= RP_ROUTE_LEAST && size <= MAX_FRAME;
     if (right)
         c->frame = malloc(MESSAGE_AT + size);
     if (!c->frame) {
@@ -285,7 +285,7 @@ static void on_head(connection *c)
 
 static void on_greeting(connection *c)
 {
-    bool fits = rd_greeting_fits(c->head);
+    bool fits = memcmp(c->head, rp_greeting_req, RP_GREETING) == 0;
     pthread_mutex_lock(&c->lock);
     c->announced = fits;
     pthread_mutex_unlock(&c->lock);
@@ -306,9 +306,9 @@ static void send_more(connection *c)
 static void send_first_reply(connection *c)
 {
     const link_t *l = c->replies;
-    size_t head = rd_frame_head_size(c->ipc);
+    size_t head = rp_frame_head_size(c->ipc);
     uint8_t *frame = l->reply + FRONT - l->route_size - head;
-    rd_put_frame_head(frame, c->ipc, l->route_size + l->reply_size);
+    rp_put_frame_head(frame, c->ipc, l->route_size + l->reply_size);
     memcpy(frame + head, l->route, l->route_size);
     c->out = frame;
     c->out_left = head + l->route_size + l->reply_size;
@@ -398,7 +398,7 @@ static void on_greeting_sent(connection *c, bool failed)
     if (failed)
         end_receiving(c);
     else if (!more)
-        receive(c, c->head, RD_GREETING, on_greeting);
+        receive(c, c->head, RP_GREETING, on_greeting);
 }
 
 static void on_sent(void *arg)
@@ -430,8 +430,8 @@ static connection *make_connection(listener_t *l, nng_stream *stream)
     c->listener = (unsigned)(l - l->transport->listeners);
     c->ipc = is_scheme(l, "ipc");
     c->stream = stream;
-    c->out = rd_greeting;
-    c->out_left = RD_GREETING;
+    c->out = rp_greeting_rep;
+    c->out_left = RP_GREETING;
     atomic_init(&c->holders, 1);
     pthread_mutex_init(&c->lock, NULL);
     c->greet_by_ns = now_ns() + (uint64_t)GREETING_LIMIT_MS * 1000000;

@@ -1,4 +1,4 @@
-/* Messages over byte streams of nng's, ipc://, tls+tcp:// and tcp://, framed as REQ/REP clients expect it (frame.h). With
+/* Messages over byte streams of nng's, ipc://, tls+tcp:// and tcp://, framed as REQ/REP clients expect it (proto/frame.h). With
  * http_transport.c the only file of the daemon with nng in it. Pipes are connections; their ids count upwards.
  *
  * A fixed number of contexts cycle  receive -> inbox -> loop -> reply -> receive.  The request of a context belongs to the
