@@ -14,7 +14,7 @@ V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
 LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=#                  install below this folder (packagers)
-FUZZ_SECONDS ?= 60#             how long `make fuzz` runs each fuzzer
+MINUTES    ?= 1#                 of processor time that `make fuzz` gives each fuzzer
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
 CCCL       ?=#                  folder of the headers of another CCCL than the toolkit's, for CUB as a peer in the benchmarks
@@ -125,7 +125,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fault-tools faults clean help say
+.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -248,25 +248,33 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c client/ctl/metrics.c
+FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/frame.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c client/ctl/metrics.c
+FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
 
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h daemon/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
+$(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
+
+# Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/ladder/*.h daemon/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(filter %.c,$^) -linih -lm -o $@
+	  -fno-sanitize-recover=undefined $(filter %.c,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih -Wl,-Bdynamic -lm -o $@
 
 $(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC))
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih -lm -o $@
 
-fuzz: $(FUZZ) ## run each fuzzer for FUZZ_SECONDS; new inputs go to build/fuzz-corpus/
-	@for f in $(FUZZ); do n=$${f##*/}; mkdir -p build/fuzz-corpus/$$n; echo "  $$n: $(FUZZ_SECONDS) s"; \
-	   $$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz-corpus/ \
-	     build/fuzz-corpus/$$n $$(ls -d tests/fuzz/corpus/$${n#fuzz_} 2>/dev/null) || exit 1; done
+fuzz: $(FUZZ) ## run each fuzzer for MINUTES of processor time; inputs and findings go to build/fuzz-corpus/
+	@$(PYTHON) tests/fuzz/run --minutes $(MINUTES) --binaries $(B)/fuzz --inputs build/fuzz-corpus
+
+# Binaries, corpora and runner in a folder that is whole by itself: on another machine,  ./run --minutes 30
+fuzz-kit: $(FUZZ)
+	@rm -rf $(B)/fuzz-kit && mkdir -p $(B)/fuzz-kit
+	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
 HEADERS := $(wildcard proto/*.h kernels/*.h kernels/cpu/*.h kernels/ladder/*.h daemon/*.h client/*.h client/ctl/*.h)
