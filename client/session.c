@@ -335,25 +335,28 @@ static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
     free(call);
 }
 
-/* Nobody waits for the request any more. The daemon may know already, or never hear of it: no harm. */
-static void tell_cancelled(reduce_client *c, const rc_call *call)
+/* What tells the daemon that nobody waits for the request any more; NULL: it need not know, or there is no memory. It may have
+ * answered already, or never get the request: no harm. */
+static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
     bool waits = call->type != RP_MSG_HELLO && call->type != RP_MSG_CANCEL && call->session == c->session;
     rc_call *tell = waits && !c->closing ? malloc(sizeof *tell) : NULL;
-    if (!tell)
-        return;
-    *tell = (rc_call){.type = RP_MSG_CANCEL, .bound = true, .session = call->session, .done = on_told};
-    tell->head_len = (uint8_t)rp_put_u64(tell->head, call->id);
-    rc_call_start(c, tell);
+    if (tell) {
+        *tell = (rc_call){.type = RP_MSG_CANCEL, .bound = true, .session = call->session, .done = on_told};
+        tell->head_len = (uint8_t)rp_put_u64(tell->head, call->id);
+    }
+    return tell;
 }
 
 /* End the call; its place stays until the exchange is over. */
 static void orphan(reduce_client *c, rc_call *call)
 {
+    rc_call *tell = cancellation_of(c, call);
     call->place->call = NULL;
     call->place = NULL;
-    tell_cancelled(c, call);
     finish_cancelled(c, call);
+    if (tell)
+        rc_call_start(c, tell);
 }
 
 void rc_call_cancel(reduce_client *c, rc_call *call)

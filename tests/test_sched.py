@@ -95,6 +95,18 @@ def test_a_deadline_passes_in_the_queue(start):
         assert late.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5
 
 
+def test_sessions_take_turns(start):
+    """However much one has queued, the other's requests alternate with it."""
+    daemon = busy_daemon(start)
+    with daemon.connect() as greedy, daemon.connect() as modest:
+        daemon.process.send_signal(signal.SIGSTOP)
+        sent = [greedy.send(REDUCE, WORK) for _ in range(32)], [modest.send(REDUCE, WORK) for _ in range(6)]
+        daemon.process.send_signal(signal.SIGCONT)
+        waited = [[rawclient.parse_result(c.wait(x)).queue_ns for x in some] for c, some in zip((greedy, modest), sent)]
+        before = sum(ns < max(waited[1]) for ns in waited[0])
+        assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
+
+
 def test_the_queue_of_a_dead_client_goes_at_once(start):
     """The daemon did what was under way, not what waited."""
     daemon = busy_daemon(start)

@@ -3,7 +3,7 @@
 
     tests/bench/run.py [PART ...] [--json FILE] [-- FLAGS OF THE DAEMON]
 
-Parts: kernels host requests processes cpu; all of them without arguments. $B names the build (build/cpu). What cannot be
+Parts: kernels host requests processes crowd cpu; all of them without arguments. $B names the build (build/cpu). What cannot be
 measured here is skipped by name. The figures go to build/bench/DATE-COMMIT.json; compare two such files with
 tests/bench/compare."""
 
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import cpu
+import crowd
 import figures
 import goals
 import host_path
@@ -20,7 +21,7 @@ import processes
 import small
 from common import ROOT
 
-PARTS = {"kernels": kernels, "host": host_path, "requests": small, "processes": processes, "cpu": cpu}
+PARTS = {"kernels": kernels, "host": host_path, "requests": small, "processes": processes, "crowd": crowd, "cpu": cpu}
 
 
 def arguments():
