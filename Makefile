@@ -15,6 +15,8 @@ PREFIX     ?= /usr/local#       where install puts things and the daemon and the
 LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=#                  install below this folder (packagers)
 MINUTES    ?= 1#                 of processor time that `make fuzz` gives each fuzzer
+SECONDS    ?= 60#               how long `make soak` runs
+KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
 CCCL       ?=#                  folder of the headers of another CCCL than the toolkit's, for CUB as a peer in the benchmarks
@@ -125,7 +127,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -317,6 +319,9 @@ $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cu
 
 $(B)/tests/gpu/cub_peer.cu.o: private NVCC_ALL += $(if $(CCCL),-I$(CCCL))
 $(B)/tests/gpu/cub_peer.cu.o: $(B)/cccl-flags
+
+soak: all ## clients of every kind at once for SECONDS, killed and hostile ones among them; nothing may be left behind
+	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill)
 
 test-gpu: all gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh

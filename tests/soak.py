@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""Hours of everything at once, or as many seconds as there are:  make soak [SECONDS=60] [KILL=1]
+
+Without KILL: clients of every path compare each answer with the oracle while some of them die by kill -9, others hang up
+with replies pending, miss their deadlines or send garbage. In the end the daemon must hold what it held before: memory,
+descriptors, threads, pools, sessions, arenas.
+
+With KILL: 16 clients of libreduce in full flight while the daemon dies by kill -9 every few seconds and is started again: no
+wrong answer, none lost; the longest time that each client had to wait is printed."""
+import argparse
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from conftest import TESTS, Daemon  # noqa: E402
+from rawclient import MAX_DATA, REDUCE, REDUCE_AT, Closed, Fault, spec  # noqa: E402
+from sideclient import FILE, Side  # noqa: E402
+
+WARM_UP = 5  # seconds before the daemon is looked at for the first time
+MEMORY_SLACK = 16 << 10  # KiB of resident memory: malloc keeps some of what was free at the peak
+GAP = 2.0  # seconds that a client may wait for a daemon to be back
+
+
+class Workers:
+    """worker.py, several at once; each ends well or the soak fails."""
+
+    def __init__(self, url, kinds, seed):
+        self.url, self.seed, self.answers, self.gaps = url, seed, 0, []
+        self.running = [self.start(kind) for kind in kinds]
+
+    def start(self, kind):
+        self.seed += 1
+        process = subprocess.Popen([sys.executable, TESTS / "worker.py", kind, self.url, str(self.seed), str(10**12)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process.kind = kind
+        return process
+
+    def wait_ready(self):
+        for p in self.running:
+            assert p.stdout.readline() == "ready\n", f"{p.kind}:\n{p.stderr.read()}"
+
+    def check(self):
+        for p in self.running:
+            assert p.poll() is None, f"a client ({p.kind}) left with {p.returncode}:\n{p.stderr.read()}"
+
+    def kill_one(self, pick):
+        at = pick.randrange(len(self.running))
+        self.running[at].kill()
+        self.running[at].communicate()
+        self.running[at] = self.start(self.running[at].kind)
+
+    def end(self):
+        for p in self.running:
+            p.send_signal(signal.SIGTERM)
+        for p in self.running:
+            out, err = p.communicate(timeout=300)
+            assert p.returncode in (0, -signal.SIGTERM), f"a client ({p.kind}) left with {p.returncode}:\n{err}"
+            if "done" in out:  # else it had not begun
+                words = out.split()
+                self.gaps.append(float(words[-3]))
+                self.answers += int(words[-1])
+
+
+# ---- clients that misbehave ----
+def hang_up(daemon, pick):
+    with daemon.connect(tcp=pick.random() < 0.3) as c:
+        for _ in range(pick.randrange(1, 12)):
+            c.send(REDUCE, c.reduce_body("stats", "u8", bytes(pick.randrange(1, 200_000))))
+
+
+def be_late(daemon, pick):
+    with daemon.connect() as c:
+        body = c.reduce_body("stats", "f64", bytes(MAX_DATA))
+        for request in [c.send(REDUCE, body, time_ms=1) for _ in range(8)]:
+            with contextlib.suppress(Fault):
+                c.wait(request)
+
+
+def send_garbage(daemon, pick):
+    with daemon.connect(tcp=pick.random() < 0.3) as c, contextlib.suppress(Closed, Fault):
+        if pick.random() < 0.5:
+            c.send_frame(pick.randbytes(pick.randrange(0, 300)), pick.choice((None, 2**63, 17)))
+        else:
+            c.call(pick.randrange(256), pick.randbytes(pick.randrange(0, 300)))
+
+
+def leave_the_side_channel(daemon, pick):
+    with tempfile.TemporaryFile() as f, daemon.connect() as c, Side(c) as side:
+        f.write(bytes(1 << 20))
+        f.flush()
+        handle, size = side.file(f.fileno())
+        _, memory = side.arena(4 << 20)
+        memory.close()
+        for _ in range(pick.randrange(6)):
+            c.send(REDUCE_AT, spec("sum", "f32", row_len=size // 4) + struct.pack("<QQQ", handle, 0, size))
+        if pick.random() < 0.3:
+            side.send(side.packet(FILE, 1), [f.fileno()])  # a malformed packet
+
+
+NUISANCES = (hang_up, be_late, send_garbage, leave_the_side_channel)
+
+
+# ---- what the daemon holds ----
+def holdings(daemon):
+    """What must be the same before and after."""
+    status, proc = daemon.status(), pathlib.Path(f"/proc/{daemon.process.pid}")
+    keys = [k for k in status if k.startswith(("sessions", "connections", "streams", "inflight", "side.", "pool.", "resident."))]
+    held = {k: status[k] for k in keys if not k.endswith(("_total", "cap"))}
+    held["arenas"] = (proc / "maps").read_text().count("memfd:reduced")
+    held["descriptors"], held["threads"] = len(os.listdir(proc / "fd")), len(os.listdir(proc / "task"))
+    return held
+
+
+def settled(daemon, before=None):
+    """What the daemon holds once nobody but this asks; waits until that is `before`."""
+    end = time.monotonic() + 60
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it tidies up after a second without requests
+            daemon.process.wait(2.5)
+        held = holdings(daemon)
+        if held["connections"] == 1 and held == (before or held):
+            return held
+        assert time.monotonic() < end, f"left over: {dict(held.items() - (before or {}).items())}"
+
+
+# ---- the two soaks ----
+def disturb(daemon, workers, pick, seconds):
+    end, counts = time.monotonic() + seconds, dict.fromkeys(("killed clients", *(f.__name__ for f in NUISANCES)), 0)
+    while time.monotonic() < end:
+        workers.check()
+        nuisance = pick.choice(NUISANCES)
+        nuisance(daemon, pick)
+        counts[nuisance.__name__] += 1
+        if pick.random() < 0.02:
+            workers.kill_one(pick)
+            counts["killed clients"] += 1
+    return counts
+
+
+def soak(folder, seconds, seed):
+    pick = random.Random(seed)
+    daemon = Daemon(folder, tcp=True)
+    try:
+        kinds = ["raw", "lib", "paths", "raw", "lib", "paths"]
+        warm = Workers(daemon.url, kinds, seed)
+        warm.wait_ready()
+        disturb(daemon, warm, pick, WARM_UP)
+        warm.end()
+        before = settled(daemon)
+        memory = daemon.rss()
+        workers = Workers(daemon.url, kinds, seed + 1000)
+        counts = disturb(daemon, workers, pick, seconds)
+        workers.end()
+        settled(daemon, before)
+        after = daemon.rss()
+        print(f"{workers.answers} answers right; {', '.join(f'{v} x {k}' for k, v in counts.items())}")
+        print(f"resident memory before and after: {memory} and {after} KiB; all else as before: {before}")
+        assert after <= memory + MEMORY_SLACK, "memory has grown"
+        daemon.stop()
+    finally:
+        daemon.close()
+
+
+def soak_with_kills(folder, seconds, seed):
+    pick = random.Random(seed)
+    daemons = [Daemon(folder)]
+    try:
+        workers = Workers(daemons[0].url, ["lib", "paths"] * 8, seed)
+        workers.wait_ready()
+        end, kills = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # they are in the middle of something
+                daemons[-1].process.wait(pick.uniform(1, 5))
+            workers.check()
+            daemons[-1].close()
+            daemons.append(Daemon(folder))
+            kills += 1
+        workers.end()
+        late = [g for g in workers.gaps if g > GAP]
+        print(f"{workers.answers} answers right of {len(workers.gaps)} clients, {kills} daemons killed")
+        print(f"longest waits of the clients: {' '.join(f'{g:.2f}' for g in sorted(workers.gaps))} s; {len(late)} above {GAP} s")
+        daemons[-1].stop()
+    finally:
+        for d in daemons:
+            d.close()
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--seconds", type=float, default=60)
+    p.add_argument("--kill", action="store_true")
+    p.add_argument("--seed", type=int, default=20261121)
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rd") as folder:
+        (soak_with_kills if a.kill else soak)(folder, a.seconds, a.seed)
+
+
+if __name__ == "__main__":
+    main()
