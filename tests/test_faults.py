@@ -2,6 +2,7 @@
 connection or does not start, and says why; the next request is right and nothing is left over. The same for libreduce.
 
 The n-th call fails (tests/faults/calls.def); n = 1, 2, ... until a whole scenario comes to its end before its fault."""
+import contextlib
 import itertools
 import mmap
 import re
@@ -32,9 +33,9 @@ class Page:
 
     def __init__(self, path):
         self.path = path
-        path.write_bytes(bytes(64))
+        path.write_bytes(bytes(104))
         with open(path, "r+b") as f:
-            self.memory = mmap.mmap(f.fileno(), 64)
+            self.memory = mmap.mmap(f.fileno(), 104)
 
     def _get(self, at):
         return struct.unpack_from("<Q", self.memory, at)[0]
@@ -43,6 +44,10 @@ class Page:
         """The n-th call from now on fails; 0: none does."""
         struct.pack_into("<QQ", self.memory, 8, 0, 0)
         struct.pack_into("<Q", self.memory, 8, self._get(0) + n if n else 0)
+
+    def always(self, name):
+        """Calls of this name fail from now on; "": none does."""
+        self.memory[64:104] = name.encode().ljust(40, b"\0")
 
     @property
     def fired(self):
@@ -61,10 +66,9 @@ def page(scratch, monkeypatch):
 
 
 @pytest.fixture
-def faulty(start, monkeypatch):
+def faulty(start):
     """faulty(*flags) -> Daemon with faults on cue."""
-    monkeypatch.setattr("conftest.BIN", TOOLS)
-    return lambda *flags, **kw: start(*SMALL, *flags, **kw)
+    return lambda *flags, **kw: start(*SMALL, *flags, program=TOOLS / "reduced", **kw)
 
 
 # ---- a scenario: every kind of request, by every path ----
@@ -192,3 +196,45 @@ def test_every_call_of_libreduce_may_fail(start, scratch):
                           timeout=900)
     print(done.stdout)
     assert done.returncode == 0, done.stderr
+
+
+# ---- the health check: a real reduction with a known answer ----
+def drained(daemon):
+    """What the service manager was told since the last look."""
+    told = []
+    daemon.notify.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            told.append(daemon.notify.recv(4096).decode())
+    return "\n".join(told)
+
+
+def wait_times(daemon, pattern, times):
+    """Wait until so many lines of the log match."""
+    end = time.monotonic() + 60
+    while len(re.findall(pattern, daemon.log(), re.M)) < times:
+        assert time.monotonic() < end and daemon.process.poll() is None, daemon.log()
+        select_a_moment(daemon.process)
+
+
+def test_the_watchdog_follows_the_health_check(faulty, page, monkeypatch):
+    monkeypatch.setenv("WATCHDOG_USEC", "2000000")  # so the check runs every second
+    daemon = faulty()
+    daemon.notified("^WATCHDOG=1$")
+    page.always("rk_probe_ok")
+    daemon.wait_log("the health check gave a wrong answer")
+    drained(daemon)
+    assert daemon.status()["health"] == "wrong"
+    wait_times(daemon, "gave a wrong answer", 3)
+    assert "WATCHDOG" not in drained(daemon)  # systemd would end and restart it after a while
+    page.always("")
+    daemon.wait_log("the health check is right again")
+    daemon.notified("^WATCHDOG=1$")
+    assert daemon.status()["health"] == "ok"
+
+
+def test_a_wrong_first_check_ends_the_start(faulty, page):
+    page.always("rk_probe_ok")
+    daemon = faulty(wait=False)
+    assert daemon.process.wait(60) == 70 and "wrong answer" in daemon.log()
+    page.always("")

@@ -11,6 +11,7 @@ typedef struct t_faults {
     _Atomic uint64_t fail_at; /* the number of the call that fails; 0: none */
     _Atomic uint64_t fired;   /* 1 once it has */
     char name[40];            /* of the call that failed */
+    char always[40];          /* a call that fails every time; "": none */
 } t_faults;
 
 t_faults *t_faults_page(void);
