@@ -63,8 +63,7 @@ static const option options[] = {
     {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this size are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
-     "requests above small-bytes and up to this size, reply included, that come while the device is busy share a launch; "
-     "0 = never"},
+     "requests above small-bytes and up to this size that come while the device is busy share a launch; 0 = never"},
     {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
     {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
      "requests of all clients together that are received, worked on or answered at one time"},

@@ -99,9 +99,7 @@ static void launch(lane *l)
 
 static bool fits(const rk_batcher *b, const rk_task *t)
 {
-    size_t cells = rp_results(&t->spec) * rp_cell_size(&t->spec);
-    return !(t->spec.flags & RP_STATES_IN) && cells && t->bytes <= b->max_bytes && cells <= b->max_bytes - t->bytes &&
-           b->ops->fits(t);
+    return rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) && !(t->spec.flags & RP_STATES_IN) && b->ops->fits(t);
 }
 
 bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))

@@ -104,10 +104,9 @@ static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
 
 static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
 {
-    size_t bytes = e->o.batch_bytes < RK_MAX_BATCH_BYTES ? e->o.batch_bytes : RK_MAX_BATCH_BYTES;
-    if (bytes == 0)
+    if (e->o.batch_bytes == 0)
         return RP_OK;
-    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->busy, bytes);
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->busy, e->o.batch_bytes);
     if (e->batcher)
         return RP_OK;
     e->ops->stop(e->impl);
@@ -131,6 +130,10 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
         return RP_NO_MEMORY;
     }
     e->o = *o;
+    if (e->o.batch_bytes > RK_MAX_BATCH_BYTES)
+        e->o.batch_bytes = RK_MAX_BATCH_BYTES;
+    if (e->o.batch_bytes <= e->o.small_bytes) /* those run at once */
+        e->o.batch_bytes = 0;
     e->done_end = &e->done;
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->import_lock, NULL);
@@ -175,18 +178,15 @@ void rk_close(rk_engine *e)
 
 /* ---- tasks ---- */
 
-/* Small enough for the submitter's thread? Each result counts like data of its state's size, which is what it takes to
- * finish it: many empty rows cost time as well. The probe never: it is there to try the backend. Nor partial states, where
+/* Small enough for the submitter's thread? The probe never is: it is there to try the backend. Nor are partial states, where
  * there is a device: what its passes left is joined and finished by its passes. Nor what lies on the device. */
 static bool is_small(const rk_engine *e, const rk_task *t)
 {
     if (t->fill || (t->memory && e->backend == RP_BACKEND_CUDA))
         return false;
-    const size_t state = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)), cell = rp_cell_size(&t->spec);
-    const size_t results = rp_results(&t->spec) * (state > cell ? state : cell);
     if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
-    return t->data != e->probe_data && t->bytes <= e->o.small_bytes && results <= e->o.small_bytes - t->bytes;
+    return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
 
 bool rk_run_small(rk_engine *e, rk_task *t)

@@ -69,6 +69,10 @@ void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
 /* Row or column `line` of a task, whose state `s` is complete but for the initial element, has no result: fill t->fault. */
 void rk_explain(rk_task *t, uint64_t line, void *s);
 
+/* How much work a task is, in bytes: its data, and each result as a state, which is what it takes to finish it, so that many
+ * empty rows count, too. */
+size_t rk_task_size(const rk_task *t);
+
 /* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */
 rp_err rk_check_states(rk_task *t);
 

@@ -30,7 +30,7 @@ typedef enum {
     RK_SUMS_INTEGERS /* f16, bf16 and f32 by integers, as on devices with slow doubles */
 } rk_sums;
 
-/* A batch: its tasks, and the bytes of one with its cells, which a block of the device must be able to hold by itself. */
+/* A batch: its tasks, and the size of one, which a block of the device must be able to hold by itself. */
 enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
 
 typedef struct rk_options {
@@ -41,7 +41,7 @@ typedef struct rk_options {
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;       /* staging slot size; larger tasks are cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
-    size_t batch_bytes;       /* tasks up to this size, cells included, may share a launch (rk_submit_batched); at most
+    size_t batch_bytes;       /* tasks above small_bytes and up to this size may share a launch (rk_submit_batched); at most
                                  RK_MAX_BATCH_BYTES. 0 = none */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;    /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */

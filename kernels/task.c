@@ -1,9 +1,15 @@
-/* Tasks seen from outside: are their partial states possible, and how does a row's error read? */
+/* Tasks seen from outside: how large are they, are their partial states possible, and how does a row's error read? */
 #include <inttypes.h>
 #include <string.h>
 
 #include "kernels/engine.h"
 #include "kernels/finish.h"
+
+size_t rk_task_size(const rk_task *t)
+{
+    const size_t state = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)), cell = rp_cell_size(&t->spec);
+    return t->bytes + rp_results(&t->spec) * (state > cell ? state : cell);
+}
 
 /* ---- states ---- */
 

@@ -61,8 +61,8 @@ def test_each_has_its_own_result_error_and_policy(start):
 def test_large_ones_go_alone(start):
     daemon = start(*ALL_BATCHED, "--batch-bytes", 1024)
     with daemon.connect() as c:
-        assert c.reduce("sum", "u8", bytes(1016)).batch == 1
-        assert c.reduce("sum", "u8", bytes(1017)).batch == 0, "with its cell it has more than 1024 bytes"
+        assert c.reduce("sum", "u8", bytes(992)).batch == 1
+        assert c.reduce("sum", "u8", bytes(993)).batch == 0, "with its state it has more than 1024 bytes"
     assert daemon.status()["batch.requests"] == 1
 
 

@@ -447,7 +447,10 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
                     if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
                         continue;
                     alone[n] = small_task(op, dtype, nan, shapes == SMALL_SHAPES ? i : rng(), (kind)(rng() % KINDS));
-                    n++;
+                    if (rk_task_size(&alone[n]) <= RK_MAX_BATCH_BYTES)
+                        n++;
+                    else
+                        free(alone[n].user);
                 }
     for (size_t i = 0; i < n; i++) { /* neighbours differ */
         size_t k = i + rng() % (n - i), bytes;

@@ -129,7 +129,7 @@ static void others_are_not_taken(void **state)
     patient p = {0};
     rk_busy busy;
     rk_busy_init(&busy);
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 12); /* 4 of data, 8 of the cell */
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 36); /* 4 of data, 32 of the state */
     rk_task t = small_task(RP_OP_PROD);
     assert_false(rk_batch_submit(b, &t, post_finished));
     t = small_task(RP_OP_SUM);
