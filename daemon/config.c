@@ -65,6 +65,9 @@ static const option options[] = {
     {"batch-bytes", NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
      "requests above small-bytes and up to this size that come while the device is busy share a launch; 0 = never"},
     {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
+    {"max-device-memory", NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
+     "MiB of the CUDA device's memory that slots and resident data take together, so that others can use it, too; what the "
+     "driver takes for itself comes on top. 0 = as much as `slots` and `resident` allow"},
     {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
      "requests of all clients together that are received, worked on or answered at one time"},
     {"max-sessions", NUMBER, FIELD(max_sessions), 1, 65536, RP_MAX_SESSIONS, NULL, true, "connected sessions"},

@@ -26,6 +26,7 @@ typedef struct rd_config {
     uint64_t backend; /* 0 = auto, or an rp_backend */
     uint64_t device, threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
+    uint64_t max_device_memory; /* MiB */
     uint64_t max_user_sessions, max_user_inflight;
     rd_ids high_users, background_users;
     uint64_t max_held, max_user_held; /* MiB */

@@ -161,6 +161,8 @@ static void trim_when_idle(rd_server *s)
     if (s->stats.tally.requests == s->ticked_at && s->stats.tally.requests != s->trimmed_at) {
         malloc_trim(0);
         rd_buffers_trim(s);
+        if (s->engine)
+            rk_trim(s->engine);
         s->trimmed_at = s->stats.tally.requests;
     }
     s->ticked_at = s->stats.tally.requests;
@@ -273,6 +275,7 @@ static bool open_engine(rd_server *s)
                     .small_bytes = s->config.small_bytes,
                     .batch_bytes = s->config.batch_bytes,
                     .slots = (int)s->config.slots,
+                    .device_bytes = s->config.max_device_memory << 20,
                     .resident_bytes = s->config.resident << 20,
                     .wake = rd_bell_ring,
                     .wake_arg = &s->bell,

@@ -57,6 +57,18 @@ void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...)
 
 /* ---- open ---- */
 
+/* What the option says, and on a device no more than its slots leave of device_bytes. */
+static uint64_t resident_cap(const rk_engine *e)
+{
+    uint64_t cap = e->o.resident_bytes ? e->o.resident_bytes : e->ops->memory_total(e->impl) / 2;
+    if (e->backend != RP_BACKEND_CUDA || !e->o.device_bytes)
+        return cap;
+    rk_stats s = {0};
+    e->ops->stats(e->impl, &s);
+    uint64_t left = e->o.device_bytes > s.device_cap ? e->o.device_bytes - s.device_cap : 0;
+    return cap < left ? cap : left;
+}
+
 static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
 {
     const rk_backend_ops *ops = backend == RP_BACKEND_CUDA ? &rk_cuda_backend : &rk_cpu_backend;
@@ -65,7 +77,7 @@ static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
         return err;
     e->ops = ops;
     e->backend = backend;
-    e->resident_cap = e->o.resident_bytes ? e->o.resident_bytes : ops->memory_total(e->impl) / 2;
+    e->resident_cap = resident_cap(e);
     return RP_OK;
 }
 
@@ -150,6 +162,12 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     }
     *out = e;
     return RP_OK;
+}
+
+void rk_trim(rk_engine *e)
+{
+    if (e->ops->trim)
+        e->ops->trim(e->impl);
 }
 
 void rk_stop(rk_engine *e)

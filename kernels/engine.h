@@ -39,6 +39,7 @@ typedef struct rk_backend_ops {
     /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
     rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
     void (*submit)(void *impl, rk_task *t); /* never blocks for long: queue it */
+    void (*trim)(void *impl);               /* rk_trim. NULL: nothing grows */
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
     void (*close)(void *impl);              /* after stop: frees the rest */
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */

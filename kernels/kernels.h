@@ -45,6 +45,8 @@ typedef struct rk_options {
                                  RK_MAX_BATCH_BYTES. 0 = none */
     int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;    /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
+    uint64_t device_bytes;    /* CUDA: most device memory of slots and rk_memory_new together, beside what the driver takes for
+                                 itself. Fewer slots fit, then. 0 = as much as they want */
     uint64_t resident_bytes;  /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
     void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
@@ -60,6 +62,9 @@ rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
 /* Finish what is running, drop the other tasks (none is polled any more) and end the engine's threads: nothing of the engine
  * touches a task or its memory afterwards. Left are rk_get_stats, rk_unpin, rk_memory_close and rk_close. Again: nothing. */
 void rk_stop(rk_engine *e);
+
+/* Nothing is to do for a while: give back soon what pools have grown to. The owner. */
+void rk_trim(rk_engine *e);
 
 /* rk_stop, and free everything. NULL is fine. */
 void rk_close(rk_engine *e);

@@ -7,6 +7,9 @@
 // Tasks larger than a slot are cut by split.cu; the submitter feeds the parts like tasks. A part that joins states
 // becomes ready when the others are done, so the completer puts the split back at the head of the queue.
 //
+// Memory. Slots are opened when they are needed, lowest first, so the open ones are the first ones. When there is no memory
+// for another one, the open ones have to do, until the pool is trimmed: then all but the first are closed.
+//
 // Errors. Out of memory is the task's own. Anything else from CUDA is taken as the context's end: `lost` is set, every
 // task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
 #include <pthread.h>
@@ -27,6 +30,7 @@ namespace rk {
 namespace {
 
 constexpr int kDefaultSlots = 8, kMaxSlots = 64;
+constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short
 // How the completer waits for the device: it watches without a pause while a task may be a small one, then looks every
 // kNapNs. Sleeping in cudaEventSynchronize took 0.1 s a call on a virtual machine with an H100 (2026-11-21).
 constexpr u64 kWatchNs = 100000;
@@ -37,7 +41,7 @@ struct Backend {
     Device device;
     char name[96];
     size_t chunk_bytes;
-    int slot_count;
+    int slot_count, slot_limit; // slots that may be open now; at best
     Slot slots[kMaxSlots];
     Pins pins;
     int lane_count; // RK_BATCH_LANES, or 0: no batches
@@ -50,7 +54,7 @@ struct Backend {
     pthread_cond_t flying; // a slot was launched, or closing: completer
     rk_task *head, **tail;
     int in_flight;
-    bool closing, submitter_gone, lost;
+    bool closing, trimming, submitter_gone, lost;
     u64 busy_ns;
 };
 
@@ -139,6 +143,30 @@ Slot *free_slot(Backend *b)
     return s;
 }
 
+// The memory for another slot is not there: do with those that are. False: there is none.
+bool do_with_fewer(Backend *b, const Slot *missing)
+{
+    int open = (int)(missing - b->slots);
+    if (open == 0)
+        return false;
+    cudaGetLastError();
+    pthread_mutex_lock(&b->lock);
+    b->slot_count = open;
+    pthread_mutex_unlock(&b->lock);
+    rk_log(b->engine, RK_LOG_WARN, "memory is short: %d of %d slots have to do", open, b->slot_limit);
+    return true;
+}
+
+Slot *open_slot(Backend *b, cudaError_t *err)
+{
+    for (;;) {
+        Slot *s = free_slot(b);
+        *err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
+        if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
+            return s;
+    }
+}
+
 void take_off(Backend *b, Slot *s, rk_task *t)
 {
     pthread_mutex_lock(&b->lock);
@@ -162,8 +190,8 @@ void run(Backend *b, rk_task *t)
         complete(b, t);
         return;
     }
-    Slot *s = free_slot(b);
-    cudaError_t err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
+    cudaError_t err;
+    Slot *s = open_slot(b, &err);
     if (err == cudaSuccess)
         err = slot_launch(s, &b->device, t, pins_hold(&b->pins, t->data, t->bytes));
     if (err == cudaSuccess) {
@@ -213,24 +241,45 @@ void drop_queue(Backend *b)
     }
 }
 
+// Nothing is queued: unless something flies, close all slots but the first.
+void trim(Backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool idle = b->in_flight == 0;
+    b->trimming = false;
+    pthread_mutex_unlock(&b->lock);
+    if (!idle)
+        return;
+    for (int i = 1; i < b->slot_count; i++)
+        if (b->slots[i].open)
+            slot_close(&b->slots[i]);
+    pthread_mutex_lock(&b->lock);
+    b->slot_count = b->slot_limit;
+    pthread_mutex_unlock(&b->lock);
+}
+
 void *submitter_main(void *arg)
 {
     Backend *b = (Backend *)arg;
     cudaSetDevice(b->device.id);
     for (;;) {
         pthread_mutex_lock(&b->lock);
-        while (!b->head && !b->closing)
+        while (!b->head && !b->closing && !b->trimming)
             pthread_cond_wait(&b->work, &b->lock);
-        rk_task *t = b->closing ? NULL : b->head;
+        bool closing = b->closing;
+        rk_task *t = closing ? NULL : b->head;
         if (t) {
             b->head = t->next;
             if (!b->head)
                 b->tail = &b->head;
         }
         pthread_mutex_unlock(&b->lock);
-        if (!t)
+        if (closing)
             break;
-        run_any(b, t);
+        if (t)
+            run_any(b, t);
+        else
+            trim(b);
     }
     pthread_mutex_lock(&b->lock);
     b->submitter_gone = true;
@@ -376,6 +425,29 @@ void destroy(Backend *b)
     free(b);
 }
 
+size_t slot_device_bytes(const Backend *b) { return b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA; }
+
+// The first slot: the context and the first task's memory now, not later. Smaller chunks where there is little.
+cudaError_t open_first(Backend *b)
+{
+    cudaError_t err;
+    while ((err = slot_open(&b->slots[0], b->chunk_bytes)) == cudaErrorMemoryAllocation && b->chunk_bytes / 2 >= kLeastChunk) {
+        cudaGetLastError();
+        b->chunk_bytes /= 2;
+    }
+    return err;
+}
+
+// As many slots as may be had of `bytes` of device memory; 0: any number. False: not even one.
+bool limit_slots(Backend *b, u64 bytes)
+{
+    u64 most = bytes ? bytes / slot_device_bytes(b) : kMaxSlots;
+    if (most < (u64)b->slot_limit)
+        b->slot_limit = (int)most;
+    b->slot_count = b->slot_limit;
+    return most > 0;
+}
+
 rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t cap)
 {
     int count = 0, driver = 0;
@@ -397,7 +469,12 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     b->engine = e;
     b->tail = &b->head;
     b->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : RP_MAX_DATA;
-    b->slot_count = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
+    b->slot_limit = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
+    if (!limit_slots(b, o->device_bytes)) {
+        snprintf(why, cap, "device memory: %zu bytes are the least", slot_device_bytes(b));
+        free(b);
+        return RP_NO_MEMORY;
+    }
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->work, NULL);
     pthread_cond_init(&b->freed, NULL);
@@ -409,7 +486,7 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     if (err == cudaSuccess)
         err = pins_open(&b->pins, o->device, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
-        err = slot_open(&b->slots[0], b->chunk_bytes); // the context and the first task's memory: now, not later
+        err = open_first(b);
     if (err == cudaSuccess && o->batch_bytes)
         err = open_lanes(b);
     if (err != cudaSuccess) {
@@ -436,6 +513,15 @@ void cuda_submit(void *impl, rk_task *t)
     Backend *b = (Backend *)impl;
     pthread_mutex_lock(&b->lock);
     queue_back(b, t);
+    pthread_cond_signal(&b->work);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void cuda_trim(void *impl)
+{
+    Backend *b = (Backend *)impl;
+    pthread_mutex_lock(&b->lock);
+    b->trimming = true;
     pthread_cond_signal(&b->work);
     pthread_mutex_unlock(&b->lock);
 }
@@ -468,10 +554,9 @@ void cuda_stats(void *impl, rk_stats *s)
         s->pinned_bytes += b->slots[i].pinned_bytes;
     }
     s->pinned_bytes += (u64)b->lane_count * batch_pinned_bytes();
-    size_t device = b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA;
     size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
-    s->device_cap = (u64)b->slot_count * device;
-    s->pinned_cap = (u64)b->slot_count * pinned + (u64)b->lane_count * batch_pinned_bytes();
+    s->device_cap = (u64)b->slot_limit * slot_device_bytes(b);
+    s->pinned_cap = (u64)b->slot_limit * pinned + (u64)b->lane_count * batch_pinned_bytes();
     s->locked_bytes = pins_bytes(&b->pins);
     s->locked_cap = b->pins.cap;
     pthread_mutex_unlock(&b->lock);
@@ -544,6 +629,7 @@ uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes;
 extern "C" const rk_backend_ops rk_cuda_backend = {
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
+    .trim = rk::cuda_trim,
     .stop = rk::cuda_stop,
     .close = rk::cuda_close,
     .stats = rk::cuda_stats,

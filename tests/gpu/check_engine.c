@@ -377,6 +377,28 @@ typedef struct {
     size_t n, first; /* all; this one takes first, first + SUBMITTERS, ... */
 } submitter;
 
+/* A second engine beside the first one keeps to its share of the device's memory: room for two slots and a half. */
+static void check_share(const rk_options *given, const rk_stats *all)
+{
+    uint64_t slot = all->device_cap / all->slots;
+    rk_options o = *given;
+    rk_engine *e = NULL;
+    rk_stats s = {0};
+    o.device_bytes = slot - 1;
+    bool right = rk_open(&e, &o, NULL, 0) == RP_NO_MEMORY;
+    o.device_bytes = slot * 5 / 2;
+    right = right && rk_open(&e, &o, NULL, 0) == RP_OK;
+    if (right) {
+        rk_get_stats(e, &s);
+        right = s.slots == 2 && s.device_cap == 2 * slot && s.resident_cap <= slot / 2 && s.device_bytes <= s.device_cap;
+        rk_close(e);
+    }
+    *(right ? &passed : &failed) += 1;
+    if (!right)
+        printf("a share of %" PRIu64 " bytes: %" PRIu64 " slots, %" PRIu64 " bytes, %" PRIu64 " resident\n", o.device_bytes,
+               s.slots, s.device_cap, s.resident_cap);
+}
+
 static void batched(rk_task *t) { wake(t->user); }
 
 static void *submit_some(void *arg)
@@ -534,6 +556,7 @@ int main(int argc, char **argv)
     rk_get_stats(e, &s);
     printf("device bytes %" PRIu64 " of %" PRIu64 ", pinned %" PRIu64 " of %" PRIu64 "\n", s.device_bytes, s.device_cap,
            s.pinned_bytes, s.pinned_cap);
+    check_share(&o, &s);
     rk_memory_close(e, device);
     rk_close(e);
     printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed,
