@@ -49,7 +49,7 @@ struct F16 : F16Element, AsF32 {
 };
 
 template <class Element, int kColumns, bool kStats> struct Moments32 {
-    static constexpr int kThreads = kColumns, kUnroll = 4, kRows = 32;
+    static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
     static constexpr bool kPrepares = false, kTiles = true;
     static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 1;

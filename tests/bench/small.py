@@ -41,7 +41,7 @@ def echo():
 def batches(url):
     """(requests that shared launches, launches) so far"""
     out = subprocess.run(ctl(url, "status"), stdout=subprocess.PIPE, text=True, check=True)
-    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if " " in line)
+    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if len(line.split()) > 1)
     return int(status["batch.requests"]), int(status["batch.launches"])
 
 
