@@ -232,7 +232,7 @@ $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$
 
 # ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))
-fault-tools: $(B)/faults/reduced $(B)/faults/client
+fault-tools: $(B)/faults/reduced $(B)/faults/client $(if $(filter yes,$(CUDA)),$(B)/faults/cuda)
 
 $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o
 	@mkdir -p $(@D)
@@ -243,6 +243,13 @@ $(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CL
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
+
+# The CUDA engine on a runtime without a device
+$(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(B)/tests/faults/cudart.c.o $(B)/tests/faults/wrap.c.o $(KERNEL_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
+$(B)/tests/faults/cuda.c.o $(B)/tests/faults/cudart.c.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 
 faults: all fault-tools ## walk every call that can fail, and show how each failure ended
 	@REDUCED_BIN_DIR=$(abspath $(B))/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_faults.py

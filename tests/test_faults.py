@@ -198,6 +198,13 @@ def test_every_call_of_libreduce_may_fail(start, scratch):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(not (TOOLS / "cuda").exists(), reason="no build with CUDA and faults here: make fault-tools CUDA=yes")
+def test_every_call_of_the_cuda_engine_may_fail():
+    done = subprocess.run([TOOLS / "cuda"], capture_output=True, text=True, timeout=900)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+
+
 # ---- the health check: a real reduction with a known answer ----
 def drained(daemon):
     """What the service manager was told since the last look."""

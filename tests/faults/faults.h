@@ -4,6 +4,7 @@
 #define T_FAULTS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct t_faults {
@@ -15,5 +16,8 @@ typedef struct t_faults {
 } t_faults;
 
 t_faults *t_faults_page(void);
+
+/* A call of this name is about to be made: shall it fail? */
+bool t_fails(const char *name);
 
 #endif

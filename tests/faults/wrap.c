@@ -46,7 +46,7 @@ t_faults *t_faults_page(void)
     return page;
 }
 
-static bool fails(const char *name)
+bool t_fails(const char *name)
 {
     t_faults *p = t_faults_page();
     uint64_t call = atomic_fetch_add(&p->calls, 1) + 1;
@@ -64,7 +64,7 @@ static bool fails(const char *name)
     type __wrap_##name parameters; \
     type __wrap_##name parameters \
     { \
-        if (!fails(#name)) \
+        if (!t_fails(#name)) \
             return __real_##name arguments; \
         errno = error; \
         return failure; \

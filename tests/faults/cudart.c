@@ -1,0 +1,350 @@
+/* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams and
+ * events are always done, kernels do nothing, so no answer is right. Each call that the engine makes fails on cue with
+ * t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel every call fails. */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/faults/cudart.h"
+#include "tests/faults/faults.h"
+
+int t_cuda_failure = cudaErrorMemoryAllocation;
+static _Atomic int broken; /* the error of a kernel, which the context never gets over */
+static _Thread_local cudaError_t last;
+
+void t_cuda_mend(void) { broken = cudaSuccess; }
+
+static bool passing(int error) { return error == cudaErrorMemoryAllocation; }
+
+static cudaError_t call(const char *name)
+{
+    if (broken == cudaSuccess && t_fails(name)) {
+        last = (cudaError_t)t_cuda_failure;
+        if (!passing(t_cuda_failure))
+            broken = t_cuda_failure;
+        return last;
+    }
+    if (broken != cudaSuccess)
+        last = (cudaError_t)broken;
+    return (cudaError_t)broken;
+}
+
+#define TRY()                                \
+    do {                                     \
+        cudaError_t err_ = call(__func__);   \
+        if (err_ != cudaSuccess)             \
+            return err_;                     \
+    } while (0)
+
+static cudaError_t give(void **to, size_t bytes)
+{
+    *to = calloc(1, bytes ? bytes : 1);
+    return *to ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* ---- errors ---- */
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t err = last;
+    last = (cudaError_t)broken;
+    return err;
+}
+
+const char *cudaGetErrorName(cudaError_t err) { return err == cudaSuccess ? "cudaSuccess" : "cudaErrorOfTheTest"; }
+const char *cudaGetErrorString(cudaError_t err) { return err == cudaSuccess ? "no error" : "an error of the test"; }
+
+/* ---- the device ---- */
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return call(__func__);
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 1;
+    return call(__func__);
+}
+
+cudaError_t cudaSetDevice(int id)
+{
+    (void)id;
+    return call(__func__);
+}
+
+cudaError_t cudaGetDevice(int *id)
+{
+    *id = 0;
+    return call(__func__);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int id)
+{
+    (void)id;
+    TRY();
+    memset(p, 0, sizeof *p);
+    strcpy(p->name, "no device");
+    p->major = 9;
+    p->multiProcessorCount = 4;
+    p->totalGlobalMem = (size_t)1 << 30;
+    p->sharedMemPerBlockOptin = 227 << 10;
+    p->sharedMemPerMultiprocessor = 228 << 10;
+    p->unifiedAddressing = 1;
+    p->canMapHostMemory = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int id)
+{
+    (void)id;
+    *value = a == cudaDevAttrSingleToDoublePrecisionPerfRatio ? 2 : 1;
+    return call(__func__);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return call(__func__);
+}
+
+cudaError_t cudaMemGetInfo(size_t *idle, size_t *total)
+{
+    *idle = *total = (size_t)1 << 30;
+    return call(__func__);
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result)
+{
+    (void)name, (void)version, (void)flags;
+    *function = NULL;
+    *result = cudaDriverEntryPointSymbolNotFound;
+    return call(__func__);
+}
+
+/* ---- memory ---- */
+cudaError_t cudaMalloc(void **to, size_t bytes)
+{
+    TRY();
+    return give(to, bytes);
+}
+
+cudaError_t cudaHostAlloc(void **to, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    TRY();
+    return give(to, bytes);
+}
+
+/* What is freed is freed, also in a broken context: the sanitizer looks for the rest. */
+cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return (cudaError_t)broken;
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return (cudaError_t)broken;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    (void)kind, (void)s;
+    TRY();
+    memcpy(to, from, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                              enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    (void)kind, (void)s;
+    TRY();
+    for (size_t i = 0; i < height; i++)
+        memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t s)
+{
+    (void)s;
+    TRY();
+    memset(to, value, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags)
+{
+    (void)p, (void)n, (void)flags;
+    return call(__func__);
+}
+
+cudaError_t cudaHostUnregister(void *p)
+{
+    (void)p;
+    return call(__func__);
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
+{
+    TRY();
+    *a = (struct cudaPointerAttributes){.type = cudaMemoryTypeDevice, .devicePointer = (void *)p};
+    return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **to, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    (void)handle, (void)flags;
+    TRY();
+    return give(to, 4096);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *p)
+{
+    free(p);
+    return (cudaError_t)broken;
+}
+
+/* ---- streams and events: a byte each ---- */
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+    (void)flags;
+    TRY();
+    return give((void **)s, 1);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority)
+{
+    (void)flags, (void)priority;
+    TRY();
+    return give((void **)s, 1);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    free(s);
+    return (cudaError_t)broken;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    (void)s;
+    return call(__func__);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    (void)s;
+    return call(__func__);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *e)
+{
+    TRY();
+    return give((void **)e, 1);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    free(e);
+    return (cudaError_t)broken;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
+{
+    (void)e, (void)s;
+    return call(__func__);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+    (void)e;
+    return call(__func__);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    (void)from, (void)to;
+    *ms = 0.01f;
+    return call(__func__);
+}
+
+/* ---- kernels ---- */
+cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute a, int value)
+{
+    (void)f, (void)a, (void)value;
+    return call(__func__);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int threads, size_t shared)
+{
+    (void)f, (void)threads, (void)shared;
+    *n = 2;
+    return call(__func__);
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *f, void **args)
+{
+    (void)config, (void)f, (void)args;
+    return call(__func__);
+}
+
+/* What nvcc calls for <<<>>> and for registering kernels. */
+cudaError_t __cudaLaunchKernel(cudaKernel_t k, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s);
+cudaError_t __cudaLaunchKernel(cudaKernel_t k, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s)
+{
+    (void)k, (void)grid, (void)block, (void)args, (void)shared, (void)s;
+    return call(__func__);
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t *k, const void *f);
+cudaError_t __cudaGetKernel(cudaKernel_t *k, const void *f)
+{
+    *k = (cudaKernel_t)f;
+    return cudaSuccess;
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *s);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *s)
+{
+    (void)grid, (void)block, (void)shared, (void)s;
+    return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *s);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *s)
+{
+    *grid = *block = (dim3){1, 1, 1};
+    *shared = 0;
+    *(void **)s = NULL;
+    return cudaSuccess;
+}
+
+static void *binary;
+void **__cudaRegisterFatBinary(void *b);
+void **__cudaRegisterFatBinary(void *b)
+{
+    (void)b;
+    return &binary;
+}
+
+void __cudaRegisterFatBinaryEnd(void **b);
+void __cudaRegisterFatBinaryEnd(void **b) { (void)b; }
+void __cudaUnregisterFatBinary(void **b);
+void __cudaUnregisterFatBinary(void **b) { (void)b; }
+
+void __cudaRegisterFunction(void **b, const char *f, char *device, const char *name, int limit, void *tid, void *bid,
+                            void *block, void *grid, int *w);
+void __cudaRegisterFunction(void **b, const char *f, char *device, const char *name, int limit, void *tid, void *bid,
+                            void *block, void *grid, int *w)
+{
+    (void)b, (void)f, (void)device, (void)name, (void)limit, (void)tid, (void)bid, (void)block, (void)grid, (void)w;
+}
+
+void __cudaRegisterVar(void **b, char *host, char *device, const char *name, int ext, size_t n, int constant, int global);
+void __cudaRegisterVar(void **b, char *host, char *device, const char *name, int ext, size_t n, int constant, int global)
+{
+    (void)b, (void)host, (void)device, (void)name, (void)ext, (void)n, (void)constant, (void)global;
+}
