@@ -257,7 +257,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/frame.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c client/ctl/metrics.c
+FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c client/ctl/metrics.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)

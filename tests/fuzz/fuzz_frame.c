@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/frame.h"
+#include "proto/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,27 +22,26 @@ static void check_route(const uint8_t *bytes, size_t len)
     if (!frame)
         abort();
     memcpy(frame, bytes, len);
-    rd_route_state state = rd_get_route(frame, len, &size);
-    if (state == RD_ROUTE_FINE && (size < RD_ROUTE_LEAST || size > RD_ROUTE || size > len || !(frame[size - 4] & 0x80)))
+    rp_route_state state = rp_get_route(frame, len, &size);
+    if (state == RP_ROUTE_FINE && (size < RP_ROUTE_LEAST || size > RP_ROUTE || size > len || !(frame[size - 4] & 0x80)))
         fail("a route without an id at its end");
-    if (state == RD_ROUTE_TOO_LONG && len < RD_ROUTE)
+    if (state == RP_ROUTE_TOO_LONG && len < RP_ROUTE)
         fail("a route longer than its frame");
     free(frame);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 1 + RD_GREETING)
+    if (size < 1 + RP_GREETING)
         return 0;
     bool ipc = data[0] & 1;
-    size_t head = rd_frame_head_size(ipc), at = 1 + RD_GREETING;
-    rd_greeting_fits(data + 1);
+    size_t head = rp_frame_head_size(ipc), at = 1 + RP_GREETING;
     while (size - at >= head) {
-        uint8_t again[RD_FRAME_HEAD];
+        uint8_t again[RP_FRAME_HEAD];
         uint64_t length;
-        if (!rd_get_frame_head(data + at, ipc, &length))
+        if (!rp_get_frame_head(data + at, ipc, &length))
             return 0;
-        rd_put_frame_head(again, ipc, length);
+        rp_put_frame_head(again, ipc, length);
         if (memcmp(again, data + at, head) != 0)
             fail("a head is written to other bytes");
         at += head;
