@@ -233,7 +233,11 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     int fds[FDS_TAKEN];
     (void)events;
-    ssize_t n = status < 0 ? 0 : recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (status < 0) { /* the socket is broken: there is no packet to look at */
+        close_channel(c);
+        return;
+    }
+    ssize_t n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     unsigned n_fds = n < 0 ? 0 : take_descriptors(&m, fds);
