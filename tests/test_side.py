@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -543,6 +544,23 @@ def test_sessions_that_hang_up_in_the_middle(calm, scratch):
         first, second = pick.sample((c, side), 2)
         first.close()
         second.close()
+    os.close(fd)
+
+
+def test_a_peer_that_leaves_answers_unread(calm, scratch):
+    """The daemon's socket then fails instead of ending; nothing but its own channel goes."""
+    fd = some_file(scratch, bytes(1 << 20))
+    with calm.connect() as bystander, Side(bystander) as theirs:
+        for _ in range(100):
+            with calm.connect() as c:
+                side = Side(c)
+                side.file(fd)
+                side.send(side.packet(ARENA, 4096))
+                select.select([side.socket], [], [])
+                side.close()
+            handle, size = theirs.file(fd)
+            assert bystander.reduce_at("sum", "u8", handle, 0, size).cells == [bytes(8)]
+            theirs.drop(handle)
     os.close(fd)
 
 
