@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
 #include <stdbool.h>
