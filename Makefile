@@ -234,18 +234,20 @@ $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))
 fault-tools: $(B)/faults/reduced $(B)/faults/client $(if $(filter yes,$(CUDA)),$(B)/faults/cuda)
 
-$(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o
+# A runtime without a device, for a static one would have its own calls wrapped as well
+FAULT_CUDART := $(if $(filter yes,$(CUDA)),$(B)/tests/faults/cudart.c.o)
+
+$(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o $(FAULT_CUDART)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
 $(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
 
-# The CUDA engine on a runtime without a device
-$(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(B)/tests/faults/cudart.c.o $(B)/tests/faults/wrap.c.o $(KERNEL_O) $(PROTO_O)
+$(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(FAULT_CUDART) $(B)/tests/faults/wrap.c.o $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
