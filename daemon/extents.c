@@ -1,5 +1,6 @@
 #include "daemon/extents.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The first piece that ends at or after `from`; e->n if there is none. */
@@ -52,6 +53,22 @@ rd_extent_result rd_extents_add(rd_extents *e, uint64_t from, uint64_t to, uint6
     }
     e->total += to - from;
     return RD_EXTENT_OK;
+}
+
+rp_err rd_extents_claim(rd_extents *e, uint64_t from, uint64_t to, const char *what, rp_fault *f)
+{
+    uint64_t first = 0;
+    switch (rd_extents_add(e, from, to, &first)) {
+    case RD_EXTENT_OVERLAP:
+        rp_fail(f, RP_SHAPE, "offset", 0, "%s %" PRIu64 " came already", what, first);
+        f->index = first;
+        return RP_SHAPE;
+    case RD_EXTENT_MANY:
+        return rp_fail(f, RP_QUOTA, "extents", RP_MAX_EXTENTS, "more than %u separate pieces: fill gaps first",
+                       RP_MAX_EXTENTS);
+    default:
+        return RP_OK;
+    }
 }
 
 bool rd_extents_remove(rd_extents *e, uint64_t from, uint64_t to)

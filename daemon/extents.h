@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "proto/limits.h"
+#include "proto/types.h"
 
 typedef struct rd_extent {
     uint64_t from, to; /* [from, to), from < to */
@@ -22,6 +23,10 @@ typedef enum { RD_EXTENT_OK, RD_EXTENT_OVERLAP, RD_EXTENT_MANY } rd_extent_resul
 /* Add [from, to), from < to. OVERLAP: some element is there already, *first is the first such. MANY: it would be piece
  * number RP_MAX_EXTENTS + 1. Nothing changes then. */
 rd_extent_result rd_extents_add(rd_extents *e, uint64_t from, uint64_t to, uint64_t *first);
+
+/* The same for a client, which is told what is wrong. `what`: "element" or "byte". Errors: SHAPE (offset; index = the first
+ * that came already), QUOTA (extents). */
+rp_err rd_extents_claim(rd_extents *e, uint64_t from, uint64_t to, const char *what, rp_fault *f);
 
 /* Take [from, to) back; it was added as such. False: no room for the split; nothing changes. */
 bool rd_extents_remove(rd_extents *e, uint64_t from, uint64_t to);

@@ -136,22 +136,13 @@ rp_err rd_resident_begin(rd_server *s, uint64_t uid, rd_session *session, const 
 
 rp_err rd_resident_claim(rd_resident *x, uint64_t offset, uint64_t bytes, rp_fault *f)
 {
-    uint64_t first = 0;
     if (offset > x->bytes || bytes > x->bytes - offset)
         return rp_fail(f, RP_SHAPE, "offset", x->bytes, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", offset,
                        bytes);
-    switch (rd_extents_add(&x->extents, offset, offset + bytes, &first)) {
-    case RD_EXTENT_OVERLAP:
-        rp_fail(f, RP_SHAPE, "offset", 0, "byte %" PRIu64 " came already", first);
-        f->index = first;
-        return RP_SHAPE;
-    case RD_EXTENT_MANY:
-        return rp_fail(f, RP_QUOTA, "extents", RP_MAX_EXTENTS, "more than %u separate pieces: fill gaps first",
-                       RP_MAX_EXTENTS);
-    default:
+    rp_err err = rd_extents_claim(&x->extents, offset, offset + bytes, "byte", f);
+    if (!err)
         x->writes++;
-        return RP_OK;
-    }
+    return err;
 }
 
 void rd_resident_settle(rd_server *s, rd_resident *x, uint64_t offset, uint64_t bytes, bool lost)

@@ -83,24 +83,13 @@ rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *co
 {
     bool masked = s->spec.flags & RP_MASK;
     size_t size = rp_dtype_size(s->spec.dtype) + masked;
-    uint64_t first = 0;
     if (bytes == 0 || bytes % size)
         return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are no positive multiple of the %zu-byte element%s", bytes, size,
                        masked ? " and mask" : "");
     *count = bytes / size;
     if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
         return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");
-    switch (rd_extents_add(&s->extents, offset, offset + *count, &first)) {
-    case RD_EXTENT_OVERLAP:
-        rp_fail(f, RP_SHAPE, "offset", 0, "element %" PRIu64 " came already", first);
-        f->index = first;
-        return RP_SHAPE;
-    case RD_EXTENT_MANY:
-        return rp_fail(f, RP_QUOTA, "extents", RP_MAX_EXTENTS, "more than %u separate pieces: fill gaps first",
-                       RP_MAX_EXTENTS);
-    default:
-        return RP_OK;
-    }
+    return rd_extents_claim(&s->extents, offset, offset + *count, "element", f);
 }
 
 void rd_stream_unclaim(rd_stream *s, uint64_t offset, uint64_t count)
