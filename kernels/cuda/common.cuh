@@ -41,6 +41,12 @@ __device__ __forceinline__ u32 warp_or(u32 v)
     return v;
 }
 
+// The lanes of this thread's group of so many as a mask of its warp.
+__device__ inline u32 group_mask(u32 lanes)
+{
+    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp / lanes * lanes);
+}
+
 // The contribution of v * 2^offset to base-2^32 digit j. The top digit it reaches keeps the sign.
 __device__ __forceinline__ i64 digit_of(i64 v, int offset, int j)
 {

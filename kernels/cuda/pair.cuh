@@ -121,4 +121,17 @@ __device__ inline i64 units_of(double v, int e0, int *offset)
     return x.negative ? -(i64)m : (i64)m;
 }
 
+// Word j of the digits of the sum of kTerms doubles, multiples of 2^e0.
+template <int kTerms> __device__ __forceinline__ u64 digit_of_terms(const double (&term)[kTerms], int e0, u32 j)
+{
+    i64 d = 0;
+#pragma unroll
+    for (int k = 0; k < kTerms; k++) {
+        int offset;
+        i64 units = units_of(term[k], e0, &offset);
+        d += digit_of(units, offset, (int)j);
+    }
+    return (u64)d;
+}
+
 } // namespace rk

@@ -49,9 +49,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     {
         constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
         if (threadIdx.x < kWords) {
-            int at_s, at_t;
-            i64 s = units_of(sum.s, e0, &at_s), t = units_of(sum.t, e0, &at_t);
-            partial[threadIdx.x] = (u64)(digit_of(s, at_s, threadIdx.x) + digit_of(t, at_t, threadIdx.x));
+            partial[threadIdx.x] = digit_of_terms({sum.s, sum.t}, e0, threadIdx.x);
         } else if (threadIdx.x == kWords) {
             write_tail(partial + kWords, elements, skipped, sum.beyond_negative_zero() ? (u32)kFlagNz : 0u);
         }

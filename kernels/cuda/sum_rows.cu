@@ -63,8 +63,7 @@ sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r
     using Bits = FloatBits<kDtype>;
     constexpr u32 kPerVector = 16 / sizeof(Bits);
     extern __shared__ u64 states[];
-    const u32 lanes = r.lanes, lane = threadIdx.x % lanes;
-    const u32 group_mask = lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp / lanes * lanes);
+    const u32 lanes = r.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
     rk_state *first = (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
     const u64 stride = (u64)gridDim.x * (kRowThreads / lanes);
     const bool plain = a.plain && a.spec.out == RP_F64;
@@ -96,13 +95,13 @@ sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r
         for (u64 e = head + nvec * kPerVector + lane; e < line.n; e += lanes)
             l.add(p[e]);
         for (u32 d = lanes / 2; d; d /= 2) {
-            double s = __shfl_xor_sync(group_mask, l.sum.s, d), t = __shfl_xor_sync(group_mask, l.sum.t, d);
-            l.skipped += __shfl_xor_sync(group_mask, l.skipped, d);
+            double s = __shfl_xor_sync(mask, l.sum.s, d), t = __shfl_xor_sync(mask, l.sum.t, d);
+            l.skipped += __shfl_xor_sync(mask, l.skipped, d);
             l.sum.join(s, t);
         }
-        if (__any_sync(group_mask, l.sum.lost)) {
-            walk_together(a, r, i, line, lane, group_mask, first);
-            __syncwarp(group_mask);
+        if (__any_sync(mask, l.sum.lost)) {
+            walk_together(a, r, i, line, lane, mask, first);
+            __syncwarp(mask);
             continue;
         }
         if (lane)

@@ -56,12 +56,6 @@ __device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
     return s;
 }
 
-// The lanes of this thread's group as a mask of its warp.
-__device__ inline u32 group_mask(u32 lanes)
-{
-    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp / lanes * lanes);
-}
-
 __device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *partials, const Share &s)
 {
     return partials + (s.number * (w.walkers / w.lanes) + s.group) * a.plan.all;

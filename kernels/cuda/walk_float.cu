@@ -6,19 +6,6 @@
 namespace rk {
 namespace {
 
-// Word j of the digits of the sum of kTerms doubles, multiples of 2^e0.
-template <int kTerms> __device__ __forceinline__ u64 digit_of_terms(const double (&term)[kTerms], int e0, u32 j)
-{
-    i64 d = 0;
-#pragma unroll
-    for (int k = 0; k < kTerms; k++) {
-        int offset;
-        i64 units = units_of(term[k], e0, &offset);
-        d += digit_of(units, offset, (int)j);
-    }
-    return (u64)d;
-}
-
 template <int kDtype> struct SumWalk {
     using Bits = FloatBits<kDtype>;
     static constexpr Bits kMagnitude = (Bits)((Bits)~(Bits)0 >> 1);
