@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import rawclient
-from conftest import BIN
+from conftest import BIN, select_a_moment
 from rawclient import MAX_DATA, REDUCE, Fault, spec
 
 ROWS = 200_000  # sums of nothing: work without data, tens of milliseconds on one thread
@@ -35,7 +35,7 @@ def until(daemon, condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition(status := daemon.status()):
         assert time.monotonic() < end, status
-        time.sleep(0.01)  # poll interval
+        select_a_moment(daemon.process)
     return status
 
 
