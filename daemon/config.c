@@ -39,11 +39,11 @@ static const option options[] = {
     {"allow-plain-tcp", CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
      "serve tcp:// without encryption and authentication: whoever reaches the port may use the device and change what others "
      "send and get"},
-    {"tls-cert", PATH, FIELD(tls_cert), 0, RD_MAX_PATH - 1, 0, NULL, false,
+    {"tls-cert", PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "certificate of tls+tcp://, PEM, with those between it and its CA"},
-    {"tls-key", PATH, FIELD(tls_key), 0, RD_MAX_PATH - 1, 0, NULL, false,
+    {"tls-key", PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "its private key, PEM without a passphrase; others than owner and group may have no access to the file"},
-    {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_PATH - 1, 0, NULL, false,
+    {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "certificates of the CAs, PEM, whose clients are served"},
     {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
      "known: a client must show a certificate of tls-ca; any: whoever reaches the port may use the device"},
@@ -52,7 +52,7 @@ static const option options[] = {
      "reaches it, every user of this machine included. Default: nowhere; `reducectl metrics` works all the same"},
     {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "let metrics-url have an address that other machines reach"},
-    {"trace", PATH, FIELD(trace), 0, RD_MAX_PATH - 1, 0, NULL, false,
+    {"trace", PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "write every answered request with its times to this file, for chrome://tracing or Perfetto; what the disk is too slow "
      "for is left out and counted"},
     {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false, "MiB that the trace may have; then it ends"},

@@ -13,7 +13,8 @@
 enum {
     RD_MAX_LISTEN = 8, /* URLs: a user's socket, the system's, a few tcp interfaces */
     RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name 253 of which nobody types that many */
-    RD_MAX_PATH = 512,
+    RD_MAX_FILE = 180, /* of an option's path: with the name in front it fits in a line of the config file, 198 bytes to inih */
+    RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320
 };
 
@@ -37,9 +38,9 @@ typedef struct rd_config {
     uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
     char metrics_url[RD_MAX_URL];          /* "": none */
     uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
-    char trace[RD_MAX_PATH];               /* "": none */
+    char trace[RD_MAX_FILE];               /* "": none */
     uint64_t trace_size;                   /* MiB */
-    char tls_cert[RD_MAX_PATH], tls_key[RD_MAX_PATH], tls_ca[RD_MAX_PATH];
+    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE];
     uint64_t readers;
     uint64_t arena, arena_user; /* MiB */
     uint64_t resident, resident_user; /* MiB */
