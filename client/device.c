@@ -1,7 +1,13 @@
 /* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its
- * handle is kept until reduce_device_close, or until the session is no more. */
+ * handle is kept until reduce_device_close, or until the session is no more. What came as a descriptor is kept here as well, to
+ * be opened in the next session. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/internal.h"
 
@@ -14,58 +20,88 @@ static rc_device **find(reduce_client *c, const uint8_t *device)
     return at;
 }
 
-/* The daemon's handle, if it gave one in the session of now; else 0. */
-static uint64_t known(reduce_client *c, const uint8_t *device)
+/* What is known of it. Its `handle` is 0 unless the daemon gave one in the session of now. */
+static rc_device known(reduce_client *c, const uint8_t *device)
 {
+    rc_device here = {.fd = -1};
+    memcpy(here.device, device, sizeof here.device);
     rc_enter(c);
     const rc_device *d = *find(c, device);
-    uint64_t handle = d && d->session == c->session ? d->handle : 0;
+    if (d)
+        here = *d;
+    if (here.session != c->session)
+        here.handle = 0;
     rc_leave(c);
-    return handle;
+    return here;
 }
 
-static int remember(reduce_client *c, const uint8_t *device, uint64_t handle, uint64_t session, rp_fault *f)
+/* Keep what the daemon gave for it. */
+static int remember(reduce_client *c, const rc_device *opened, rp_fault *f)
 {
     rc_enter(c);
-    rc_device **at = find(c, device), *d = *at;
-    if (!d && (d = calloc(1, sizeof *d)))
+    rc_device **at = find(c, opened->device), *d = *at;
+    if (!d && (d = calloc(1, sizeof *d))) {
+        *d = *opened;
+        d->next = NULL;
         *at = d;
-    if (!d || (d->handle && d->session == session)) { /* another thread was faster */
-        rc_side_drop(c, session, handle);
+    } else if (!d || (d->handle && d->session == opened->session)) { /* another thread was faster */
+        rc_side_drop(c, opened->session, opened->handle);
     } else {
-        *d = (rc_device){.handle = handle, .session = session, .next = d->next};
-        memcpy(d->device, device, sizeof d->device);
+        d->handle = opened->handle;
+        d->session = opened->session;
     }
     rc_leave(c);
     return d ? 0 : rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a handle");
 }
 
-/* A handle of the daemon's for it. 0: `f` tells. */
-static uint64_t ask(reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f)
+/* A handle of the daemon's for it, d->handle, in d->session. 0, or the error, in `f`. */
+static int ask(reduce_client *c, rc_device *d, rp_fault *f)
 {
     rc_call ping = {.type = RP_MSG_PING};
-    uint64_t handle = rc_side_device(c, device, session, f);
-    if (handle || -(int)f->code != REDUCE_E_ARGUMENT)
-        return handle;
+    d->handle = rc_side_device(c, d, &d->session, f);
+    if (d->handle || -(int)f->code != REDUCE_E_ARGUMENT)
+        return -(int)f->code;
     /* no side channel, perhaps because the session ended: any call makes another one */
     if (rc_call_wait(c, &ping, NULL, NULL)) {
         *f = ping.fault;
-        return 0;
+        return -(int)f->code;
     }
-    return rc_side_device(c, device, session, f);
+    d->handle = rc_side_device(c, d, &d->session, f);
+    return -(int)f->code;
+}
+
+static int open_device(reduce_client *c, rc_device *d, rp_fault *f)
+{
+    int err = ask(c, d, f);
+    return err ? err : remember(c, d, f);
 }
 
 int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f)
 {
-    uint64_t session;
+    rc_device d = known(c, b->device);
+    int err = d.handle ? 0 : open_device(c, &d, f);
     b->at = b->offset;
-    b->handle = known(c, b->device);
-    if (b->handle)
-        return 0;
-    uint64_t handle = ask(c, b->device, &session, f);
-    int err = handle ? remember(c, b->device, handle, session, f) : -(int)f->code;
-    b->handle = err ? 0 : known(c, b->device);
+    b->handle = err ? 0 : known(c, b->device).handle;
     return err;
+}
+
+/* The daemon's handle is no good any more. */
+static void forget(reduce_client *c, const uint8_t *device)
+{
+    rc_enter(c);
+    rc_device *d = *find(c, device);
+    if (d) {
+        rc_side_drop(c, d->session, d->handle);
+        d->handle = 0;
+    }
+    rc_leave(c);
+}
+
+static void free_device(rc_device *d)
+{
+    if (d && d->fd >= 0)
+        close(d->fd);
+    free(d);
 }
 
 void rc_devices_fini(reduce_client *c)
@@ -73,7 +109,7 @@ void rc_devices_fini(reduce_client *c)
     while (c->devices) {
         rc_device *d = c->devices;
         c->devices = d->next;
-        free(d);
+        free_device(d);
     }
 }
 
@@ -87,10 +123,33 @@ int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle,
         return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
     int err = rc_job_run(c, spec, &in, (size_t)bytes, out, room, result);
     if (err == REDUCE_E_BAD_HANDLE) { /* of a session that is no more, perhaps: once again */
-        reduce_device_close(c, handle);
+        forget(c, handle);
         err = rc_job_run(c, spec, &in, (size_t)bytes, out, room, result);
     }
     return err;
+}
+
+int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle)
+{
+    rp_fault f = {0};
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (!handle)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+    rc_device d = {.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = bytes};
+    if (d.fd < 0)
+        return rc_error(REDUCE_E_ARGUMENT, "fd", "the descriptor: %s", strerror(errno));
+    rc_enter(c);
+    uint64_t number = ++c->device_imports;
+    rc_leave(c);
+    snprintf((char *)d.device, sizeof d.device, "libreduce's own %" PRIu64, number); /* CUDA's are no text */
+    if ((err = open_device(c, &d, &f))) {
+        close(d.fd);
+        return rc_report(&f);
+    }
+    memcpy(handle, d.device, sizeof d.device);
+    return 0;
 }
 
 int reduce_device_close(reduce_client *c, const void *handle)
@@ -107,6 +166,6 @@ int reduce_device_close(reduce_client *c, const void *handle)
         rc_side_drop(c, d->session, d->handle);
     }
     rc_leave(c);
-    free(d);
+    free_device(d);
     return 0;
 }

@@ -154,6 +154,7 @@ struct reduce_client {
     rc_arena *arenas;            /* of reduce_alloc */
     rc_named named;              /* the resident data looked up last */
     rc_device *devices;          /* of reduce_device, until reduce_device_close */
+    uint64_t device_imports;     /* so far */
 };
 
 void rc_enter(reduce_client *c);

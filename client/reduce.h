@@ -470,9 +470,9 @@ void reduce_free(reduce_client *c, void *memory);
 
 /* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, which they do not leave: from byte `offset` of
  * the allocation that `handle` stands for, the 64 bytes that cudaIpcGetMemHandle gave of it. For memory of cudaMalloc (CuPy's
- * and PyTorch's pools included); not for cudaMallocAsync or cuMemCreate. `offset` counts from the allocation's first byte
- * (cuMemGetAddressRange tells it) and is a multiple of the element's size. No mask, no offsets, no states; of columns at most
- * what a reply holds (4 MiB).
+ * and PyTorch's pools included), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts
+ * from the allocation's first byte (cuMemGetAddressRange tells it) and is a multiple of the element's size. No mask, no
+ * offsets, no states; of columns at most what a reply holds (4 MiB).
  * Order: the daemon knows nothing of your streams. Finish what writes the data before the call (cudaStreamSynchronize),
  * and begin to overwrite them after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
@@ -482,6 +482,14 @@ void reduce_free(reduce_client *c, void *memory);
  * user's daemon), REDUCE_E_TOO_LARGE (columns). */
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result);
+
+/* A handle for reduce_device of memory of cuMemCreate, `bytes` bytes as it was created: cuMemExportToShareableHandle gave the
+ * descriptor `fd` of it, as CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. 64 bytes go to `handle`; they mean something to this
+ * client only, until reduce_device_close. The descriptor stays yours and may be closed at once. Here the daemon may be
+ * another user's, and memory that you free stays until reduce_device_close.
+ * Errors: the common ones; REDUCE_E_BAD_HANDLE (no such memory of the daemon's GPU, or not of that size; `descriptor`),
+ * REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_QUOTA. */
+int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle);
 
 /* Let go of an allocation; no reduce_device on it may be under way. Unknown ones do no harm. */
 int reduce_device_close(reduce_client *c, const void *handle);

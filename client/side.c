@@ -226,14 +226,14 @@ bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
     return base != MAP_FAILED;
 }
 
-uint64_t rc_side_device(reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f)
+uint64_t rc_side_device(reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f)
 {
-    rp_side ask = {.kind = RP_SIDE_DEVICE}, reply;
+    rp_side ask = {.kind = d->fd < 0 ? RP_SIDE_DEVICE : RP_SIDE_DEVICE_FD, .value = d->bytes}, reply;
     int got;
-    memcpy(ask.device, device, sizeof ask.device);
+    memcpy(ask.device, d->device, sizeof ask.device);
     f->code = RP_OK;
     pthread_mutex_lock(&c->side.lock);
-    bool opened = open_locked(c) && exchange(c, &ask, -1, &reply, &got, f);
+    bool opened = open_locked(c) && exchange(c, &ask, d->fd, &reply, &got, f);
     *session = c->side.session;
     if (!opened && f->code == RP_OK)
         rc_fail(f, REDUCE_E_ARGUMENT, "device", "%s", c->side.why);

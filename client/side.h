@@ -25,10 +25,12 @@ typedef struct rc_arena {
     struct rc_arena *next;
 } rc_arena;
 
-/* An allocation on the device that the daemon has opened. */
+/* An allocation on the device. */
 typedef struct rc_device {
-    uint8_t device[RP_DEVICE_HANDLE];
-    uint64_t handle, session;
+    uint8_t device[RP_DEVICE_HANDLE]; /* its handle: CUDA's, or, with fd >= 0, made up here */
+    int fd;
+    uint64_t bytes;           /* of fd */
+    uint64_t handle, session; /* the daemon's, which has opened it; 0: not yet */
     struct rc_device *next;
 } rc_device;
 
@@ -41,7 +43,7 @@ void rc_side_fini(rc_side *s);
 bool rc_side_open(struct reduce_client *c);                       /* for the session of now */
 uint64_t rc_side_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_side_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
-uint64_t rc_side_device(struct reduce_client *c, const uint8_t *device, uint64_t *session, rp_fault *f); /* `f` tells why not */
+uint64_t rc_side_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */
 
 /* With the mutex held: give a handle back; never waits. */
 void rc_side_drop(struct reduce_client *c, uint64_t session, uint64_t handle);

@@ -51,6 +51,14 @@ static void open_device(rd_chore *c)
         x->size = rk_memory_bytes(x->memory);
 }
 
+static void import_device(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
+    close(x->fd);
+    x->fd = -1;
+}
+
 static void close_share(rd_chore *c)
 {
     rd_share *x = (rd_share *)c;
@@ -72,7 +80,7 @@ static void closed(rd_server *s, rd_chore *c)
     else if (x->kind == RD_SHARE_ARENA)
         rd_user_give_arena(&s->users, c->user, x->size);
     else
-        rd_users_give_device(&s->users);
+        rd_user_give_device(&s->users, c->user);
     rd_user_put(&s->users, c->user);
     free(x);
 }
@@ -135,6 +143,14 @@ rp_err rd_share_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_share_made
     return err;
 }
 
+static rp_err begin_device(rd_server *s, rd_share *x, rd_user *user, void (*run)(rd_chore *), rd_share **out, rp_fault *f)
+{
+    rp_err err = rd_user_take_device(&s->users, user, f);
+    if (!err && (err = begin(s, x, user, run, out, f)))
+        rd_user_give_device(&s->users, user);
+    return err;
+}
+
 rp_err rd_share_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *tell, void *maker,
                        rd_share **out, rp_fault *f)
 {
@@ -142,9 +158,16 @@ rp_err rd_share_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_sh
     memcpy(x.device, handle, sizeof x.device);
     if (user->uid != geteuid())
         return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
-    rp_err err = rd_users_take_device(&s->users, f);
-    if (!err && (err = begin(s, &x, user, open_device, out, f)))
-        rd_users_give_device(&s->users);
+    return begin_device(s, &x, user, open_device, out, f);
+}
+
+rp_err rd_share_device_fd(rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *tell, void *maker,
+                          rd_share **out, rp_fault *f)
+{
+    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = fd, .size = bytes, .engine = s->engine, .made = tell, .maker = maker};
+    rp_err err = begin_device(s, &x, user, import_device, out, f);
+    if (err)
+        rd_share_reject(s, user, fd);
     return err;
 }
 

@@ -109,17 +109,14 @@ static void watch(rd_channel *c);
 static void on_made(rd_server *s, rd_share *x)
 {
     rd_channel *c = x->maker;
-    static const rp_side_kind asked[] = {
-        [RD_SHARE_FILE] = RP_SIDE_FILE, [RD_SHARE_ARENA] = RP_SIDE_ARENA, [RD_SHARE_DEVICE] = RP_SIDE_DEVICE};
-    rp_side_kind kind = asked[x->kind];
     if (!c || x->fault.code) {
         if (c)
-            refuse(c, kind, &x->fault);
+            refuse(c, c->asked, &x->fault);
         rd_share_release(s, x);
     } else {
         rd_shares_add(&c->session->shares, x);
         rd_share_hold(x); /* answering may close the channel, and drop it */
-        answer(c, x, kind);
+        answer(c, x, c->asked);
         if (x->kind == RD_SHARE_ARENA) {
             close(x->fd);
             x->fd = -1;
@@ -163,6 +160,7 @@ static void make(rd_channel *c, const rp_side *p, int fd)
     rd_server *s = c->server;
     rp_fault f = {.index = RP_NO_INDEX};
     uv_poll_stop(&c->poll);
+    c->asked = (rp_side_kind)p->kind;
     if (c->session->shares.n >= RP_MAX_SHARES) {
         rp_fail(&f, RP_QUOTA, "handles", RP_MAX_SHARES, "this session has %u files and arenas", c->session->shares.n);
         if (fd >= 0)
@@ -171,11 +169,13 @@ static void make(rd_channel *c, const rp_side *p, int fd)
         rd_share_file(s, c->user, fd, on_made, c, &c->making, &f);
     } else if (p->kind == RP_SIDE_DEVICE) {
         rd_share_device(s, c->user, p->device, on_made, c, &c->making, &f);
+    } else if (p->kind == RP_SIDE_DEVICE_FD) {
+        rd_share_device_fd(s, c->user, fd, p->value, on_made, c, &c->making, &f);
     } else {
         rd_share_arena(s, c->user, p->value, on_made, c, &c->making, &f);
     }
     if (f.code)
-        refuse(c, (rp_side_kind)p->kind, &f);
+        refuse(c, c->asked, &f);
     if (f.code && !c->closing)
         watch(c);
 }
@@ -193,7 +193,7 @@ static void on_packet(rd_channel *c, const uint8_t *packet, size_t len, const in
     rp_side p;
     rp_fault f;
     bool right = rp_get_side(packet, len, &p, &f) == RP_OK && (p.kind == RP_SIDE_ATTACH) == !c->session &&
-                 n == (p.kind == RP_SIDE_FILE);
+                 n == (p.kind == RP_SIDE_FILE || p.kind == RP_SIDE_DEVICE_FD);
     for (unsigned i = 0; i < n && !right; i++)
         rd_share_reject(c->server, c->user, fds[i]);
     if (!right) {

@@ -19,6 +19,7 @@ typedef struct rd_channel {
     rd_user *user;              /* the kernel says who it is */
     struct rd_session *session; /* NULL: a stranger yet */
     rd_share *making;           /* what it waits for */
+    rp_side_kind asked;         /* by which packet */
     bool closing;
     struct rd_channel *prev, *next;
 } rd_channel;

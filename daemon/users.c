@@ -61,15 +61,17 @@ rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f)
     return RP_OK;
 }
 
-rp_err rd_users_take_device(rd_users *u, rp_fault *f)
+rp_err rd_user_take_device(rd_users *u, rd_user *user, rp_fault *f)
 {
+    if (user->devices >= RP_MAX_USER_DEVICES)
+        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_USER_DEVICES, "this user has %u allocations on the device open",
+                       user->devices);
     if (u->devices >= RP_MAX_DEVICES)
-        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_DEVICES, "%u allocations on the device are open", u->devices);
+        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_DEVICES, "all users have %u allocations on the device open", u->devices);
+    user->devices++;
     u->devices++;
     return RP_OK;
 }
-
-void rd_users_give_device(rd_users *u) { u->devices--; }
 
 rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
 {
@@ -110,6 +112,12 @@ void rd_user_give_file(rd_users *u, rd_user *user)
 {
     user->files--;
     u->files--;
+}
+
+void rd_user_give_device(rd_users *u, rd_user *user)
+{
+    user->devices--;
+    u->devices--;
 }
 
 void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes)

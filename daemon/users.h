@@ -19,7 +19,7 @@ typedef struct rd_user {
     uint64_t inflight, message_bytes; /* requests not answered, and of their messages */
     rd_sched_user queues;
     unsigned running; /* chores in a thread now: under the lock of chores.c */
-    unsigned files;
+    unsigned files, devices;
     uint64_t arena_bytes;
     unsigned residents;
     uint64_t resident_bytes;
@@ -29,8 +29,7 @@ typedef struct rd_user {
 
 typedef struct rd_users {
     rd_user *first;
-    unsigned files;
-    unsigned devices;
+    unsigned files, devices;
     uint64_t arena_bytes;
     uint64_t arena_cap, arena_user_cap; /* bytes */
     unsigned residents;
@@ -46,13 +45,14 @@ rd_user *rd_user_get(rd_users *u, uint64_t uid); /* NULL: no memory */
 rd_user *rd_user_find(const rd_users *u, uint64_t uid); /* NULL: holds nothing */
 void rd_user_put(rd_users *u, rd_user *user);
 
-/* Room for one file, for an arena, or for resident data? Errors: QUOTA; TOO_LARGE for what can never be. */
+/* Room for one file, for an allocation on the device, for an arena, or for resident data? Errors: QUOTA; TOO_LARGE for what can
+ * never be. */
 rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f);
+rp_err rd_user_take_device(rd_users *u, rd_user *user, rp_fault *f);
 rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
 rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
-rp_err rd_users_take_device(rd_users *u, rp_fault *f); /* all are one user's: the daemon's */
-void rd_users_give_device(rd_users *u);
 void rd_user_give_file(rd_users *u, rd_user *user);
+void rd_user_give_device(rd_users *u, rd_user *user);
 void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes);
 void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes);
 

@@ -29,9 +29,9 @@ struct rk_engine {
     rk_task *done, **done_end;
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     rk_busy busy; /* the backend: tasks and batches */
-    uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of rk_memory_open */
-    pthread_mutex_t import_lock; /* held while the driver opens or closes one of these: */
-    rk_memory *imported;
+    uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */
+    pthread_mutex_t open_lock; /* held while the driver opens or closes one of these: */
+    rk_memory *opened; /* by rk_memory_open */
     double probe_data[PROBE_ELEMENTS];
     double probe_cell;
 };
@@ -148,14 +148,14 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
         e->o.batch_bytes = 0;
     e->done_end = &e->done;
     pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->import_lock, NULL);
+    pthread_mutex_init(&e->open_lock, NULL);
     rk_busy_init(&e->busy);
     rp_err err = open_chosen(e, why, why_cap);
     if (!err)
         err = open_batcher(e, why, why_cap);
     if (err) {
         rk_busy_fini(&e->busy);
-        pthread_mutex_destroy(&e->import_lock);
+        pthread_mutex_destroy(&e->open_lock);
         pthread_mutex_destroy(&e->lock);
         free(e);
         return err;
@@ -189,7 +189,7 @@ void rk_close(rk_engine *e)
     rk_stop(e);
     e->ops->close(e->impl);
     rk_busy_fini(&e->busy);
-    pthread_mutex_destroy(&e->import_lock);
+    pthread_mutex_destroy(&e->open_lock);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -321,22 +321,22 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
     return RP_OK;
 }
 
-/* With import_lock: where the import of this handle is in the list, or would be. */
-static rk_memory **find_import(rk_engine *e, const uint8_t *handle)
+/* With open_lock: where the memory of this handle is in the list, or would be. */
+static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
 {
-    rk_memory **at = &e->imported;
+    rk_memory **at = &e->opened;
     while (*at && memcmp((*at)->handle, handle, RP_DEVICE_HANDLE) != 0)
         at = &(*at)->next;
     return at;
 }
 
-/* With import_lock. */
-static rp_err import(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
+/* With open_lock. */
+static rp_err open_handle(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
     rk_memory *m = calloc(1, sizeof *m);
     if (!m)
         return no_memory(f);
-    m->imported = true;
+    m->kind = RK_MEMORY_OPENED;
     memcpy(m->handle, handle, sizeof m->handle);
     rp_err err = e->ops->memory_open(e->impl, handle, m, f);
     if (err) {
@@ -348,44 +348,73 @@ static rp_err import(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fa
     return RP_OK;
 }
 
+static rp_err no_device(rp_fault *f)
+{
+    return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
+}
+
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
 {
     if (!e->ops->memory_open)
-        return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
-    pthread_mutex_lock(&e->import_lock);
-    rk_memory **at = find_import(e, handle);
-    rp_err err = *at ? RP_OK : import(e, handle, at, f);
+        return no_device(f);
+    pthread_mutex_lock(&e->open_lock);
+    rk_memory **at = find_opened(e, handle);
+    rp_err err = *at ? RP_OK : open_handle(e, handle, at, f);
     if (!err) {
         (*at)->uses++;
         *out = *at;
     }
-    pthread_mutex_unlock(&e->import_lock);
+    pthread_mutex_unlock(&e->open_lock);
     return err;
+}
+
+rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (!e->ops->memory_import)
+        return no_device(f);
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    m->kind = RK_MEMORY_IMPORTED;
+    m->bytes = bytes;
+    rp_err err = e->ops->memory_import(e->impl, fd, m, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    count_imports(e, 1);
+    *out = m;
+    return RP_OK;
 }
 
 size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
 
-static void close_import(rk_engine *e, rk_memory *m)
+static void close_memory(rk_engine *e, rk_memory *m)
 {
-    pthread_mutex_lock(&e->import_lock);
-    if (--m->uses == 0) {
-        *find_import(e, m->handle) = m->next;
+    e->ops->memory_close(e->impl, m);
+    if (m->kind == RK_MEMORY_NEW)
+        give_resident(e, m->bytes);
+    else
         count_imports(e, -1);
-        e->ops->memory_close(e->impl, m);
-        free(m);
+    free(m);
+}
+
+static void close_opened(rk_engine *e, rk_memory *m)
+{
+    pthread_mutex_lock(&e->open_lock);
+    if (--m->uses == 0) {
+        *find_opened(e, m->handle) = m->next;
+        close_memory(e, m);
     }
-    pthread_mutex_unlock(&e->import_lock);
+    pthread_mutex_unlock(&e->open_lock);
 }
 
 void rk_memory_close(rk_engine *e, rk_memory *m)
 {
-    if (m && m->imported) {
-        close_import(e, m);
-    } else if (m) {
-        e->ops->memory_close(e->impl, m);
-        give_resident(e, m->bytes);
-        free(m);
-    }
+    if (m && m->kind == RK_MEMORY_OPENED)
+        close_opened(e, m);
+    else if (m)
+        close_memory(e, m);
 }
 
 /* ---- health and counters ---- */

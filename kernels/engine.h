@@ -11,11 +11,13 @@
 extern "C" {
 #endif
 
+typedef enum { RK_MEMORY_NEW, RK_MEMORY_OPENED, RK_MEMORY_IMPORTED } rk_memory_kind; /* by which rk_memory_... */
+
 struct rk_memory {
+    rk_memory_kind kind;
     void *base;  /* device pointer; CPU backend: host pointer */
     size_t bytes;
-    /* the front's: another process's, `uses` times opened */
-    bool imported;
+    /* the front's, of what is opened: which, and how often */
     uint8_t handle[RP_DEVICE_HANDLE];
     unsigned uses;
     struct rk_memory *next;
@@ -47,6 +49,7 @@ typedef struct rk_backend_ops {
     void (*unpin)(void *impl, const void *base);             /* NULL if pin is */
     rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
+    rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
     void (*memory_close)(void *impl, rk_memory *m);
     uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
     const rk_batch_ops *batch;

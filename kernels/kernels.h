@@ -134,6 +134,11 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
  * allocation, another user's, another device's, this process's own), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
 
+/* The same for an allocation that was exported as a descriptor, which is only looked at: all of its `bytes` bytes. It stays
+ * there until rk_memory_close, whatever the other process does. Errors: TYPE, BAD_HANDLE (no such descriptor, another size,
+ * another device's), NO_MEMORY, DEVICE_LOST. */
+rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **m, rp_fault *f);
+
 size_t rk_memory_bytes(const rk_memory *m);
 
 /* Free or unmap it; every task that names it has been polled. NULL is fine. All are closed before rk_close. */
@@ -155,7 +160,7 @@ typedef struct rk_stats {
     uint64_t device_cap, pinned_cap;
     uint64_t locked_bytes, locked_cap;     /* of rk_pin */
     uint64_t resident_bytes, resident_cap; /* of rk_memory_new */
-    uint64_t imports;        /* memories of rk_memory_open */
+    uint64_t imports;        /* memories of rk_memory_open and rk_memory_import */
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;        /* device or worker time, summed */

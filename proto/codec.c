@@ -430,7 +430,7 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
     if (p->kind == RP_SIDE_DEVICE)
         memcpy(p->device, packet + RP_SIDE_SIZE, RP_DEVICE_HANDLE);
     bool valueless = p->kind == RP_SIDE_FILE || p->kind == RP_SIDE_DEVICE;
-    if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DEVICE || (valueless && p->value))
+    if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DEVICE_FD || (valueless && p->value))
         return rp_fail(f, RP_BAD_MESSAGE, "packet", 0, "no packet of the side channel");
     return RP_OK;
 }

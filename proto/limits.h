@@ -63,8 +63,9 @@
 /* A device's IPC handle: a cudaIpcMemHandle_t. */
 #define RP_DEVICE_HANDLE 64u
 
-/* Allocations of other processes on the device that are mapped, all together: each takes addresses and entries of its page
- * tables. */
+/* Allocations of other processes on the device that are mapped, of one user and of all together: each takes addresses and
+ * entries of its page tables. */
+#define RP_MAX_USER_DEVICES 128u
 #define RP_MAX_DEVICES 256u
 
 /* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */

@@ -106,6 +106,12 @@ class Client:
     def file(self, op, dtype, fd, offset, size, **kw):
         return self._result(self.lib.reduce_file, self.spec(op, dtype, **kw), C.c_int(fd), C.c_uint64(offset), C.c_uint64(size))
 
+    def device_import(self, fd, size):
+        """The handle for `device` of memory that `fd` stands for."""
+        handle = C.create_string_buffer(64)
+        self._check(self.lib.reduce_device_import(self.handle, fd, C.c_uint64(size), handle))
+        return handle.raw
+
     def device(self, op, dtype, handle, offset, size, **kw):
         return self._result(self.lib.reduce_device, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
 

@@ -11,7 +11,7 @@ import struct
 
 from rawclient import Closed, Fault, Header
 
-ATTACH, FILE, ARENA, DROP, DEVICE = range(1, 6)
+ATTACH, FILE, ARENA, DROP, DEVICE, DEVICE_FD = range(1, 7)
 
 
 class Side:
@@ -80,6 +80,11 @@ class Side:
         handle, size, fds = self.receive(DEVICE)
         assert not fds and handle
         return handle, size
+
+    def device_fd(self, fd, size):
+        handle, got, fds = self.call(DEVICE_FD, size, fds=[fd])
+        assert not fds and handle and got == size
+        return handle
 
     def drop(self, handle):
         self.send(self.packet(DROP, handle))

@@ -1,9 +1,10 @@
 """Data on a device, on machines without one: a daemon whose device is made of memory (tests/device/device.c) opens what the
-tests export, and counts what it pins."""
+tests export, by handle or descriptor, and counts what it pins."""
 import ctypes
 import os
 import pathlib
 import random
+import socket
 import struct
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import Client
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
-from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, STATES_IN, STATES_OUT
-from sideclient import Side
+from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, STATES_IN, STATES_OUT, Closed
+from sideclient import DEVICE_FD, Side
 from test_side import refused
 
 PATH_DEVICE = 6
@@ -60,6 +61,10 @@ def allocate():
 
 def mappings(daemon):
     return pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().count("memfd:allocation")
+
+
+def descriptors(daemon):
+    return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
 
 
 def settle(daemon, seconds=60):
@@ -130,6 +135,56 @@ def test_handles_that_are_none(device, allocate):
     settle(daemon)
 
 
+def test_a_descriptor_is_as_good_as_a_handle(device, allocate):
+    daemon = device()
+    data = np.random.default_rng(SEED).standard_normal(100_000).astype("f4").tobytes()
+    a = allocate(data)
+    with daemon.connect() as c, Side(c) as side:
+        handle = side.device_fd(a.fd, len(data))
+        for op, kw in (("sum", {}), ("stats", {"rows": 10}), ("max", {"rows": 100, "flags": COLUMNS})):
+            want = c.reduce(op, "f32", data, **{"flags": 0, **kw})
+            got = c.reduce_at(op, "f32", handle, 0, len(data), **kw)
+            assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE)
+        assert refused("SHAPE", "offset", c.reduce_at, "sum", "f32", handle, 4, len(data)).limit == len(data)
+        assert daemon.status()["side.devices"] == 1 and mappings(daemon) == 1
+        side.drop(handle)
+        settle(daemon)
+        assert side.device_fd(a.fd, len(data)) != handle
+    settle(daemon)
+
+
+def test_descriptors_that_are_none(device, allocate):
+    """A typed error, no more: the channel, the session and the other allocation go on, and no descriptor stays open."""
+    daemon = device()
+    a = allocate(struct.pack("<f", 2) * 1024)
+    pipe, (one, two), folder, null = os.pipe(), socket.socketpair(), os.open("/", os.O_RDONLY), os.open("/dev/null", os.O_RDWR)
+    with daemon.connect() as c, Side(c) as side:
+        handle = side.device_fd(a.fd, 4096)
+        before = descriptors(daemon)
+        for fd in (*pipe, one.fileno(), folder, null):
+            refused("BAD_HANDLE", "descriptor", side.device_fd, fd, 4096)
+        for size in (0, 4095, 4097, 8192, 2**40, 2**64 - 1):
+            refused("BAD_HANDLE", "descriptor", side.device_fd, a.fd, size)
+        assert c.reduce_at("sum", "f32", handle, 0, 4096).cells == [struct.pack("<d", 2048)]
+        assert descriptors(daemon) == before
+    settle(daemon)
+    for fd in (*pipe, folder, null):
+        os.close(fd)
+    one.close()
+    two.close()
+
+
+def test_a_descriptor_too_few_or_too_many_closes_the_channel(device, allocate):
+    daemon = device()
+    a = allocate(bytes(4096))
+    for fds in ([], [a.fd, a.fd]):
+        with daemon.connect() as c, Side(c) as side:
+            with pytest.raises(Closed):
+                side.call(DEVICE_FD, 4096, fds=fds)
+            c.ping(b"still here")
+    settle(daemon)
+
+
 def test_one_mapping_for_all_who_ask(device, allocate):
     daemon = device()
     a = allocate(bytes(range(64)))
@@ -148,13 +203,18 @@ def test_one_mapping_for_all_who_ask(device, allocate):
 def test_quotas(device, allocate):
     daemon = device()
     allocations = [allocate(bytes(64)) for _ in range(64)]
-    clients = [daemon.connect() for _ in range(5)]
+    clients = [daemon.connect() for _ in range(3)]
     sides = [Side(c) for c in clients]
-    for side in sides[:4]:
-        for a in allocations:
-            side.device(a.handle)
+    for a in allocations:
+        sides[0].device(a.handle)
+        sides[1].device_fd(a.fd, 64)
+    before = descriptors(daemon)
     assert refused("QUOTA", "handles", sides[0].device, allocations[0].handle).limit == 64
-    assert refused("QUOTA", "devices", sides[4].device, allocations[0].handle).limit == 256
+    assert refused("QUOTA", "handles", sides[1].device_fd, allocations[0].fd, 64).limit == 64
+    assert refused("QUOTA", "devices", sides[2].device, allocations[0].handle).limit == 128
+    assert refused("QUOTA", "devices", sides[2].device_fd, allocations[0].fd, 64).limit == 128
+    while descriptors(daemon) != before:
+        select_a_moment(daemon.process)
     for side in sides:
         side.close()
     for c in clients:
@@ -254,4 +314,34 @@ def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratc
         with pytest.raises(LibFault) as e:
             lib.device("sum", "f64", bytes(64), 0, 8)
         assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
+    settle(again)
+
+
+@pytest.mark.unsanitized
+def test_libreduce_imports_a_descriptor(device, allocate, scratch):
+    """... which the program may close at once, and passes it on to the next daemon by itself."""
+    daemon = device()
+    a = allocate(struct.pack("<d", 0.25) * 1024)
+    with Client(daemon.url) as lib:
+        passed = os.dup(a.fd)
+        handle = lib.device_import(passed, 8192)
+        os.close(passed)
+        other = lib.device_import(a.fd, 8192)
+        assert handle != other and daemon.status()["side.devices"] == 2
+        got, result = lib.device("sum", "f64", handle, 8, 8184)
+        assert got == struct.pack("<d", 255.75) and result.path == PATH_DEVICE
+        assert lib.lib.reduce_device_close(lib.handle, other) == 0
+        with pytest.raises(LibFault) as e:
+            lib.device("sum", "f64", other, 0, 8)
+        assert e.value.code == "BAD_HANDLE"
+        daemon.kill()
+        again = device(directory=scratch)
+        assert lib.device("sum", "f64", handle, 0, 16)[0] == struct.pack("<d", 0.5)
+        assert again.status()["side.devices"] == 1
+        for fd, size, want in ((a.fd, 4096, ("BAD_HANDLE", "descriptor")), (-1, 8192, ("ARGUMENT", "fd"))):
+            with pytest.raises(LibFault) as e:
+                lib.device_import(fd, size)
+            assert (e.value.code, e.value.field) == want
+        assert lib.lib.reduce_device_import(lib.handle, a.fd, ctypes.c_uint64(8192), None) == -101
+        assert lib.device("sum", "f64", handle, 8184, 8)[0] == struct.pack("<d", 0.25)
     settle(again)

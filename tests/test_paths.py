@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -335,6 +336,9 @@ def test_data_on_a_device_need_one(lib):
     assert device_fault(lib, mask=bytes(1024)) == ("ARGUMENT", "spec")
     assert device_fault(lib, size=4097) == ("SHAPE", "bytes")
     assert device_fault(lib, size=2**30, rows=1, flags=COLUMNS) == ("TOO_LARGE", "columns")
+    with tempfile.TemporaryFile() as f, pytest.raises(Fault) as e:
+        lib.device_import(f.fileno(), 4096)
+    assert (e.value.code, e.value.field) == ("TYPE", "device")
     assert lib.lib.reduce_device_close(lib.handle, b"h" * 64) == 0
     assert lib.lib.reduce_device_close(lib.handle, None) == -101
     assert lib.run("sum", "f32", bytes(4096)) == bytes(8)

@@ -595,20 +595,32 @@ rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f)
     return err == cudaSuccess ? RP_OK : memory_fault(b, err, m->bytes, f);
 }
 
-// An error is the handle's fault, unless the context no longer answers a simple question either.
-rp_err cuda_memory_open(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f)
+// Another process's memory could not be had. An error is the fault of what it gave, `field`, unless the context no longer
+// answers a simple question either.
+rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
 {
-    Backend *b = (Backend *)impl;
     size_t idle, total;
-    cudaSetDevice(b->device.id);
-    cudaError_t err = memory_open(handle, m);
-    if (err == cudaSuccess)
-        return RP_OK;
     cudaGetLastError();
     cudaError_t alive = cudaMemGetInfo(&idle, &total);
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
         return memory_fault(b, alive == cudaSuccess ? err : alive, 0, f);
-    return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "the device's driver does not take the handle: %s", cudaGetErrorString(err));
+    return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver does not take the %s: %s", field, cudaGetErrorString(err));
+}
+
+rp_err cuda_memory_open(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_open(handle, m);
+    return err == cudaSuccess ? RP_OK : import_fault(b, err, "handle", f);
+}
+
+rp_err cuda_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_import(fd, m);
+    return err == cudaSuccess ? RP_OK : import_fault(b, err, "descriptor", f);
 }
 
 void cuda_memory_close(void *impl, rk_memory *m)
@@ -637,6 +649,7 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .unpin = rk::cuda_unpin,
     .memory_new = rk::cuda_memory_new,
     .memory_open = rk::cuda_memory_open,
+    .memory_import = rk::cuda_memory_import,
     .memory_close = rk::cuda_memory_close,
     .memory_total = rk::cuda_memory_total,
     .batch = &rk::kBatchOps,

@@ -1,7 +1,8 @@
 /* A device made of ordinary memory: the backend of a daemon for tests of data on a device, on machines without one.
  *
  * It stands in for CUDA and computes on the CPU. What another process "exports" is a descriptor, and the 64 bytes of its
- * handle say which: "a device", u32 pid, u32 descriptor; the rest does not matter. What is pinned is only counted. */
+ * handle say which: "a device", u32 pid, u32 descriptor; the rest does not matter. Or it is passed as a descriptor, of a memfd
+ * of that size. What is pinned is only counted. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,28 +86,45 @@ static void device_unpin(void *impl, const void *base)
 
 static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f) { return rk_cpu_backend.memory_new(impl, m, f); }
 
+/* All of it for reading; MAP_FAILED: it cannot be had. */
+static void *map(int fd, size_t *bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return MAP_FAILED;
+    *bytes = (size_t)st.st_size;
+    return mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
+}
+
 static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m, rp_fault *f)
 {
     (void)impl;
     handle h;
     char path[64];
-    struct stat st;
     memcpy(&h, bytes, sizeof h);
     snprintf(path, sizeof path, "/proc/%u/fd/%u", h.pid, h.fd);
     int fd = memcmp(h.magic, "a device", sizeof h.magic) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    m->base = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &st) == 0) {
-        m->bytes = (size_t)st.st_size;
-        m->base = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    }
+    m->base = map(fd, &m->bytes);
     if (fd >= 0)
         close(fd);
     return m->base != MAP_FAILED ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
 }
 
+static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
+{
+    (void)impl;
+    size_t bytes = 0;
+    m->base = map(fd, &bytes);
+    if (m->base != MAP_FAILED && bytes == m->bytes)
+        return RP_OK;
+    if (m->base != MAP_FAILED)
+        munmap(m->base, bytes);
+    return rp_fail(f, RP_BAD_HANDLE, "descriptor", 0, "no allocation of this device of %zu bytes", m->bytes);
+}
+
 static void device_memory_close(void *impl, rk_memory *m)
 {
-    if (m->imported)
+    if (m->kind != RK_MEMORY_NEW)
         munmap(m->base, m->bytes);
     else
         rk_cpu_backend.memory_close(impl, m);
@@ -123,5 +141,6 @@ const rk_backend_ops rk_cuda_backend = {.open = device_open,
                                         .unpin = device_unpin,
                                         .memory_new = device_memory_new,
                                         .memory_open = device_memory_open,
+                                        .memory_import = device_memory_import,
                                         .memory_close = device_memory_close,
                                         .memory_total = device_memory_total};

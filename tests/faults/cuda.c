@@ -80,6 +80,19 @@ static void open_memory(rk_engine *e)
         die("a fault without a text");
 }
 
+static void import_memory(rk_engine *e)
+{
+    rk_memory *m;
+    rp_fault f = {.index = RP_NO_INDEX};
+    if (rk_memory_import(e, STDIN_FILENO, sizeof data, &m, &f)) {
+        if (!f.text[0])
+            die("a fault without a text");
+        return;
+    }
+    reduce(e, spec_of(RP_OP_SUM, 1, ELEMENTS, 0), m);
+    rk_memory_close(e, m);
+}
+
 static void scenario(int broken)
 {
     rk_engine *e = NULL;
@@ -101,6 +114,7 @@ static void scenario(int broken)
         rk_unpin(e, data);
     use_memory(e);
     open_memory(e);
+    import_memory(e);
     rk_get_stats(e, &stats);
     if (broken && strstr(t_faults_page()->name, "cuda") && t_faults_page()->fired && faults && !stats.lost)
         die("a broken context is not told as lost");

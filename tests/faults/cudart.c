@@ -1,6 +1,7 @@
 /* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams and
  * events are always done, kernels do nothing, so no answer is right. Each call that the engine makes fails on cue with
  * t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel every call fails. */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,12 +114,80 @@ cudaError_t cudaMemGetInfo(size_t *idle, size_t *total)
     return call(__func__);
 }
 
+/* ---- the driver: what maps the memory of a descriptor ---- */
+static CUresult driver(const char *name) { return call(name) == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; }
+
+static CUresult import(CUmemGenericAllocationHandle *h, void *fd, CUmemAllocationHandleType type)
+{
+    (void)fd, (void)type;
+    *h = 1;
+    return driver("cuMemImportFromShareableHandle");
+}
+
+static CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle h)
+{
+    (void)h;
+    *p = (CUmemAllocationProp){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    return driver("cuMemGetAllocationPropertiesFromHandle");
+}
+
+static CUresult reserve(CUdeviceptr *at, size_t n, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+{
+    void *memory = NULL;
+    (void)alignment, (void)hint, (void)flags;
+    CUresult err = driver("cuMemAddressReserve");
+    if (err == CUDA_SUCCESS && give(&memory, n) != cudaSuccess)
+        err = CUDA_ERROR_OUT_OF_MEMORY;
+    *at = (CUdeviceptr)memory;
+    return err;
+}
+
+static CUresult map(CUdeviceptr at, size_t n, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags)
+{
+    (void)at, (void)n, (void)offset, (void)h, (void)flags;
+    return driver("cuMemMap");
+}
+
+static CUresult set_access(CUdeviceptr at, size_t n, const CUmemAccessDesc *d, size_t count)
+{
+    (void)at, (void)n, (void)d, (void)count;
+    return driver("cuMemSetAccess");
+}
+
+static CUresult unmap(CUdeviceptr at, size_t n)
+{
+    (void)at, (void)n;
+    return driver("cuMemUnmap");
+}
+
+static CUresult address_free(CUdeviceptr at, size_t n)
+{
+    (void)n;
+    free((void *)at);
+    return CUDA_SUCCESS;
+}
+
+static CUresult release(CUmemGenericAllocationHandle h)
+{
+    (void)h;
+    return CUDA_SUCCESS;
+}
+
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *result)
 {
-    (void)name, (void)version, (void)flags;
+    static const struct {
+        const char *name;
+        void *function;
+    } functions[] = {{"cuMemImportFromShareableHandle", import}, {"cuMemGetAllocationPropertiesFromHandle", properties},
+                     {"cuMemAddressReserve", reserve}, {"cuMemMap", map}, {"cuMemSetAccess", set_access},
+                     {"cuMemUnmap", unmap}, {"cuMemAddressFree", address_free}, {"cuMemRelease", release}};
+    (void)version, (void)flags;
     *function = NULL;
-    *result = cudaDriverEntryPointSymbolNotFound;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(name, functions[i].name) == 0)
+            *function = functions[i].function;
+    *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return call(__func__);
 }
 

@@ -405,8 +405,12 @@ static void side_packets(void **state)
     assert_int_equal(rp_get_side(out, RP_SIDE_SIZE + 1, &p, &f), RP_BAD_MESSAGE);
     for (unsigned kind = 0; kind < 256; kind++) {
         size_t size = rp_put_side(out, &(rp_side){.kind = kind});
-        assert_int_equal(rp_get_side(out, size, &p, &f), kind >= 1 && kind <= 5 ? RP_OK : RP_BAD_MESSAGE);
+        assert_int_equal(rp_get_side(out, size, &p, &f), kind >= 1 && kind <= 6 ? RP_OK : RP_BAD_MESSAGE);
     }
+    assert_int_equal(rp_put_side(out, &(rp_side){.kind = RP_SIDE_DEVICE_FD, .value = 2 << 20}), RP_SIDE_SIZE);
+    assert_memory_equal(out, "\6\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32);
+    assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), RP_OK);
+    assert_int_equal(p.value, 2 << 20);
     rp_side device = {.kind = RP_SIDE_DEVICE};
     memset(device.device, 0xda, sizeof device.device);
     assert_int_equal(rp_put_side(out, &device), 96);

@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/kernels.h"
 
@@ -144,6 +145,8 @@ static void test_no_device(void **state)
     rk_stats s;
     rp_fault f;
     assert_int_equal(rk_memory_open(e, handle, &m, &f), RP_TYPE);
+    assert_string_equal(f.field, "device");
+    assert_int_equal(rk_memory_import(e, STDIN_FILENO, 4096, &m, &f), RP_TYPE);
     assert_string_equal(f.field, "device");
     assert_null(m);
     rk_get_stats(e, &s);
