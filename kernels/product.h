@@ -60,31 +60,40 @@ RK_TABLE(rk_exp2_terms, RK_EXP2);
 RK_FN uint64_t rk_multiply_high(uint64_t a, uint64_t b) { return (uint64_t)((rk_u128)a * b >> 64); }
 
 /* log2(1 + r / 2^80) in units of 2^-128, by Horner's rule: p6 = a6, pk = ak - r p(k+1), the result is r p1. The comments
- * give the units of numbers. */
-RK_FN rk_u128 rk_log2_series(uint64_t r)
+ * give the units of numbers. `short_r`: r is a multiple of 2^17; then products with it are cut to the same numbers by
+ * shifting r beforehand, which is less work where 64 bits take two words. */
+RK_FN rk_u128 rk_log2_series(uint64_t r, int short_r)
 {
     uint64_t high = r >> 32, low; /* of r, in units of 2^-48; of p2 in units of 2^-96 */
-    uint64_t p5 = RK_LOG2_A5 - (high * RK_LOG2_A6 >> 16);       /* 2^-64 */
-    uint64_t p4 = RK_LOG2_A4 - (rk_multiply_high(r, p5) >> 16); /* 2^-64 */
-    uint64_t p3 = RK_LOG2_A3 - (rk_multiply_high(r, p4) >> 15); /* 2^-65 */
-    rk_u128 p2 = RK_LOG2_A2(RK_WIDE) - ((rk_u128)r * p3 >> 17); /* 2^-128 */
+    uint64_t p5 = RK_LOG2_A5 - (high * RK_LOG2_A6 >> 16);                                                   /* 2^-64 */
+    uint64_t p4 = RK_LOG2_A4 - (short_r ? rk_multiply_high(r >> 16, p5) : rk_multiply_high(r, p5) >> 16);   /* 2^-64 */
+    uint64_t p3 = RK_LOG2_A3 - (short_r ? rk_multiply_high(r >> 15, p4) : rk_multiply_high(r, p4) >> 15);   /* 2^-65 */
+    rk_u128 p2 = RK_LOG2_A2(RK_WIDE) - (short_r ? (rk_u128)(r >> 17) * p3 : (rk_u128)r * p3 >> 17);         /* 2^-128 */
     low = (uint64_t)p2 >> 32;
-    rk_u128 t = (rk_u128)r * (uint64_t)(p2 >> 64) + high * low; /* r p2: 2^-144 */
-    rk_u128 p1 = RK_LOG2_A1(RK_WIDE) - (t >> 17);               /* 2^-127 */
-    return ((rk_u128)r * (uint64_t)(p1 >> 64) + rk_multiply_high(r, (uint64_t)p1)) >> 15;
+    uint64_t upper = (uint64_t)(p2 >> 64);
+    rk_u128 t = short_r ? (rk_u128)(r >> 17) * upper + (high * low >> 17) : ((rk_u128)r * upper + high * low) >> 17; /* r p2 */
+    rk_u128 p1 = RK_LOG2_A1(RK_WIDE) - t; /* 2^-127 */
+    upper = (uint64_t)(p1 >> 64);
+    low = (uint64_t)p1;
+    if (short_r)
+        return (rk_u128)(r >> 15) * upper + rk_multiply_high(r >> 15, low);
+    return ((rk_u128)r * upper + rk_multiply_high(r, low)) >> 15;
 }
 
-/* log2 of a number from [1, 2) in units of 2^-112, which is less than 2^112. The number is significand / 2^52. */
-RK_FN rk_u128 rk_log2_fraction(uint64_t significand)
+/* log2 of a number from [1, 2), which is less than 2^112 in units of 2^-112, and half a unit more: in units of 2^-128, to be
+ * cut. The number is significand / 2^52; `narrow`: it has no more than 24 bits. */
+RK_FN rk_u128 rk_log2_uncut(uint64_t significand, int narrow)
 {
     rk_u128 coarse = RK_AT(rk_log2_coarse, significand >> 43 & 511);
-    uint64_t d1 = (uint64_t)coarse & 1023; /* as part of the logarithm it is nothing: less than 2^-118 */
+    uint32_t d1 = (uint32_t)coarse & 1023; /* as part of the logarithm it is nothing: less than 2^-118 */
     uint64_t near = significand * (1024 - d1);
     rk_u128 fine = RK_AT(rk_log2_fine, near >> 45 & 511);
-    uint64_t d2 = (uint64_t)fine & 1023;
-    uint64_t r = near * (((uint64_t)1 << 18) - d2); /* modulo 2^64: without the one, which is 2^80 here */
-    return (coarse + fine + rk_log2_series(r) + ((uint64_t)1 << 15)) >> 16;
+    uint32_t d2 = (uint32_t)fine & 1023;
+    uint64_t r = near * (((uint32_t)1 << 18) - d2); /* modulo 2^64: without the one, which is 2^80 here */
+    return coarse + fine + rk_log2_series(r, narrow) + ((uint64_t)1 << 15);
 }
+
+RK_FN rk_u128 rk_log2_fraction(uint64_t significand) { return rk_log2_uncut(significand, 0) >> 16; }
 
 /* The logarithms of at most RK_LOG2_BATCH elements, in registers */
 typedef struct rk_log2_batch {

@@ -78,15 +78,15 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_OR:
     case RP_STATE_XOR:
         return bits_kernel(layout, s.dtype);
-    default: // products
-        return {};
+    default:
+        return prod_kernel(s.dtype);
     }
 }
 
-// Sums, of magnitudes and squares too, of floats
+// Sums of floats, of magnitudes and squares too, and stats
 bool is_float_sum(const rp_spec &s, int layout)
 {
-    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_stats(layout);
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
 }
 
 // That, and how to walk; both may be NULL: there is only the general way.
@@ -218,18 +218,29 @@ u32 groups_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, 
     return groups ? (u32)groups : 1;
 }
 
-// Partials of w.lines lines to `partials`, or where that is all, the values of a light reduction.
+// Partials of w.lines lines to `partials`, or where a walker can make them (w.values), their values.
 cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, WalkFn fn, u64 *partials,
                  cudaStream_t stream)
 {
     const u64 walkers = w.lines * w.walkers;
+    const bool floats = is_float_sum(a.spec, a.plan.layout);
+    const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     if (fn) {
-        fn<<<walk_blocks(d, walkers, kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
+        if (floats && w.values) // no line is listed yet
+            TRY_CUDA(cudaMemsetAsync(partials, 0, sizeof(u64), stream));
+        fn<<<walk_blocks(d, div_up(walkers, w.turns), kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
         TRY_CUDA(cudaGetLastError());
+        if (!floats)
+            return cudaSuccess;
     }
-    if (fn && !is_float_sum(a.spec, a.plan.layout))
-        return cudaSuccess;
-    const SharedStates state((u32)rp_state_size(a.plan.layout) / 8);
+    if (fn && w.values) {
+        const SharedStates state(state_words + scratch_words(a));
+        const u32 blocks = walk_blocks(d, walkers, state.threads), few = (u32)d->sms * 4; // mostly nothing is listed
+        walk_listed_kernel()<<<blocks < few ? blocks : few, state.threads, state.bytes, stream>>>(
+            a, g, w, partials, state.words, state_words);
+        return cudaGetLastError();
+    }
+    const SharedStates state(state_words);
     walk_states_kernel()<<<walk_blocks(d, walkers, state.threads), state.threads, state.bytes, stream>>>(
         a, g, w, partials, state.words, fn != NULL);
     return cudaGetLastError();
@@ -244,6 +255,19 @@ cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w
     return cudaGetLastError();
 }
 
+// Do the kernels of walk_float.cu make this value themselves?
+bool makes_values(const rp_spec &s)
+{
+    return (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+}
+
+// How many batches of lines a warp of theirs collects, so that each lane has one to finish, if that leaves warps enough.
+u32 turns_of(const Device *d, u64 lines, u32 lanes)
+{
+    const u64 most = lines * lanes / ((u64)d->sms * kTuning.walkers_per_sm);
+    return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
+}
+
 // `longest`: longer lines are another kernel's; then a line has one group, for those leave no partial to be merged.
 cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
                         u64 longest, cudaStream_t stream)
@@ -256,16 +280,17 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
     w.lanes = t.spec.flags & RP_COLUMNS ? 1 : walk_lanes(mean);
     const u32 groups = longest == ~0ull ? groups_per_line(d, a, s, lines, w.lanes) : 1;
     w.walkers = groups * w.lanes;
-    const bool floats = is_float_sum(t.spec, a.plan.layout), finished = groups == 1 && a.light && k.walk && !floats;
-    w.values = groups == 1 && (floats ? t.spec.out == RP_F64 && !(t.spec.flags & (RP_STATES_OUT | RP_INITIAL)) : a.light);
-    const u64 batch = finished ? lines : s.words / (groups * a.plan.all);
+    const bool floats = is_float_sum(t.spec, a.plan.layout);
+    w.values = groups == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
+    w.turns = floats && w.values ? turns_of(d, lines, w.lanes) : 1;
+    const u64 listed = floats ? s.words - 1 : lines, batch = w.values ? listed : s.words / (groups * a.plan.all);
     for (; w.first_line < lines; w.first_line += w.lines) {
         const u64 left = lines - w.first_line;
         w.lines = left < batch ? left : batch;
         TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
         if (groups > 1)
             TRY_CUDA(merge_rows(d, a, s, w.lines, groups, w.first_line, false, stream));
-        else if (!finished)
+        else if (!w.values)
             TRY_CUDA(finish_lines(d, a, w, s.a, stream));
     }
     return cudaSuccess;
@@ -369,12 +394,12 @@ u64 longest_shared_line(const Device *d, const rp_spec &s)
 }
 
 // Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
-// their own (sum_rows.cu).
-bool suit_blocks(const Device *d, const rp_spec &s, int layout, u64 rows, bool sum)
+// their own (sum_rows.cu). `walked`: floats whose lines are walked along in registers.
+bool suit_blocks(const Device *d, const rp_spec &s, u64 rows, bool sum, bool walked)
 {
     if (rows < kTuning.short_rows_min || s.row_len > longest_shared_line(d, s))
         return true;
-    if (!sum && is_float_sum(s, layout)) // a block's accumulators take long to begin and to end
+    if (!sum && walked) // a block's accumulators take long to begin and to end
         return false;
     if (s.row_len > kTuning.short_row && rows < (u64)d->sms * 8)
         return true;
@@ -391,7 +416,8 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     const SegmentKernel k = pick_kernel(d, spec, a.plan.layout);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS;
-    if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, a.plan.layout, lines, sum))
+    const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
+    if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked))
         return launch_segments(d, t, a, k, s, stream);
     const bool split = k.fn && segments && !masked;
     const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;

@@ -21,7 +21,7 @@ constexpr u32 kFullMask = 0xffffffffu;
 // The last two words of every partial (words.cuh).
 enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 }; // after the accumulator's words
 enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
-enum { kFlagLost = 16, kFlagDone = 32 }; // between walking kernels: walk again; the line's value is written (walk.cuh)
+enum { kFlagLost = 16 }; // between walking kernels: walk again (walk.cuh)
 
 constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
 
@@ -41,10 +41,10 @@ __device__ __forceinline__ u32 warp_or(u32 v)
     return v;
 }
 
-// The lanes of this thread's group of so many as a mask of its warp.
+// The lanes of this thread's group of so many, a power of two, as a mask of its warp.
 __device__ inline u32 group_mask(u32 lanes)
 {
-    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp / lanes * lanes);
+    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp & ~(lanes - 1));
 }
 
 // The contribution of v * 2^offset to base-2^32 digit j. The top digit it reaches keeps the sign.

@@ -7,6 +7,8 @@
 
 namespace rk {
 
+constexpr u32 kInfinite = 0xffu << 23; // magnitude of an infinity as f32; NaNs are above
+
 // Bits and signed keys of an element of so many bytes.
 template <int kBytes> struct Width;
 template <> struct Width<1> { using Bits = uint8_t; using Key = int8_t; };
@@ -49,5 +51,42 @@ struct F16Element {
     }
     static __device__ __forceinline__ u32 load(const void *p) { return get(*(const uint16_t *)p, 0); }
 };
+
+// What comparing asks of elements: a signed key, ascending but for NaNs, and its inverse; and back to the element's own bits.
+struct AsF32 {
+    using Bits = u32;
+    using Key = int;
+    static constexpr bool kAllKeys = false;
+    static __device__ __forceinline__ int key(u32 bits) { return (int)(bits ^ ((u32)((int)bits >> 31) & 0x7fffffffu)); }
+    static __device__ __forceinline__ u32 bits(int key) { return (u32)AsF32::key((u32)key); }
+    static __device__ __forceinline__ bool nan(u32 bits) { return (bits & 0x7fffffffu) > kInfinite; }
+};
+struct F32 : F32Element, AsF32 {
+    static __device__ __forceinline__ u64 own(u32 bits) { return bits; }
+};
+struct Bf16 : Bf16Element, AsF32 {
+    static __device__ __forceinline__ u64 own(u32 bits) { return bits >> 16; }
+};
+struct F16 : F16Element, AsF32 {
+    static __device__ __forceinline__ u64 own(u32 bits)
+    {
+        return __half_as_ushort(__float2half_rn(__uint_as_float(bits)));
+    }
+};
+struct F64 {
+    using Bits = u64;
+    using Key = i64;
+    static constexpr bool kAllKeys = false;
+    static __device__ __forceinline__ i64 key(u64 bits) { return (i64)(bits ^ ((u64)((i64)bits >> 63) >> 1)); }
+    static __device__ __forceinline__ u64 bits(i64 key) { return (u64)F64::key((u64)key); }
+    static __device__ __forceinline__ u64 load(const void *p) { return *(const u64 *)p; }
+    static __device__ __forceinline__ u64 own(u64 bits) { return bits; }
+    static __device__ __forceinline__ bool nan(u64 bits) { return bits << 1 > 0xffe0000000000000ull; }
+};
+template <int kDtype> struct FloatElement;
+template <> struct FloatElement<RP_F16> { using Type = F16; };
+template <> struct FloatElement<RP_BF16> { using Type = Bf16; };
+template <> struct FloatElement<RP_F32> { using Type = F32; };
+template <> struct FloatElement<RP_F64> { using Type = F64; };
 
 } // namespace rk

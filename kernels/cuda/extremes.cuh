@@ -4,6 +4,7 @@
 // row, when the tile is looked into once: cheaper than an index for every element.
 #pragma once
 
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/segment.cuh"
 
 namespace rk {

@@ -1,11 +1,7 @@
 // Exact sums and sums of squares of f32, bf16 and f16 in one pass; for `stats` also the rest of it.
 //
-// Elements that keep to 16 neighbouring binades, a thread's window, are added as doubles, without an error: for up to 2^13
-// of them 52 bits hold the sum. Of a square the upper part is what an addition to a large number, the anchor, keeps of it; what
-// that rounds off goes to another double, which has room for it (Rump, Ogita, Oishi, "Accurate floating-point summation",
-// part I, SIAM J. Sci. Comput. 31 (2008), section 3). What is in the window moves to the rows when it is full, or must shift.
-//
-// Everything else, and all where doubles are slow, goes to the rows at once.
+// Elements that keep to a thread's window (window.cuh) are added as doubles. What is in the window moves to the rows when it
+// is full, or must shift. Everything else, and all where doubles are slow, goes to the rows at once.
 //
 // A thread owns 32 rows of 128 bits in shared memory, one for each 8 binades of the f32 range. An element of row g is
 // v * 2^(8g-149) with an integer |v| < 2^31, its square v^2 * 2^(16g-298) with v^2 < 2^62. One 128-bit addition takes both:
@@ -16,37 +12,13 @@
 // a tile is found out at once; infinities, NaNs and very small elements take a slower way.
 //
 // This is also the way to sum f32 on devices where doubles are slow (device.cuh).
-#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/extremes.cuh"
+#include "kernels/cuda/window.cuh"
 
 #pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
 
 namespace rk {
 namespace {
-
-constexpr u32 kInfinite = 0xffu << 23; // magnitude of infinities; NaNs are above
-
-// What Extremes asks of elements as the bits of f32.
-struct AsF32 {
-    using Bits = u32;
-    using Key = int;
-    static constexpr bool kAllKeys = false;
-    static __device__ __forceinline__ int key(u32 bits) { return (int)(bits ^ ((u32)((int)bits >> 31) & 0x7fffffffu)); }
-    static __device__ __forceinline__ u32 bits(int key) { return (u32)AsF32::key((u32)key); }
-    static __device__ __forceinline__ bool nan(u32 bits) { return (bits & 0x7fffffffu) > kInfinite; }
-};
-struct F32 : F32Element, AsF32 {
-    static __device__ __forceinline__ u64 own(u32 bits) { return bits; }
-};
-struct Bf16 : Bf16Element, AsF32 {
-    static __device__ __forceinline__ u64 own(u32 bits) { return bits >> 16; }
-};
-struct F16 : F16Element, AsF32 {
-    static __device__ __forceinline__ u64 own(u32 bits)
-    {
-        return __half_as_ushort(__float2half_rn(__uint_as_float(bits)));
-    }
-};
 
 template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
@@ -60,12 +32,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
 
     unsigned char *column; // row g of this thread: column + g * kRowBytes
-    struct Window {
-        u32 first;   // exponent field of the lowest binade
-        u32 count;   // elements
-        double sum;
-        double upper, lower; // of the squares: anchor + multiples of 2^40 units, and the rest
-    } window;
+    Window window;
     bool doubles; // there is a window
     u32 flags, skipped;
     bool skip, one_infinity; // NaNs are left out; squares do not tell the infinities apart
@@ -75,7 +42,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     {
         column = (unsigned char *)((ulonglong2 *)shared + threadIdx.x);
         flags = skipped = 0;
-        open_window(1);
+        window.open(1);
         doubles = args.doubles;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
@@ -97,39 +64,13 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     }
     __device__ __forceinline__ void add_to_row(u32 g, int v) { add_to_row(g, (u64)((i64)v * v), 0, v); }
 
-    // ---- the window ----
-    //
-    // Its unit is u = 2^(first - 150), the lowest bit of its lowest binade. Elements are multiples of u below 2^39 u, squares
-    // multiples of u^2 below 2^78 u^2, and 2^13 of these below 2^91 u^2. Above the anchor 2^92 u^2 a double counts 2^40 u^2;
-    // what the squares lose there is at most half of that each, together 2^52 u^2.
-    static constexpr u32 kBinades = 16, kFull = 1u << 13;
-
-    static __device__ __forceinline__ double wide_power(int e) { return __hiloint2double((e + 1023) << 20, 0); }
-    __device__ __forceinline__ double anchor() const { return wide_power(92 + 2 * ((int)window.first - 150)); }
-
-    __device__ __forceinline__ void open_window(u32 first)
-    {
-        window.first = first;
-        window.count = 0;
-        window.sum = window.lower = 0;
-        window.upper = anchor();
-    }
-
-    __device__ __forceinline__ void add_to_window(u32 bits)
-    {
-        const double x = (double)__uint_as_float(bits), square = __dmul_rn(x, x), upper = __dadd_rn(window.upper, square);
-        window.lower = __dadd_rn(window.lower, __dsub_rn(square, __dsub_rn(upper, window.upper)));
-        window.upper = upper;
-        window.sum = __dadd_rn(window.sum, x);
-    }
-
     // To the rows: row g, in which the window begins, gets the lower bits, row g + 2 the others. Not called often.
     __device__ void empty_window()
     {
-        const int e = (int)window.first - 150, g = (int)(window.first - 1) / 8, shift = (int)(window.first - 1) % 8;
-        const i64 sum = __double2ll_rn(window.sum * wide_power(-e)) * (1ll << shift);
-        const i64 upper = __double2ll_rn((window.upper - anchor()) * wide_power(-40 - 2 * e));
-        const i64 lower = __double2ll_rn(window.lower * wide_power(-2 * e));
+        const int e = window.unit_exponent(), g = (int)(window.first - 1) / 8, shift = (int)(window.first - 1) % 8;
+        const i64 sum = __double2ll_rn(window.sum * Window::power(-e)) * (1ll << shift);
+        const i64 upper = __double2ll_rn(window.upper_squares() * Window::power(-40 - 2 * e));
+        const i64 lower = __double2ll_rn(window.lower * Window::power(-2 * e));
         const unsigned __int128 squares = (unsigned __int128)(((__int128)upper << 40) + lower) << (2 * shift);
         const unsigned __int128 above = squares >> 32;
         add_to_row(g, (u32)squares, 0, sum & 0xffff);
@@ -226,32 +167,23 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             extremes.choose(Element::key(__float_as_uint(low)), Element::key(__float_as_uint(high)), at);
     }
 
-    // What a tile has, to know which way to take.
-    struct Magnitudes {
-        u32 most = 0, least = ~0u; // least: of those that are not zero, less 1
-
-        __device__ __forceinline__ void note(u32 bits, u32 &zeros)
-        {
-            const u32 magnitude = bits & 0x7fffffffu, less_1 = magnitude - 1; // of zero that is all ones
-            most = max(most, magnitude);
-            least = min(least, less_1);
-            if (kStats)
-                zeros += less_1 >> 31; // one instruction
-        }
-        __device__ __forceinline__ bool common() const { return most - 1 < kInfinite - 1 && least >= kLeast - 1; }
-    };
+    // Not all zero, all finite, none very small.
+    static __device__ __forceinline__ bool common(const Magnitudes &m)
+    {
+        return m.most - 1 < kInfinite - 1 && m.least >= kLeast - 1;
+    }
 
     // Does the window take elements like these? It follows the largest ones, leaving a binade of room above them.
     __device__ __forceinline__ bool fit_window(const Magnitudes &m)
     {
-        const u32 top = m.most >> 23, above = top - window.first; // beyond 15 if top is below the window
+        const u32 top = m.most >> 23;
         if (top == 0 || m.most >= kInfinite)
             return false;
-        if (above >= kBinades || (above < kBinades / 2 && window.first > 1) || window.count == kFull) {
+        if (window.too_low(top) || window.too_high(top) || window.count == Window::kFull) {
             empty_window();
-            open_window(top > kBinades - 2 ? top - (kBinades - 2) : 1);
+            window.open_for(top);
         }
-        return m.least >= (window.first << 23) - 1;
+        return window.holds(m);
     }
 
     // The warp decides together, since it would run through several ways else.
@@ -269,13 +201,13 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
                 extremes_of(x, low, high);
 #pragma unroll
             for (int i = 0; i < kPerVector; i++)
-                m.note(x[i], extremes.zeros);
+                extremes.zeros += m.note(x[i]);
         }
         if (kStats)
             choose(low, high, first);
         if (doubles && __all_sync(kFullMask, fit_window(m)))
             add_to_window(tile);
-        else if (__all_sync(kFullMask, m.common()))
+        else if (__all_sync(kFullMask, common(m)))
             add_common(tile);
         else
             add_any(tile, first);
@@ -291,7 +223,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             elements_of(tile[u], x);
 #pragma unroll
             for (int i = 0; i < kPerVector; i++)
-                add_to_window(x[i]);
+                window.add<true>(x[i]);
         }
     }
 

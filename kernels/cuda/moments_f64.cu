@@ -17,17 +17,6 @@
 namespace rk {
 namespace {
 
-struct F64 {
-    using Bits = u64;
-    using Key = i64;
-    static constexpr bool kAllKeys = false;
-    static __device__ __forceinline__ i64 key(u64 bits) { return (i64)(bits ^ ((u64)((i64)bits >> 63) >> 1)); }
-    static __device__ __forceinline__ u64 bits(i64 key) { return (u64)F64::key((u64)key); }
-    static __device__ __forceinline__ u64 load(const void *p) { return *(const u64 *)p; }
-    static __device__ __forceinline__ u64 own(u64 bits) { return bits; }
-    static __device__ __forceinline__ bool nan(u64 bits) { return bits << 1 > 0xffe0000000000000ull; }
-};
-
 constexpr int kSumDigits = 2 * RK_LIMBS64, kSquareDigits = 2 * RK_SQUARE_LIMBS64, kLevels = 6;
 constexpr int kMostK = 480, kLeastK = -400, kMargin = 5; // binades above the first tile's largest element
 constexpr u32 kLeastHigh = (u32)(1023 - 480) << 20;      // high word of 2^-480: below it q could underflow

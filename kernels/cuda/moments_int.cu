@@ -2,7 +2,7 @@
 // are read. A thread has its sum in 64 bits and a count of carries, its squares in 128 bits and carries where a square
 // takes more than 64.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/extremes.cuh"
+#include "kernels/cuda/places.cuh"
 #include "kernels/cuda/walk.cuh"
 
 namespace rk {
@@ -104,7 +104,7 @@ template <class Element, Want kWant> struct MomentsInt {
         add(bits);
     }
 
-    // Walking (not for kStatistics)
+    // Walking
     __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
@@ -164,10 +164,42 @@ template <class Element, Want kWant> struct MomentsInt {
     }
 };
 
+// Stats of lines that threads walk along
+template <class Element> struct StatsWalk {
+    using Bits = typename Element::Bits;
+
+    MomentsInt<Element, kSquares> moments;
+    Places<Element> places;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        moments.init(NULL, args);
+        places.init(false);
+    }
+    __device__ __forceinline__ void add(Bits bits, u64 index)
+    {
+        const Bits one[1] = {bits};
+        moments.add(bits);
+        places.add(one, 1, index, 1);
+    }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        moments.join_lane(mask, distance);
+        places.join_lane(mask, distance);
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &args, u32 j) const
+    {
+        const u32 digits = digit_words(args.layout);
+        return j < digits ? moments.word(args, j) : places.word(args, j - digits);
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+};
+
 template <class Element, Want kWant> SegmentKernel pick()
 {
     if constexpr (kWant == kStatistics)
-        return segment_kernel<MomentsInt<Element, kWant>>();
+        return row_and_walk_kernels<MomentsInt<Element, kWant>, StatsWalk<Element>>();
     else
         return row_and_walk_kernels<MomentsInt<Element, kWant>>();
 }

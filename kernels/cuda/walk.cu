@@ -1,35 +1,59 @@
-// The two kernels of walking that know every layout: adding by definition, and finishing.
+// The kernels of walking that know every layout: adding by definition, and finishing.
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/walk.cuh"
 
 namespace rk {
 namespace {
 
+// A group's part of a line to the state of its first lane, `mine` being this thread's. Whole group of lanes.
+__device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Share &part, u64 *mine,
+                          u32 state_words)
+{
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
+    rk_state *s = (rk_state *)mine;
+    walk_line(a, w.parts, g.first_index, part.line, part.group * lanes + lane, w.walkers, s);
+    for (u32 d = lanes / 2; d; d /= 2) {
+        __syncwarp(mask);
+        if (lane < d)
+            rk_state_merge(s, (const rk_state *)(mine + d * state_words));
+    }
+    __syncwarp(mask);
+}
+
 __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                             const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
 {
     extern __shared__ u64 states[];
-    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), groups = w.walkers / lanes;
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, groups = w.walkers / lanes;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 *first = mine - lane * state_words;
-    rk_state *s = (rk_state *)mine;
     const u64 stride = (u64)gridDim.x * (blockDim.x / lanes);
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * groups; i += stride) {
         const Share part = share_of(a, w, i);
         u64 *out = partial_of(a, w, partials, part);
         if (part.line.n > w.longest || (again && !(out[a.plan.own + kWordFlags] & kFlagLost)))
             continue;
-        walk_line(a, w.parts, g.first_index, part.line, part.group * lanes + lane, w.walkers, s);
-        for (u32 d = lanes / 2; d; d /= 2) {
-            __syncwarp(mask);
-            if (lane < d)
-                rk_state_merge(s, (const rk_state *)(mine + d * state_words));
-        }
-        __syncwarp(mask);
+        walk_part(a, g, w, part, mine, state_words);
         const rk_state *all = (const rk_state *)first;
         for (u32 j = lane; j < a.plan.all; j += lanes)
             out[j] = word_of_state(a.plan, first[0], all->count, all->limb, j);
-        __syncwarp(mask); // states are free for the next line
+        __syncwarp(group_mask(lanes)); // states are free for the next line
+    }
+}
+
+__global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                            const __grid_constant__ WalkArgs w, const u64 *list, u32 state_words, u32 scratch_at)
+{
+    extern __shared__ u64 states[];
+    const u32 lanes = w.lanes;
+    u64 *mine = states + threadIdx.x * state_words;
+    const u64 stride = (u64)gridDim.x * (blockDim.x / lanes), listed = list[0];
+    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < listed; i += stride) {
+        const u64 number = list[1 + i];
+        walk_part(a, g, w, {number, 0, rk_line_of(&a.spec, w.parts.offsets, number)}, mine, state_words);
+        if (threadIdx.x % lanes == 0)
+            write_cell(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
+        __syncwarp(group_mask(lanes)); // states are free for the next line
     }
 }
 
@@ -42,8 +66,8 @@ __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_
     const WordPlan &p = a.plan;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < w.lines; i += (u64)gridDim.x * blockDim.x) {
         const u64 *words = partials + i * p.all;
-        if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest || words[p.own + kWordFlags] & kFlagDone)
-            continue; // another kernel's, or done
+        if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest)
+            continue; // another kernel's
         state_of_words(p, words, s);
         if (!s->special) {
             const int64_t *digits = (const int64_t *)words;
@@ -59,6 +83,7 @@ __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_
 } // namespace
 
 StatesFn walk_states_kernel() { return walk_states; }
+ListedFn walk_listed_kernel() { return walk_listed; }
 FinishFn finish_lines_kernel() { return finish_lines; }
 
 } // namespace rk

@@ -13,8 +13,9 @@
 //   void join_lane(u32 mask, int distance)       with the other lane's, both get the result
 //   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
 //   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
-//   u32 flags(const SegmentArgs &) const         of the tail; kFlagLost: walk_states must do it again
-//   bool value(spec, count, double *) const      if kDoubles: the line's value as f64; false: only partials can tell
+//   u32 flags(const SegmentArgs &) const         of the tail
+//
+// Sums of floats walk by a way of their own: walk_float.cu.
 #pragma once
 
 #include "kernels/cuda/segment.cuh"
@@ -31,6 +32,7 @@ struct WalkArgs {
     u64 longest;    // longer lines are passed over
     u32 walkers;    // of a line: whole groups of lanes
     u32 lanes;      // a power of two up to a warp; 1 for columns, of which neighbours have their own
+    u32 turns;      // a warp goes through so many batches of lines before it finishes them, at most `lanes`: walk_float.cu
     bool values;    // lines have one group, and the value is one that walkers may make: else partials are left
 };
 
@@ -45,7 +47,10 @@ __device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
 {
     const u32 groups = w.walkers / w.lanes;
     Share s;
-    if (a.spec.flags & RP_COLUMNS) {
+    if (groups == 1) {
+        s.number = i;
+        s.group = 0;
+    } else if (a.spec.flags & RP_COLUMNS) {
         s.number = i % w.lines;
         s.group = (u32)(i / w.lines);
     } else {
@@ -150,14 +155,8 @@ template <class Walker> __device__ __forceinline__ void finish_walk(const Walker
     write_bits(a.cell_bytes, a.cells, line, bits);
 }
 
-// How a Walker comes to the line's value by itself, if at all.
-enum WalkValue {
-    kNone,
-    kLight,  // from the partial's words (light_value)
-    kDoubles // by its `value`
-};
-
-template <WalkValue kValue, class Walker> __global__ void __launch_bounds__(kWalkThreads)
+// kLight: a walker may make the line's value, by light_value.
+template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThreads)
 walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
            u64 *partials)
 {
@@ -174,25 +173,14 @@ walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ Segment
             x.join_lane(mask, d);
             taken += __shfl_xor_sync(mask, taken, d);
         }
-        u64 *out = partial_of(a, w, partials, s);
-        if constexpr (kValue == kLight) {
+        if constexpr (kLight) {
             if (w.values) {
                 if (lane == 0)
                     finish_walk(x, a, g, w.first_line + s.number, taken);
                 continue;
             }
         }
-        if constexpr (kValue == kDoubles) {
-            const u64 skipped = x.left_out(g);
-            double v;
-            if (w.values && !(skipped && g.nan_error) && x.value(a.spec, taken - skipped, &v)) {
-                if (lane == 0) {
-                    ((double *)a.cells)[w.first_line + s.number] = v;
-                    out[a.plan.own + kWordFlags] = kFlagDone;
-                }
-                continue;
-            }
-        }
+        u64 *out = partial_of(a, w, partials, s);
         for (u32 j = lane; j < a.plan.all; j += lanes)
             out[j] = word_of(x, g, a.plan.own, taken, j);
     }
@@ -202,25 +190,31 @@ walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ Segment
 template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_walk_kernels()
 {
     SegmentKernel k = segment_kernel<Accumulator>();
-    k.walk = walk_lines<kNone, Walker>;
+    k.walk = walk_lines<false, Walker>;
     return k;
 }
 template <class Accumulator> SegmentKernel light_kernels()
 {
     SegmentKernel k = segment_kernel<Accumulator>();
-    k.walk = walk_lines<kLight, Accumulator>;
+    k.walk = walk_lines<true, Accumulator>;
     return k;
 }
 
-WalkFn walk_float_kernel(int layout, int dtype); // walk_float.cu: sums, of magnitudes and squares too, of floats
+SegmentKernel prod_kernel(int dtype); // walk_prod.cu: only walks
+
+// Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
+// instead of partials: their number, then which.
+WalkFn walk_float_kernel(int layout, int dtype); // walk_float.cu
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
-// kernels/state.h. `again`: only where a Walker left kFlagLost. Dynamic shared memory: state_words words a thread.
+// kernels/state.h. Dynamic shared memory: state_words words a thread.
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
-StatesFn walk_states_kernel(); // walk.cu
+StatesFn walk_states_kernel(); // walk.cu; `again`: only where a partial has kFlagLost
+using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
+ListedFn walk_listed_kernel(); // walk.cu; lines of one group, listed as above, to their values
 
-// Last step where a line has one partial: a thread finishes a line. Dynamic shared memory: state_words words a thread, of
-// which those from scratch_at on are finish's scratch.
+// Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
+// finish's scratch.
 using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
 FinishFn finish_lines_kernel(); // walk.cu
 

@@ -264,7 +264,8 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     } shapes[] = {{RP_MASK, 1, 5000},       {RP_MASK, 3, 777},     {RP_MASK, 200, 20},     {RP_OFFSETS, 7, 3000},
                   {RP_OFFSETS, 400, 9000},  {RP_OFFSETS, 1, 0},    {RP_COLUMNS, 50, 40},   {RP_COLUMNS, 3000, 3},
                   {RP_COLUMNS, 5, 1000},    {RP_COLUMNS, 100, 1},  {RP_COLUMNS, 1, 100},   {RP_COLUMNS | RP_MASK, 99, 17},
-                  {RP_OFFSETS | RP_MASK, 20, 4000}, {RP_OFFSETS, 3000, 60000}};
+                  {RP_OFFSETS | RP_MASK, 20, 4000}, {RP_OFFSETS, 3000, 60000}, {RP_OFFSETS, 3, 60000},
+                  {RP_COLUMNS, 300, 200}};
     size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
         const bool initial = i % 3 == 1;
