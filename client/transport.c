@@ -49,6 +49,7 @@ struct rc_link {
     nng_tls_config *tls; /* NULL: none */
     nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL: not made yet */
     nng_aio *dial, *tx, *rx, *timer;
+    nng_aio *at_once; /* sends without a callback */
 
     pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;
@@ -73,9 +74,8 @@ struct rc_link {
     rc_slot *queue, *queue_end;
     /* receiving */
     bool receiving;
-    void (*received)(rc_link *l); /* what to do once `in` is full: enters with the lock, leaves without */
-    uint8_t *in;
-    size_t in_left;
+    rp_intake in;
+    void (*received)(rc_link *l); /* what to do once `in` has what it wants: enters with the lock, leaves without */
     uint8_t head[RP_FRAME_HEAD];
     uint8_t *frame;
     size_t frame_size;
@@ -237,22 +237,31 @@ static void send_more(rc_link *l)
     nng_stream_send(l->stream, l->tx);
 }
 
-static void send_next(rc_link *l)
+/* What nobody need wait for: a callback takes a thread's wake-up. All of it? The rest takes the long way. */
+static bool send_at_once(rc_link *l)
 {
-    rc_slot *s = l->queue;
-    l->sending = false;
-    if (!s || l->state != UP)
-        return;
+    nng_iov v = {.iov_buf = (void *)l->out, .iov_len = l->out_left};
+    nng_aio_set_iov(l->at_once, 1, &v);
+    nng_stream_send(l->stream, l->at_once);
+    nng_aio_cancel(l->at_once); /* unless it has been sent */
+    nng_aio_wait(l->at_once);
+    size_t n = nng_aio_result(l->at_once) ? 0 : nng_aio_count(l->at_once);
+    l->out += n;
+    l->out_left -= n;
+    return l->out_left == 0;
+}
+
+static void begin_message(rc_link *l, rc_slot *s)
+{
     unqueue(l, s);
     s->state = SENDING;
     l->sender = s;
     l->out = l->message = s->message;
     l->out_left = s->message_size;
     s->message = NULL;
-    send_more(l);
 }
 
-static void on_message_sent(rc_link *l)
+static void end_message(rc_link *l)
 {
     rc_slot *s = l->sender;
     free(l->message);
@@ -263,11 +272,21 @@ static void on_message_sent(rc_link *l)
         s->until_ns = after_ms(s->reply_timeout_ms);
         wake_for(l, s);
     }
-    send_next(l);
 }
 
-static void receive(rc_link *l, void *to, size_t size, void (*received)(rc_link *l));
-static void on_greeting(rc_link *l);
+static void send_queue(rc_link *l)
+{
+    while (l->queue && l->state == UP) {
+        begin_message(l, l->queue);
+        if (!send_at_once(l)) {
+            send_more(l);
+            return;
+        }
+        end_message(l);
+    }
+}
+
+static void receive_greeting(rc_link *l);
 
 static void on_sent(void *arg)
 {
@@ -281,31 +300,44 @@ static void on_sent(void *arg)
         size_t n = nng_aio_count(l->tx);
         l->out += n;
         l->out_left -= n;
-        if (l->out_left)
+        if (l->out_left) {
             send_more(l);
-        else if (l->message)
-            on_message_sent(l);
-        else
-            receive(l, l->head, RP_GREETING, on_greeting);
+        } else if (l->message) {
+            end_message(l);
+            send_queue(l);
+        } else {
+            receive_greeting(l);
+        }
     }
     wind_up(l);
 }
 
 /* ---- receiving ---- */
+
+/* Callback when there is more: at once if something was read ahead, yet by another turn of a thread. */
 static void receive_more(rc_link *l)
 {
-    nng_iov v = {.iov_buf = l->in, .iov_len = l->in_left};
+    rp_intake *in = &l->in;
+    const nng_iov v[] = {{in->to, in->missing}, {in->ahead, sizeof in->ahead}};
     l->receiving = true;
-    nng_aio_set_iov(l->rx, 1, &v);
-    nng_stream_recv(l->stream, l->rx);
+    if (in->ahead_left) {
+        nng_aio_begin(l->rx);
+        nng_aio_finish(l->rx, 0);
+    } else {
+        nng_aio_set_iov(l->rx, 2, v);
+        nng_stream_recv(l->stream, l->rx);
+    }
 }
 
-static void receive(rc_link *l, void *to, size_t size, void (*received)(rc_link *l))
+/* Enters with the lock, leaves without. */
+static void go_on(rc_link *l)
 {
-    l->in = to;
-    l->in_left = size;
-    l->received = received;
+    if (rp_intake_take(&l->in)) {
+        l->received(l);
+        return;
+    }
     receive_more(l);
+    wind_up(l);
 }
 
 static void on_received(void *arg)
@@ -315,23 +347,29 @@ static void on_received(void *arg)
     size_t n = nng_aio_count(l->rx);
     pthread_mutex_lock(&l->lock);
     l->receiving = false;
-    if (!err && n && l->state != BROKEN) {
-        l->in += n;
-        l->in_left -= n;
-        if (!l->in_left) {
-            l->received(l);
-            return;
-        }
-        receive_more(l);
-    } else {
+    if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
         break_off(l, err ? err : NNG_ECONNSHUT);
+        wind_up(l);
+        return;
     }
-    wind_up(l);
+    if (n)
+        rp_intake_got(&l->in, n);
+    go_on(l);
+}
+
+static void want(rc_link *l, void *to, size_t size, void (*received)(rc_link *l))
+{
+    rp_intake_want(&l->in, to, size);
+    l->received = received;
 }
 
 static void on_head(rc_link *l);
 
-static void receive_frame(rc_link *l) { receive(l, l->head, rp_frame_head_size(l->ipc), on_head); }
+static void receive_frame(rc_link *l)
+{
+    want(l, l->head, rp_frame_head_size(l->ipc), on_head);
+    receive_more(l); /* in another turn */
+}
 
 static rc_slot *waits_for(const rc_link *l, uint32_t id)
 {
@@ -376,11 +414,12 @@ static void on_head(rc_link *l)
     l->frame = right ? malloc(size) : NULL;
     if (l->frame) {
         l->frame_size = size;
-        receive(l, l->frame, size, on_frame);
+        want(l, l->frame, size, on_frame);
+        go_on(l);
     } else {
         break_off(l, right ? NNG_ENOMEM : NNG_EPROTO);
+        wind_up(l);
     }
-    wind_up(l);
 }
 
 static void on_greeting(rc_link *l)
@@ -401,9 +440,15 @@ static void on_greeting(rc_link *l)
         l->redial_ms = REDIAL_MIN_MS;
         pthread_cond_broadcast(&l->changed);
         receive_frame(l);
-        send_next(l);
+        send_queue(l);
     }
     wind_up(l);
+}
+
+static void receive_greeting(rc_link *l)
+{
+    want(l, l->head, RP_GREETING, on_greeting);
+    receive_more(l);
 }
 
 /* ---- dialling ---- */
@@ -441,6 +486,7 @@ static void on_dialled(void *arg)
         l->due_ns = after_ms(GREETING_LIMIT_MS);
         l->out = rp_greeting_req;
         l->out_left = RP_GREETING;
+        l->in.ahead_left = 0;
         if (l->closing)
             break_off(l, NNG_ECLOSED);
         else
@@ -566,7 +612,8 @@ static rc_link_err set_up(rc_link *l, const char *url, const rp_pem *pem)
 {
     l->url = strdup(url);
     if (!l->url || nng_aio_alloc(&l->dial, on_dialled, l) || nng_aio_alloc(&l->tx, on_sent, l) ||
-        nng_aio_alloc(&l->rx, on_received, l) || nng_aio_alloc(&l->timer, on_time, l))
+        nng_aio_alloc(&l->at_once, NULL, NULL) || nng_aio_alloc(&l->rx, on_received, l) ||
+        nng_aio_alloc(&l->timer, on_time, l))
         return RC_LINK_NO_MEMORY;
     return is_tls(url) ? set_up_tls(l, pem) : RC_LINK_OK;
 }
@@ -635,6 +682,7 @@ void rc_link_close(rc_link *l)
     pthread_mutex_unlock(&l->lock);
     nng_aio_free(l->dial); /* these wait for the tails of the callbacks */
     nng_aio_free(l->tx);
+    nng_aio_free(l->at_once);
     nng_aio_free(l->rx);
     nng_aio_free(l->timer);
     nng_stream_dialer_free(l->dialer);
@@ -705,7 +753,7 @@ static void enqueue(rc_link *l, rc_slot *s)
     *(l->queue ? &l->queue_end->after : &l->queue) = s;
     l->queue_end = s;
     if (!l->sending)
-        send_next(l);
+        send_queue(l);
 }
 
 /* False: it was cancelled before. */

@@ -61,15 +61,14 @@ struct connection {
     bool announced; /* RD_PIPE_OPENED was told */
     uint64_t greet_by_ns;
     /* sending */
-    nng_aio *tx;
+    nng_aio *tx, *at_once; /* with the callback, and without any */
     const uint8_t *out;
     size_t out_left;
     link_t *replies, *last_reply; /* the first one is on its way */
     /* receiving */
     nng_aio *rx;
-    void (*received)(connection *c); /* what to do once `in` is full */
-    uint8_t *in;
-    size_t in_left;
+    rp_intake in;
+    void (*received)(connection *c); /* what to do once `in` has what it wants */
     uint8_t head[RP_FRAME_HEAD];
     uint8_t *frame;
     size_t frame_size;
@@ -132,6 +131,7 @@ static void let_go(connection *c)
     nng_stream_free(c->stream);
     nng_aio_reap(c->rx); /* by a thread of nng's: this may be the callback of one of them */
     nng_aio_reap(c->tx);
+    nng_aio_reap(c->at_once);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -163,13 +163,19 @@ static void end_receiving(connection *c)
 }
 
 /* ---- receiving ---- */
+
+/* Callback when there is more: at once if something was read ahead, yet by another turn of a thread. */
 static void receive_more(connection *c)
 {
-    nng_iov v = {.iov_buf = c->in, .iov_len = c->in_left};
+    rp_intake *in = &c->in;
+    const nng_iov v[] = {{in->to, in->missing}, {in->ahead, sizeof in->ahead}};
     pthread_mutex_lock(&c->lock);
     bool open = !c->closed;
-    if (open) {
-        nng_aio_set_iov(c->rx, 1, &v);
+    if (open && in->ahead_left) {
+        nng_aio_begin(c->rx);
+        nng_aio_finish(c->rx, 0);
+    } else if (open) {
+        nng_aio_set_iov(c->rx, 2, v);
         nng_stream_recv(c->stream, c->rx);
     }
     pthread_mutex_unlock(&c->lock);
@@ -177,33 +183,40 @@ static void receive_more(connection *c)
         end_receiving(c);
 }
 
-static void receive(connection *c, void *to, size_t size, void (*received)(connection *c))
+static void go_on(connection *c)
 {
-    c->in = to;
-    c->in_left = size;
-    c->received = received;
-    receive_more(c);
+    if (rp_intake_take(&c->in))
+        c->received(c);
+    else
+        receive_more(c);
 }
 
 static void on_received(void *arg)
 {
     connection *c = arg;
     size_t n = nng_aio_count(c->rx);
-    if (nng_aio_result(c->rx) != 0 || n == 0) {
+    if (nng_aio_result(c->rx) != 0 || !(n || c->in.ahead_left)) {
         end_receiving(c);
         return;
     }
-    c->in += n;
-    c->in_left -= n;
-    if (c->in_left)
-        receive_more(c);
-    else
-        c->received(c);
+    if (n)
+        rp_intake_got(&c->in, n);
+    go_on(c);
+}
+
+static void want(connection *c, void *to, size_t size, void (*received)(connection *c))
+{
+    rp_intake_want(&c->in, to, size);
+    c->received = received;
 }
 
 static void on_head(connection *c);
 
-static void receive_frame(connection *c) { receive(c, c->head, rp_frame_head_size(c->ipc), on_head); }
+static void receive_frame(connection *c)
+{
+    want(c, c->head, rp_frame_head_size(c->ipc), on_head);
+    receive_more(c); /* in another turn */
+}
 
 /* A request goes its way. From here on it may be answered at any moment. */
 static void hand_over(connection *c, link_t *l, bool quickly)
@@ -280,7 +293,8 @@ static void on_head(connection *c)
         return;
     }
     c->frame_size = size;
-    receive(c, c->frame + MESSAGE_AT, size, on_frame);
+    want(c, c->frame + MESSAGE_AT, size, on_frame);
+    go_on(c);
 }
 
 static void on_greeting(connection *c)
@@ -303,16 +317,44 @@ static void send_more(connection *c)
     nng_stream_send(c->stream, c->tx);
 }
 
-static void send_first_reply(connection *c)
+/* What nobody need wait for: a callback takes a thread's wake-up. All of it? The rest takes the long way. */
+static bool send_at_once(connection *c)
 {
-    const link_t *l = c->replies;
+    nng_iov v = {.iov_buf = (void *)c->out, .iov_len = c->out_left};
+    nng_aio_set_iov(c->at_once, 1, &v);
+    nng_stream_send(c->stream, c->at_once);
+    nng_aio_cancel(c->at_once); /* unless it has been sent */
+    nng_aio_wait(c->at_once);
+    size_t n = nng_aio_result(c->at_once) ? 0 : nng_aio_count(c->at_once);
+    c->out += n;
+    c->out_left -= n;
+    return c->out_left == 0;
+}
+
+static void begin_reply(connection *c, link_t *l)
+{
     size_t head = rp_frame_head_size(c->ipc);
     uint8_t *frame = l->reply + FRONT - l->route_size - head;
     rp_put_frame_head(frame, c->ipc, l->route_size + l->reply_size);
     memcpy(frame + head, l->route, l->route_size);
     c->out = frame;
     c->out_left = head + l->route_size + l->reply_size;
-    send_more(c);
+}
+
+static bool reply_at_once(connection *c, link_t *l)
+{
+    begin_reply(c, l);
+    return send_at_once(c);
+}
+
+/* The first one is on its way already. */
+static void queue_reply(connection *c, link_t *l)
+{
+    bool first = !c->replies;
+    *(first ? &c->replies : &c->last_reply->next) = l;
+    c->last_reply = l;
+    if (first)
+        send_more(c);
 }
 
 /* The link gets free: for the connection that waits longest, else for whoever comes. */
@@ -375,13 +417,21 @@ static void on_reply_sent(connection *c, bool failed)
         done = c->replies;
         c->replies = done->next;
         done->next = NULL;
-        if (c->replies)
-            send_first_reply(c);
+        if (c->replies) {
+            begin_reply(c, c->replies);
+            send_more(c);
+        }
     }
     pthread_mutex_unlock(&c->lock);
     if (failed)
         hang_up(c);
     end_sending_all(done);
+}
+
+static void receive_greeting(connection *c)
+{
+    want(c, c->head, RP_GREETING, on_greeting);
+    receive_more(c);
 }
 
 static void on_greeting_sent(connection *c, bool failed)
@@ -398,7 +448,7 @@ static void on_greeting_sent(connection *c, bool failed)
     if (failed)
         end_receiving(c);
     else if (!more)
-        receive(c, c->head, RP_GREETING, on_greeting);
+        receive_greeting(c);
 }
 
 static void on_sent(void *arg)
@@ -417,11 +467,9 @@ static connection *make_connection(listener_t *l, nng_stream *stream)
     connection *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    if (nng_aio_alloc(&c->rx, on_received, c) != 0) {
-        free(c);
-        return NULL;
-    }
-    if (nng_aio_alloc(&c->tx, on_sent, c) != 0) {
+    if (nng_aio_alloc(&c->rx, on_received, c) != 0 || nng_aio_alloc(&c->tx, on_sent, c) != 0 ||
+        nng_aio_alloc(&c->at_once, NULL, NULL) != 0) {
+        nng_aio_free(c->tx);
         nng_aio_free(c->rx);
         free(c);
         return NULL;
@@ -757,15 +805,11 @@ void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
     l->send_by_ns = now_ns() + (uint64_t)SEND_LIMIT_MS * 1000000;
     atomic_fetch_add_explicit(unsent, 1, memory_order_relaxed);
     pthread_mutex_lock(&c->lock);
-    bool open = !c->closed, first = !c->replies;
-    if (open) {
-        *(first ? &c->replies : &c->last_reply->next) = l;
-        c->last_reply = l;
-        if (first)
-            send_first_reply(c);
-    }
+    bool over = c->closed || (!c->replies && reply_at_once(c, l));
+    if (!over)
+        queue_reply(c, l);
     pthread_mutex_unlock(&c->lock);
-    if (!open)
+    if (over)
         end_sending(l);
 }
 

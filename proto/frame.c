@@ -1,5 +1,7 @@
 #include "proto/frame.h"
 
+#include <string.h>
+
 enum { IPC_MESSAGE = 1, HOP = 4 };
 
 const uint8_t rp_greeting_req[RP_GREETING] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
@@ -36,4 +38,34 @@ rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size)
         }
     }
     return RP_ROUTE_TOO_LONG;
+}
+
+void rp_intake_want(rp_intake *in, void *to, size_t size)
+{
+    in->to = to;
+    in->missing = size;
+}
+
+static void advance(rp_intake *in, size_t n)
+{
+    in->to += n;
+    in->missing -= n;
+}
+
+void rp_intake_got(rp_intake *in, size_t n)
+{
+    size_t wanted = n < in->missing ? n : in->missing;
+    advance(in, wanted);
+    in->ahead_at = 0;
+    in->ahead_left = n - wanted;
+}
+
+bool rp_intake_take(rp_intake *in)
+{
+    size_t n = in->missing < in->ahead_left ? in->missing : in->ahead_left;
+    memcpy(in->to, in->ahead + in->ahead_at, n);
+    advance(in, n);
+    in->ahead_at += n;
+    in->ahead_left -= n;
+    return in->missing == 0;
 }

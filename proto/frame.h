@@ -32,4 +32,23 @@ typedef enum { RP_ROUTE_FINE, RP_ROUTE_TOO_LONG, RP_ROUTE_BROKEN } rp_route_stat
 /* The route that a frame of `len` bytes begins with. RP_ROUTE_FINE: it has *size bytes. */
 rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size);
 
+/* Bytes of a stream for who wants so many, then so many. A read takes what comes behind them, too, up to RP_AHEAD bytes, so
+ * that a frame of a small message takes one read. */
+enum { RP_AHEAD = 8192 };
+
+typedef struct rp_intake {
+    uint8_t *to; /* what is wanted: where its next byte goes, and how many are missing */
+    size_t missing;
+    size_t ahead_at, ahead_left; /* of `ahead`: what came behind */
+    uint8_t ahead[RP_AHEAD];
+} rp_intake;
+
+void rp_intake_want(rp_intake *in, void *to, size_t size);
+
+/* A read brought n bytes: to `to` as many as were missing, the others to `ahead`, which was empty. */
+void rp_intake_got(rp_intake *in, size_t n);
+
+/* From `ahead`, what is missing. True: all is there. */
+bool rp_intake_take(rp_intake *in);
+
 #endif

@@ -57,12 +57,42 @@ static void routes(void **state)
     }
 }
 
+/* Reads of all sizes bring the same bytes, in the same order. */
+static void readers(void **state)
+{
+    (void)state;
+    static rp_intake r;
+    static uint8_t sent[3 * RP_AHEAD], got[sizeof sent];
+    static const size_t wanted[] = {9, 100, 1, RP_AHEAD + 500, 9, 9, 7};
+    for (size_t i = 0; i < sizeof sent; i++)
+        sent[i] = (uint8_t)(i * 7 + i / 256);
+    for (size_t most = 1; most < RP_AHEAD; most = 3 * most + 1) {
+        size_t at = 0, done = 0;
+        for (size_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++) {
+            rp_intake_want(&r, got + done, wanted[k]);
+            while (!rp_intake_take(&r)) {
+                size_t n = r.missing < most ? r.missing : most, behind = most - n;
+                assert_int_equal(r.ahead_left, 0);
+                memcpy(r.to, sent + at, n);
+                memcpy(r.ahead, sent + at + n, behind);
+                rp_intake_got(&r, most);
+                at += most;
+            }
+            done += wanted[k];
+        }
+        assert_memory_equal(got, sent, done);
+        assert_int_equal(r.ahead_left, at - done);
+        r.ahead_left = 0;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greetings),
         cmocka_unit_test(heads),
         cmocka_unit_test(routes),
+        cmocka_unit_test(readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
