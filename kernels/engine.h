@@ -23,18 +23,16 @@ struct rk_memory {
     struct rk_memory *next;
 };
 
-/* Small tasks together (batch.c). A lane has one batch at a time: `launch`, then `landed` until it is true. */
-enum { RK_BATCH_LANES = 2 }; /* one is on the device while the other's tasks are packed or handed back */
-
+/* Small tasks together (batch.c). One batch at a time: `launch`, then `landed` until it is true. */
 typedef struct rk_batch_ops {
     bool (*fits)(const rk_task *t); /* beside its size. Any thread */
-    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread, several at once with different lanes. What
-     * goes wrong is told when they land. */
-    void (*launch)(void *impl, int lane, rk_task *tasks);
-    /* Are they all finished? Then cells, fault, backend and times are set. One thread a lane. `closely`: it takes
+    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread. What goes wrong is told when they
+     * land. */
+    void (*launch)(void *impl, rk_task *tasks);
+    /* Are they all finished? Then cells, fault, backend and times are set. Always the same thread. `closely`: it takes
      * long, so ask the device what is wrong. */
-    bool (*landed)(void *impl, int lane, rk_task *tasks, bool closely);
-    uint64_t linger_ns; /* after a batch: how long a lane's thread looks for the next launch before it sleeps */
+    bool (*landed)(void *impl, rk_task *tasks, bool closely);
+    uint64_t linger_ns; /* after a batch: how long that thread looks for the next launch before it sleeps */
 } rk_batch_ops;
 
 typedef struct rk_backend_ops {

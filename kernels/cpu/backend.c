@@ -475,7 +475,7 @@ static uint64_t cpu_memory_total(void *impl)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- batches: a lane's thread takes one task after the other ---- */
+/* ---- batches: their thread takes one task after the other ---- */
 
 static bool cpu_batch_fits(const rk_task *t)
 {
@@ -483,17 +483,15 @@ static bool cpu_batch_fits(const rk_task *t)
     return true;
 }
 
-static void cpu_batch_launch(void *impl, int lane, rk_task *tasks)
+static void cpu_batch_launch(void *impl, rk_task *tasks)
 {
     (void)impl;
-    (void)lane;
     (void)tasks;
 }
 
-static bool cpu_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
+static bool cpu_batch_landed(void *impl, rk_task *tasks, bool closely)
 {
     (void)impl;
-    (void)lane;
     (void)closely;
     for (rk_task *t = tasks; t; t = t->next)
         rk_cpu_run(t);

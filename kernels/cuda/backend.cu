@@ -44,8 +44,7 @@ struct Backend {
     int slot_count, slot_limit; // slots that may be open now; at best
     Slot slots[kMaxSlots];
     Pins pins;
-    int lane_count; // RK_BATCH_LANES, or 0: no batches
-    BatchLane lanes[RK_BATCH_LANES];
+    BatchFlight batch; // memory NULL: no batches
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
@@ -357,28 +356,21 @@ void *completer_main(void *arg)
 
 // ---- batches: the front's threads launch and land them ----
 
-cudaError_t open_lanes(Backend *b)
-{
-    for (; b->lane_count < RK_BATCH_LANES; b->lane_count++)
-        TRY_CUDA(batch_open(&b->lanes[b->lane_count]));
-    return cudaSuccess;
-}
-
-void cuda_batch_launch(void *impl, int lane, rk_task *tasks)
+void cuda_batch_launch(void *impl, rk_task *tasks)
 {
     Backend *b = (Backend *)impl;
     cudaSetDevice(b->device.id); // whatever thread this is
-    batch_launch(&b->lanes[lane], tasks);
+    batch_launch(&b->batch, tasks);
 }
 
-bool cuda_batch_landed(void *impl, int lane, rk_task *tasks, bool closely)
+bool cuda_batch_landed(void *impl, rk_task *tasks, bool closely)
 {
     Backend *b = (Backend *)impl;
-    cudaError_t err = batch_landed(&b->lanes[lane], closely);
+    cudaError_t err = batch_landed(&b->batch, closely);
     if (err == cudaErrorNotReady)
         return false;
     if (err == cudaSuccess)
-        batch_finish(&b->lanes[lane], tasks);
+        batch_finish(&b->batch, tasks);
     for (rk_task *t = err == cudaSuccess ? NULL : tasks; t; t = t->next)
         fail(b, t, err, "running small tasks");
     return true;
@@ -416,8 +408,7 @@ void destroy(Backend *b)
     for (int i = 0; i < b->slot_count; i++)
         if (b->slots[i].open)
             slot_close(&b->slots[i]);
-    for (int i = 0; i < b->lane_count; i++)
-        batch_close(&b->lanes[i]);
+    batch_close(&b->batch);
     pthread_cond_destroy(&b->flying);
     pthread_cond_destroy(&b->freed);
     pthread_cond_destroy(&b->work);
@@ -488,7 +479,7 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     if (err == cudaSuccess)
         err = open_first(b);
     if (err == cudaSuccess && o->batch_bytes)
-        err = open_lanes(b);
+        err = batch_open(&b->batch);
     if (err != cudaSuccess) {
         snprintf(why, cap, "device %d: %s", o->device, cudaGetErrorString(err));
         destroy(b);
@@ -553,10 +544,11 @@ void cuda_stats(void *impl, rk_stats *s)
         s->device_bytes += b->slots[i].device_bytes;
         s->pinned_bytes += b->slots[i].pinned_bytes;
     }
-    s->pinned_bytes += (u64)b->lane_count * batch_pinned_bytes();
+    const u64 batch = b->batch.memory ? batch_pinned_bytes() : 0;
+    s->pinned_bytes += batch;
     size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
     s->device_cap = (u64)b->slot_limit * slot_device_bytes(b);
-    s->pinned_cap = (u64)b->slot_limit * pinned + (u64)b->lane_count * batch_pinned_bytes();
+    s->pinned_cap = (u64)b->slot_limit * pinned + batch;
     s->locked_bytes = pins_bytes(&b->pins);
     s->locked_cap = b->pins.cap;
     pthread_mutex_unlock(&b->lock);

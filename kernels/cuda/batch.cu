@@ -2,13 +2,15 @@
 //
 // A task is one unit or a few: a line that the whole block reduces, or many short lines, a thread each. A block takes
 // one unit. It reads the unit's description and the task's data from pinned host memory, over the bus, into its shared
-// memory; reduces by the definitions of kernels/state.h, which serve every operation, type and shape; writes cells and
+// memory; reduces by the definitions of kernels/state.h, which serve every operation, type and shape, or sums of floats as
+// pairs of doubles (pair.cuh), which saves half of a batch's time; writes cells and
 // faults back to pinned memory; and last the number of the launch, which is what the host watches for. So a batch is
 // one launch, without a copy or an event: those take longer than the work.
 #include "kernels/cuda/batch.cuh"
 
 #include <cstring>
 
+#include "kernels/cuda/pair.cuh"
 #include "kernels/cuda/rows.cuh"
 
 namespace rk {
@@ -29,6 +31,7 @@ struct alignas(16) BatchUnit {
     u32 bytes, elements_at, mask_at; // mask_at 0: no mask. Offsets are at 0
     u32 first_line, lines;
     u32 walkers;               // of the one line; 0: a thread a line
+    bool pairs;                // the one line may be summed as pairs
     u32 state_words, scratch_at; // of shared memory for a thread; where in it scratch begins
     u64 first_index;           // of a line's element 0
 };
@@ -102,6 +105,29 @@ __device__ void join_states(const WordPlan &plan, const u64 *states, u32 state_w
     __syncthreads();
 }
 
+// A row of floats to its sum, if a pair of doubles holds that, by the whole block. False: it does not, or NaNs are refused;
+// nothing is written.
+template <int kDtype> __device__ bool sum_row(const BatchUnit &u, const unsigned char *data)
+{
+    const rp_spec &spec = u.finish.spec;
+    const rk_line line = rk_line_of(&spec, data, u.first_line);
+    const FloatBits<kDtype> *p = (const FloatBits<kDtype> *)(data + u.elements_at) + line.first;
+    Pair sum = {-0.0, -0.0, false};
+    u32 elements = 0, skipped = 0;
+    for (u32 i = threadIdx.x; i < line.n; i += kBatchThreads, elements++)
+        add_float<kDtype>(sum, p[i], spec.nan != RP_NAN_PROPAGATE, skipped);
+    const bool held = join_block<kBatchThreads / kWarp>(sum);
+    const bool refused = __syncthreads_or(skipped && spec.nan == RP_NAN_ERROR), some = __syncthreads_or(elements > skipped);
+    if (held && !refused && threadIdx.x == 0)
+        ((double *)u.finish.cells)[u.first_line] = some ? sum.value() : 0.0;
+    return held && !refused;
+}
+
+__device__ bool sum_row(const BatchUnit &u, const unsigned char *data)
+{
+    return u.finish.spec.dtype == RP_F32 ? sum_row<RP_F32>(u, data) : sum_row<RP_F64>(u, data);
+}
+
 // One line, by the whole block. What `data` holds is overwritten.
 __device__ void reduce_line(const BatchUnit &u, unsigned char *data, u64 *states)
 {
@@ -151,10 +177,10 @@ __global__ void __launch_bounds__(kBatchThreads) reduce_batch(BatchMemory *memor
     }
     copy_in(data, unit.data, unit.bytes);
     __syncthreads();
-    if (unit.walkers)
-        reduce_line(unit, data, states);
-    else
+    if (!unit.walkers)
         reduce_lines(unit, data, states);
+    else if (!unit.pairs || !sum_row(unit, data))
+        reduce_line(unit, data, states);
     __syncthreads();
     if (threadIdx.x == 0) {
         memory->fault[blockIdx.x] = fault;
@@ -196,6 +222,14 @@ Cut cut_of(const rk_task *t)
     return c;
 }
 
+// Can the lines be summed as pairs?
+bool in_pairs(const FinishArgs &a, const Cut &c)
+{
+    const rp_spec &s = a.spec;
+    return c.together && a.plain && s.out == RP_F64 && (s.dtype == RP_F32 || s.dtype == RP_F64) &&
+           !(s.flags & (RP_MASK | RP_COLUMNS));
+}
+
 size_t cells_bytes(const rk_task *t) { return rp_results(&t->spec) * rp_cell_size(&t->spec); }
 
 u32 walkers_of(u64 longest, u32 state_words)
@@ -220,10 +254,11 @@ BatchUnit unit_of(const rk_task *t, const Cut &c, const unsigned char *data, voi
     u.scratch_at = (u32)rp_state_size(u.finish.plan.layout) / 8;
     u.state_words = (u.scratch_at + (c.together ? 0 : scratch_words(u.finish))) | 1; // odd: threads meet in few banks
     u.walkers = c.together ? walkers_of(c.longest, u.state_words) : 0;
+    u.pairs = in_pairs(u.finish, c);
     return u;
 }
 
-// Place of `bytes` in the lane's space, and the next free one.
+// Place of `bytes` in the flight's space, and the next free one.
 unsigned char *take_space(BatchMemory *m, size_t *at, size_t bytes)
 {
     unsigned char *p = m->space + *at;
@@ -235,40 +270,40 @@ unsigned char *take_space(BatchMemory *m, size_t *at, size_t bytes)
 
 size_t batch_pinned_bytes() { return sizeof(BatchMemory); }
 
-static cudaError_t open_parts(BatchLane *l)
+static cudaError_t open_parts(BatchFlight *f)
 {
     int least, greatest;
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    TRY_CUDA(cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, greatest)); // ahead of large tasks' blocks
-    TRY_CUDA(cudaHostAlloc((void **)&l->memory, sizeof *l->memory, cudaHostAllocPortable | cudaHostAllocMapped));
-    memset(l->memory, 0, sizeof *l->memory);
+    TRY_CUDA(cudaStreamCreateWithPriority(&f->stream, cudaStreamNonBlocking, greatest)); // ahead of large tasks' blocks
+    TRY_CUDA(cudaHostAlloc((void **)&f->memory, sizeof *f->memory, cudaHostAllocPortable | cudaHostAllocMapped));
+    memset(f->memory, 0, sizeof *f->memory);
     return cudaSuccess;
 }
 
-cudaError_t batch_open(BatchLane *l)
+cudaError_t batch_open(BatchFlight *f)
 {
-    *l = BatchLane{};
-    cudaError_t err = open_parts(l);
+    *f = BatchFlight{};
+    cudaError_t err = open_parts(f);
     if (err != cudaSuccess)
-        batch_close(l);
+        batch_close(f);
     return err;
 }
 
-void batch_close(BatchLane *l)
+void batch_close(BatchFlight *f)
 {
-    cudaFreeHost(l->memory);
-    if (l->stream)
-        cudaStreamDestroy(l->stream);
-    *l = BatchLane{};
+    cudaFreeHost(f->memory);
+    if (f->stream)
+        cudaStreamDestroy(f->stream);
+    *f = BatchFlight{};
 }
 
 bool batch_fits(const rk_task *t) { return cut_of(t).units <= kUnitsPerTask; }
 
-void batch_launch(BatchLane *l, const rk_task *tasks)
+void batch_launch(BatchFlight *f, const rk_task *tasks)
 {
-    BatchMemory *m = l->memory;
+    BatchMemory *m = f->memory;
     size_t at = 0;
-    l->units = l->seen = 0;
+    f->units = f->seen = 0;
     for (const rk_task *t = tasks; t; t = t->next) {
         const Cut c = cut_of(t);
         unsigned char *data = take_space(m, &at, t->bytes), *cells = take_space(m, &at, cells_bytes(t));
@@ -277,44 +312,44 @@ void batch_launch(BatchLane *l, const rk_task *tasks)
         for (u64 first = 0; first < c.lines; first += u.lines) {
             u.first_line = (u32)first;
             u.lines = (u32)(c.lines - first < u.lines ? c.lines - first : u.lines);
-            m->unit[l->units++] = u;
+            m->unit[f->units++] = u;
         }
     }
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(l->units);
+    config.gridDim = dim3(f->units);
     config.blockDim = dim3(kBatchThreads);
     config.dynamicSmemBytes = kSharedBytes;
-    config.stream = l->stream;
-    l->error = cudaLaunchKernelEx(&config, reduce_batch, m, ++l->launch);
+    config.stream = f->stream;
+    f->error = cudaLaunchKernelEx(&config, reduce_batch, m, ++f->launch);
 }
 
 // Have all units told that they are done?
-static bool all_done(BatchLane *l)
+static bool all_done(BatchFlight *f)
 {
-    while (l->seen < l->units && __atomic_load_n(&l->memory->done[l->seen], __ATOMIC_ACQUIRE) == l->launch)
-        l->seen++;
-    return l->seen == l->units;
+    while (f->seen < f->units && __atomic_load_n(&f->memory->done[f->seen], __ATOMIC_ACQUIRE) == f->launch)
+        f->seen++;
+    return f->seen == f->units;
 }
 
-cudaError_t batch_landed(BatchLane *l, bool closely)
+cudaError_t batch_landed(BatchFlight *f, bool closely)
 {
-    if (l->error != cudaSuccess)
-        return l->error;
-    if (all_done(l))
+    if (f->error != cudaSuccess)
+        return f->error;
+    if (all_done(f))
         return cudaSuccess;
     if (!closely)
         return cudaErrorNotReady;
-    cudaError_t err = cudaStreamQuery(l->stream);
+    cudaError_t err = cudaStreamQuery(f->stream);
     if (err == cudaErrorNotReady)
         cudaGetLastError(); // it is no error to be found later
-    if (err == cudaSuccess && !all_done(l)) // the stream is idle, and yet there is something missing
+    if (err == cudaSuccess && !all_done(f)) // the stream is idle, and yet there is something missing
         return cudaErrorUnknown;
     return err;
 }
 
-void batch_finish(BatchLane *l, rk_task *tasks)
+void batch_finish(BatchFlight *f, rk_task *tasks)
 {
-    const BatchMemory *m = l->memory;
+    const BatchMemory *m = f->memory;
     const u64 now = rk_now_ns();
     u32 first = 0; // of the task's units
     for (rk_task *t = tasks; t; t = t->next) {

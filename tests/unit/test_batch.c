@@ -1,4 +1,4 @@
-/* Batching: who waits for whom, with a backend whose lanes land when the test says so; and real tasks from several
+/* Batching: who waits for whom, with a backend whose batches land when the test says so; and real tasks from several
  * threads. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,8 @@
 
 /* ---- a backend that waits ---- */
 typedef struct {
-    atomic_bool may_land[RK_BATCH_LANES];
-    atomic_uint launched[RK_BATCH_LANES]; /* tasks of the last launch */
+    atomic_bool may_land;
+    atomic_uint launched; /* tasks of the last launch */
     atomic_uint launches;
     sem_t launch; /* posted by each */
 } patient;
@@ -26,22 +26,22 @@ static sem_t finished;
 
 static bool patient_fits(const rk_task *t) { return t->spec.op != RP_OP_PROD; }
 
-static void patient_launch(void *impl, int lane, rk_task *tasks)
+static void patient_launch(void *impl, rk_task *tasks)
 {
     patient *p = impl;
     unsigned n = 0;
     for (rk_task *t = tasks; t; t = t->next)
         n++;
-    atomic_store(&p->launched[lane], n);
+    atomic_store(&p->launched, n);
     atomic_fetch_add(&p->launches, 1);
     sem_post(&p->launch);
 }
 
-static bool patient_landed(void *impl, int lane, rk_task *tasks, bool closely)
+static bool patient_landed(void *impl, rk_task *tasks, bool closely)
 {
     patient *p = impl;
     (void)closely;
-    if (!atomic_exchange(&p->may_land[lane], false))
+    if (!atomic_exchange(&p->may_land, false))
         return false;
     for (rk_task *t = tasks; t; t = t->next)
         t->backend = RP_BACKEND_CUDA;
@@ -73,10 +73,10 @@ static rk_task small_task(int op)
                      .cells = &cell};
 }
 
-static void what_comes_while_the_lanes_fly_goes_together(void **state)
+static void what_comes_while_one_flies_goes_together(void **state)
 {
     (void)state;
-    enum { LATE = RK_BATCH_TASKS + 8, ALL = RK_BATCH_LANES + LATE };
+    enum { LATE = RK_BATCH_TASKS + 8, ALL = 1 + LATE };
     patient p = {0};
     rk_task t[ALL];
     rk_stats stats = {.backend = RP_BACKEND_CUDA};
@@ -89,31 +89,29 @@ static void what_comes_while_the_lanes_fly_goes_together(void **state)
     for (int i = 0; i < ALL; i++) {
         t[i] = small_task(RP_OP_SUM);
         assert_true(rk_batch_submit(b, &t[i], post_finished));
-        assert_int_equal(atomic_load(&p.launches), i < RK_BATCH_LANES ? i + 1 : RK_BATCH_LANES);
+        assert_int_equal(atomic_load(&p.launches), 1);
     }
-    wait_for(&p.launch, RK_BATCH_LANES);
-    for (int lane = 0; lane < RK_BATCH_LANES; lane++) {
-        assert_int_equal(atomic_load(&p.launched[lane]), 1);
-        assert_int_equal(t[lane].batch, 1);
-    }
-    atomic_store(&p.may_land[0], true); /* as many as a batch holds take its place */
     wait_for(&p.launch, 1);
-    assert_int_equal(atomic_load(&p.launched[0]), RK_BATCH_TASKS);
-    atomic_store(&p.may_land[1], true);
+    assert_int_equal(atomic_load(&p.launched), 1);
+    assert_int_equal(t[0].batch, 1);
+    atomic_store(&p.may_land, true); /* as many as a batch holds take its place */
     wait_for(&p.launch, 1);
-    assert_int_equal(atomic_load(&p.launched[1]), LATE - RK_BATCH_TASKS);
-    wait_for(&finished, RK_BATCH_LANES);
-    atomic_store(&p.may_land[0], true);
-    atomic_store(&p.may_land[1], true);
-    wait_for(&finished, LATE);
-    assert_int_equal(t[RK_BATCH_LANES].batch, RK_BATCH_TASKS);
+    assert_int_equal(atomic_load(&p.launched), RK_BATCH_TASKS);
+    wait_for(&finished, 1);
+    atomic_store(&p.may_land, true);
+    wait_for(&p.launch, 1);
+    assert_int_equal(atomic_load(&p.launched), LATE - RK_BATCH_TASKS);
+    wait_for(&finished, RK_BATCH_TASKS);
+    atomic_store(&p.may_land, true);
+    wait_for(&finished, LATE - RK_BATCH_TASKS);
+    assert_int_equal(t[1].batch, RK_BATCH_TASKS);
     assert_int_equal(t[ALL - 1].batch, LATE - RK_BATCH_TASKS);
     rk_batch_stats(b, &stats);
-    assert_int_equal(stats.batches, RK_BATCH_LANES + 2);
+    assert_int_equal(stats.batches, 3);
     assert_int_equal(stats.batched_tasks, ALL);
     assert_int_equal(stats.device_tasks, ALL);
     assert_int_equal(stats.largest_batch, RK_BATCH_TASKS);
-    const uint64_t sizes[RK_BATCH_SIZES] = {RK_BATCH_LANES, 0, 0, 1, 0, 1}; /* 1, 8 and 32 */
+    const uint64_t sizes[RK_BATCH_SIZES] = {1, 0, 0, 1, 0, 1}; /* 1, 8 and 32 */
     assert_memory_equal(stats.batch_sizes, sizes, sizeof sizes);
     rk_batch_close(b);
     assert_int_equal(busy.n, 0);
@@ -251,7 +249,7 @@ static void closing_waits_for_what_was_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_while_the_lanes_fly_goes_together),
+        cmocka_unit_test(what_comes_while_one_flies_goes_together),
         cmocka_unit_test(others_are_not_taken),
         cmocka_unit_test(tasks_of_many_threads_keep_their_own),
         cmocka_unit_test(closing_waits_for_what_was_taken),
