@@ -101,8 +101,8 @@ static const option options[] = {
      "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, by which clients "
      "know it"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
-     "threads that read the files of clients, with two buffers of 4 MiB each; 0 = one per core, 4 to 16. A user gets "
-     "three quarters of them"},
+     "threads that read the files of clients, with two buffers of 4 MiB each; 0 = half as many as cores, 4 to 16. A user "
+     "gets three quarters of them"},
     {"arena", NUMBER, FIELD(arena), 0, 1 << 24, 0, NULL, false,
      "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
     {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,

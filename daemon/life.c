@@ -366,13 +366,13 @@ static bool open_tls(rd_server *s)
     return false;
 }
 
-/* Half of a machine's cores can fill its memory bus; some more threads, so that one user never has them all. */
+/* Half of a machine's cores fill its memory bus; the others are for those with small requests. */
 static unsigned readers(const rd_server *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return cores < 4 ? 4 : cores > 16 ? 16 : (unsigned)cores;
+    return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
 }
 
 static bool open_chores(rd_server *s)
