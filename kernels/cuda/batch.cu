@@ -116,11 +116,11 @@ template <int kDtype> __device__ bool sum_row(const BatchUnit &u, const unsigned
     u32 elements = 0, skipped = 0;
     for (u32 i = threadIdx.x; i < line.n; i += kBatchThreads, elements++)
         add_float<kDtype>(sum, p[i], spec.nan != RP_NAN_PROPAGATE, skipped);
-    const bool held = join_block<kBatchThreads / kWarp>(sum);
+    sum = join_block<kBatchThreads / kWarp>(sum);
     const bool refused = __syncthreads_or(skipped && spec.nan == RP_NAN_ERROR), some = __syncthreads_or(elements > skipped);
-    if (held && !refused && threadIdx.x == 0)
+    if (!sum.lost && !refused && threadIdx.x == 0)
         ((double *)u.finish.cells)[u.first_line] = some ? sum.value() : 0.0;
-    return held && !refused;
+    return !sum.lost && !refused;
 }
 
 __device__ bool sum_row(const BatchUnit &u, const unsigned char *data)

@@ -15,16 +15,19 @@ u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
 // Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
 // of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
+    RowTotal *totals; // kRowTotals
     u64 *a, *b;
     u64 words; // of `a`
 };
 
 constexpr u64 kScratchParts = 32; // `b` is one part of so many
+constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks share each: more blocks than any device holds
 
 Scratch scratch_of(void *memory, size_t bytes)
 {
-    u64 words = bytes / sizeof(u64), b = words / kScratchParts;
-    return {(u64 *)memory, (u64 *)memory + (words - b), words - b};
+    RowTotal *totals = (RowTotal *)memory;
+    u64 *a = (u64 *)(totals + kRowTotals), words = (bytes - kRowTotals * sizeof(RowTotal)) / sizeof(u64), b = words / kScratchParts;
+    return {totals, a, a + (words - b), words - b};
 }
 
 bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
@@ -147,13 +150,11 @@ int merge_threads(u64 n, u32 words)
 }
 
 // Relaunch on the partials until one block a row can take the rest, which it also finishes.
-// `pairs`: beside their partials the blocks of pass 1 left pairs.
-cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row, bool pairs,
+cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
                        cudaStream_t stream)
 {
     const u64 fan_in = kTuning.fan_in_words / a.plan.all;
     while (per_row > fan_in) {
-        pairs = false; // the middle pass does not know of them
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
         TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, rows_of_grid(rows)), threads,
@@ -167,10 +168,10 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
     const u64 *in = s.a;
     if (a.plain && a.plan.sum == kDigits32)
         return launch_after(d, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a, in, rows,
-                            per_row, first_row, pairs);
+                            per_row, first_row);
     if (a.plain)
         return launch_after(d, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a, in, rows,
-                            per_row, first_row, pairs);
+                            per_row, first_row);
     int threads = merge_threads(per_row, a.plan.all);
     return launch_after(d, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads,
                         threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
@@ -289,7 +290,7 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
         w.lines = left < batch ? left : batch;
         TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
         if (groups > 1)
-            TRY_CUDA(merge_rows(d, a, s, w.lines, groups, w.first_line, false, stream));
+            TRY_CUDA(merge_rows(d, a, s, w.lines, groups, w.first_line, stream));
         else if (!w.values)
             TRY_CUDA(finish_lines(d, a, w, s.a, stream));
     }
@@ -310,6 +311,19 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     return blocks ? blocks : 1;
 }
 
+// How so many blocks share the vectors of a row.
+void share_row(const SegmentKernel &k, u64 blocks, SegmentArgs *g)
+{
+    const u64 per_vector = 16u >> g->element_log2, tile = (u64)k.threads * k.unroll;
+    u64 most = g->row_len / per_vector, least = most - (most > 0); // where a row begins decides
+    if (g->rows == 1 || g->row_len % per_vector == 0) {            // as all of them do
+        const u64 head = (16 - (uintptr_t)g->data % 16) % 16 >> g->element_log2;
+        least = most = g->row_len > head ? (g->row_len - head) / per_vector : 0;
+    }
+    g->rounds = (u32)(least / (tile * blocks));
+    g->share = (u32)(div_up(div_up(most - g->rounds * tile * blocks, k.threads), blocks) * k.threads);
+}
+
 cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
                             cudaStream_t stream)
 {
@@ -317,9 +331,9 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
-    const bool merge = per_row > 1 || !a.light; // else a row's block finishes it, and leaves no partial
-    const u64 words = a.plan.all + (k.pairs ? sizeof(PairPartial) / sizeof(u64) : 0); // a block leaves
-    u64 batch = merge ? s.words / (per_row * words) : all.rows;
+    share_row(k, per_row, &all);
+    const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
+    u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
     for (u64 first = 0; first < all.rows; first += batch) {
@@ -328,10 +342,11 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.data += (first * g.row_len) << g.element_log2;
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
+        g.totals = s.totals;
         k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
         TRY_CUDA(cudaGetLastError());
-        if (merge)
-            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, k.pairs, stream));
+        if (!a.light) // else a row's last block finishes it
+            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
 }
@@ -441,7 +456,7 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
         if (n)
             unpack_states<<<(u32)div_up(n * a.plan.all, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
         TRY_CUDA(cudaGetLastError());
-        TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, false, stream));
+        TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, stream));
     }
     return cudaSuccess;
 }
@@ -456,7 +471,12 @@ size_t chain_scratch_bytes()
         u64 bytes = RP_MAX_DATA / rp_state_size(layout) * (own_words(layout) + kTailWords) * sizeof(u64);
         most = bytes > most ? bytes : most;
     }
-    return most + most / (kScratchParts - 2);
+    return kRowTotals * sizeof(RowTotal) + most + most / (kScratchParts - 2);
+}
+
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
+{
+    return cudaMemsetAsync(scratch, 0, kRowTotals * sizeof(RowTotal), stream);
 }
 
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)

@@ -1,4 +1,5 @@
-// The pass chain: segment reduce, relaunch on the partials until one is left, finish on the device.
+// The pass chain: segment reduce; if its last blocks cannot finish the rows, relaunch on the partials until one is left, and
+// finish on the device.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -19,6 +20,9 @@ struct ChainTask {
 // Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:
 // many rows are gone over in batches.
 size_t chain_scratch_bytes();
+
+// To be called once for new scratch, on the first stream that uses it.
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream);
 
 // Enqueue the whole chain on `stream`: no host round trip in between. Scratch must stay untouched until it is done.
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream);

@@ -227,14 +227,21 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     }
 }
 
-// The row that `words` (shared memory) are all of, if a.light. By the first warp of the block, all lanes; out of line, since
-// it is no part of the loops.
-static __device__ __noinline__ void finish_light(const FinishArgs &a, u64 row, const u64 *words)
+// The same of any plain float sum; out of line, since it is no part of the loops.
+static __device__ __noinline__ void finish_float(const FinishArgs &a, u64 row, const u64 *words)
 {
-    if (a.plain && a.plan.sum == kDigits32) {
+    if (a.plan.sum == kDigits32)
         finish_plain<kDigits32>(a, row, words);
-    } else if (a.plain) {
+    else
         finish_plain<kDigits64>(a, row, words);
+}
+
+// The row that `words` (shared memory) are all of, if a.light. By the first warp of the block, all lanes. In line, but for
+// floats: a kernel's arguments are constants for itself only, and memory for the functions that it calls.
+__device__ __forceinline__ void finish_light(const FinishArgs &a, u64 row, const u64 *words)
+{
+    if (a.plain) {
+        finish_float(a, row, words);
     } else if (threadIdx.x % kWarp == 0) {
         u64 bits = 0;
         if (light_value(a, words, &bits) != RP_OK)

@@ -1,8 +1,8 @@
-// Joining partials: the kernel family launched again on what pass 1 left, until one partial a row is left.
+// Joining partials: the kernel family launched again on what pass 1 left, until one partial a row is left. For values that
+// take a state, for states from outside, and for what walkers leave.
 #pragma once
 
 #include "kernels/cuda/finish.cuh"
-#include "kernels/cuda/pair.cuh"
 
 namespace rk {
 
@@ -137,36 +137,12 @@ template <int kDigits, int kGroups> struct MergeSum {
     }
 };
 
-// The row's sum out of its pairs, if they and their sum fit. Whole block.
-template <int kWarps> __device__ bool merge_pairs(const FinishArgs &a, const PairPartial *in, u64 n, u64 row)
-{
-    Pair sum = {-0.0, -0.0, false};
-    bool some = false;
-    for (u64 p = threadIdx.x; p < n; p += kWarps * kWarp) {
-        sum.lost |= !in[p].usable;
-        some |= in[p].count != 0;
-        sum.join(in[p].s, in[p].t);
-    }
-    some = __syncthreads_or(some);
-    bool kept = join_block<kWarps>(sum);
-    if (kept && threadIdx.x == 0)
-        ((double *)a.cells)[row] = some ? sum.value() : 0.0;
-    return kept;
-}
-
-// `few`: sum_few left pairs behind the partials.
 template <int kDigits, int kGroups> __global__ void __launch_bounds__(MergeSum<kDigits, kGroups>::kThreads)
-merge_sum(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row, bool few)
+merge_sum(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
 {
     __shared__ u64 total[kDigits + kTailWords];
-    const PairPartial *pairs = (const PairPartial *)(in + rows * per_row * (kDigits + kTailWords));
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        constexpr int kWarps = MergeSum<kDigits, kGroups>::kThreads / kWarp;
-        if (few && merge_pairs<kWarps>(a, pairs + row * per_row, per_row, first_row + row)) {
-            __syncthreads();
-            continue;
-        }
         MergeSum<kDigits, kGroups>::join(in + row * per_row * (kDigits + kTailWords), per_row, total);
         if (threadIdx.x < kWarp)
             finish_plain<kDigits>(a, first_row + row, total);

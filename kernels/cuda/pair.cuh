@@ -64,8 +64,23 @@ struct Pair {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
+    // join_lanes where one double does, which is soon found out. False, and nothing done, if it does not.
+    __device__ __forceinline__ bool join_doubles(int lanes)
+    {
+        double all = s;
+        bool exact = t == 0;
+#pragma unroll 1
+        for (int d = lanes / 2; d; d >>= 1)
+            exact &= two_sum(all, __shfl_xor_sync(kFullMask, all, d), all) == 0;
+        if (!__all_sync(kFullMask, exact))
+            return false;
+        s = all;
+        return true;
+    }
     __device__ __forceinline__ void join_lanes(int lanes)
     {
+        if (join_doubles(lanes))
+            return;
 #pragma unroll 1 // short code: cold instructions cost more than a loop
         for (int d = lanes / 2; d; d >>= 1)
             join_lane(kFullMask, d);
@@ -86,8 +101,9 @@ __device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, boo
     sum.add(x);
 }
 
-// Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. False if it is lost.
-template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)
+// Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. Out of line: the second time it is
+// called its code is there.
+template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
 {
     constexpr int kLanes = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4; // that hold one pair each, again and again
     __shared__ double pairs[kWarps][2];
@@ -101,14 +117,15 @@ template <int kWarps> __device__ __forceinline__ bool join_block(Pair &sum)
     bool lost = sum.lost;
     sum = {of < kWarps ? pairs[of][0] : -0.0, of < kWarps ? pairs[of][1] : -0.0, false};
     sum.join_lanes(kLanes); // every warp the same
-    return !__syncthreads_or(lost || sum.lost);
+    sum.lost = __syncthreads_or(lost || sum.lost);
+    return sum;
 }
 
-// What a block leaves beside its partial if its part of a plain sum fits a pair: so the merging pass can do with these.
+// What a block leaves of its part of a row.
 struct PairPartial {
     double s, t;
-    u64 count;   // elements, skipped NaNs not counted
-    u64 usable;  // not 0 if s and t are all there is to know
+    u64 count; // elements, skipped NaNs not counted
+    u64 flags; // kFlagLost: see the row's total instead; kFlagSkipped
 };
 
 // The mantissa of v, a multiple of 2^e0, in units of 2^(e0 + *offset).
@@ -119,6 +136,16 @@ __device__ inline i64 units_of(double v, int e0, int *offset)
     u64 m = below > 0 ? below < 64 ? x.mantissa >> below : 0 : x.mantissa;
     *offset = below > 0 ? 0 : -below;
     return x.negative ? -(i64)m : (i64)m;
+}
+
+// Adds v, a multiple of 2^e0, to base-2^32 digits in shared memory.
+__device__ inline void add_to_digits(double v, int e0, u64 *digits)
+{
+    int offset;
+    const i64 units = units_of(v, e0, &offset);
+    for (int j = offset / 32; units && j < offset / 32 + 3; j++)
+        if (i64 d = digit_of(units, offset, j))
+            atomicAdd(&digits[j], (u64)d);
 }
 
 // Word j of the digits of the sum of kTerms doubles, multiples of 2^e0.

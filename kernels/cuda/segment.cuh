@@ -1,5 +1,5 @@
-// Pass 1 of the chain: a block reduces a segment of a row to one partial. A row that one block can take is finished
-// there if that is simple.
+// Pass 1 of the chain: a block reduces a segment of a row to one partial. If the rest is simple, the partials of a row are
+// joined and finished in the same launch, by the last of its blocks (row_total.cuh).
 //
 // The loop is written once; what is accumulated, and how, is the Accumulator's business:
 //
@@ -8,22 +8,25 @@
 //   static constexpr int kBlocksPerSm;        at least so many fit an SM: what registers may be used
 //   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
 //   static size_t shared_bytes()
-//   static constexpr bool kPrepares           if true: whole block, before a tile is added, and before the row's rest
-//     bool prepare(const uint4 (&tile)[kUnroll])   false: it is no use, give up
+//   static constexpr bool kPrepares           if true: every thread, before a tile is added, and before the row's rest
+//     bool prepare(const uint4 (&tile)[kUnroll])   false: it is no use, give up; to all lanes of a warp
 //     void prepare_rest(const uint4 *vectors, u64 from, u64 to)
 //   void init(void *shared, const SegmentArgs &)
 //   void add_vector(uint4 v, u64 first)       16 bytes of elements; index of the first one within the row
 //   static constexpr bool kTiles              if true there is, for a thread's vectors of a tile at once,
 //     void add_tile(const uint4 (&tile)[kUnroll], u64 first)   kThreads vectors apart; add_vector then takes the rest
+//   static constexpr bool kPads               if true there is, instead of prepare_rest,
+//     uint4 padding()                         a vector that adds nothing: the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
 //
-// A row is head + vectors + tail: `head` elements up to the first 16-byte boundary, then 16-byte vectors in tiles of
-// kThreads x kUnroll, then what is left. Tiles go round-robin over the row's blocks; the last block takes the rest.
+// A row is head + vectors + tail: `head` elements up to the first 16-byte boundary, then 16-byte vectors, then what is left.
+// Vectors go in tiles of kThreads x kUnroll, one tile to each of the row's blocks in every round; of those that do not fill
+// a round every block has an equal share, and the last block takes head and tail.
 #pragma once
 
-#include "kernels/cuda/finish.cuh"
+#include "kernels/cuda/row_total.cuh"
 
 namespace rk {
 
@@ -40,6 +43,8 @@ struct SegmentArgs {
     bool nan_error;            // policy `error`
     bool doubles;              // the device is fast at them
     u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
+    RowTotal *totals;          // of these rows
+    u32 rounds, share;         // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
 };
 
 using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
@@ -53,7 +58,6 @@ struct SegmentKernel {
     int threads, unroll;
     size_t shared_bytes;
     u32 max_per_thread;
-    bool pairs;  // it leaves pairs behind the partials (pair.cuh)
     WalkFn walk; // for what it cannot take (walk.cuh); may be NULL: there is no fast way
 };
 
@@ -61,61 +65,69 @@ struct SegmentKernel {
 template <class Accumulator>
 __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
 {
-    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
+    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
     const u32 log2 = args.element_log2, per_vector = 16 >> log2;
     u64 head = ((16 - ((uintptr_t)p & 15)) & 15) >> log2;
     if (head > args.row_len)
         head = args.row_len;
     const uint4 *vectors = (const uint4 *)(p + (head << log2));
-    const u64 nvec = (args.row_len - head) >> (4 - log2), tiles = nvec / (kThreads * kUnroll);
+    const u64 nvec = (args.row_len - head) >> (4 - log2), step = (u64)gridDim.x * kTile;
+    const u64 rest = args.rounds * step + blockIdx.x * args.share;
+    const u32 left = rest < nvec ? (u32)min(nvec - rest, (u64)args.share) : 0;
 
     uint4 now[kUnroll], next[kUnroll];
-    u64 tile = blockIdx.x, taken = 0;
-    const uint4 *at = vectors + tile * (kThreads * kUnroll) + threadIdx.x;
-    if (tile < tiles) {
+    u64 first = blockIdx.x * kTile; // of the tile's vectors
+    // The block's next tile; behind the last one its share of the rest, and padding.
+    auto load = [&](u32 round) {
+        const bool tile = round < args.rounds;
+        const uint4 *at = vectors + (tile ? first : rest) + threadIdx.x;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
-            next[u] = load_vector(at + u * kThreads);
-    }
+            if (tile || threadIdx.x + u * kThreads < left)
+                next[u] = load_vector(at + u * kThreads);
+            else if constexpr (Accumulator::kPads)
+                next[u] = Accumulator::padding();
+    };
+    load(0);
     acc.init(shared, args);
     // The next tile is requested before this one is added, so loads are always in flight.
-    while (tile < tiles) {
+#pragma unroll 1
+    for (u32 round = 0; round < args.rounds + (Accumulator::kPads && left); round++) {
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             now[u] = next[u];
-        u64 first = head + (tile * (kThreads * kUnroll) + threadIdx.x) * per_vector;
-        tile += gridDim.x;
-        at += (u64)gridDim.x * (kThreads * kUnroll);
-        if (tile < tiles) {
-#pragma unroll
-            for (int u = 0; u < kUnroll; u++)
-                next[u] = load_vector(at + u * kThreads);
-        }
+        const u64 index = head + (first + threadIdx.x) * per_vector;
+        first += step;
+        if (round < args.rounds)
+            load(round + 1);
         if constexpr (Accumulator::kPrepares)
             if (!acc.prepare(now))
                 return 0;
         if constexpr (Accumulator::kTiles) {
-            acc.add_tile(now, first);
+            acc.add_tile(now, index);
         } else {
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
-                acc.add_vector(now[u], first + u * (kThreads * per_vector));
+                acc.add_vector(now[u], index + u * (kThreads * per_vector));
         }
-        taken++;
     }
-    u64 elements = taken * (kThreads * kUnroll) * per_vector;
+    if constexpr (!Accumulator::kPads) {
+        if constexpr (Accumulator::kPrepares)
+            acc.prepare_rest(vectors, rest, rest + left);
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (threadIdx.x + u * kThreads < left)
+                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
+    }
+    const u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
     if (blockIdx.x < gridDim.x - 1)
         return elements;
-    if constexpr (Accumulator::kPrepares)
-        acc.prepare_rest(vectors, tiles * (kThreads * kUnroll), nvec);
-    for (u64 v = tiles * (kThreads * kUnroll) + threadIdx.x; v < nvec; v += kThreads)
-        acc.add_vector(load_vector(vectors + v), head + v * per_vector);
-    u64 tail = head + nvec * per_vector;
+    const u64 tail = head + nvec * per_vector;
     if (threadIdx.x < head)
         acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
     if (tail + threadIdx.x < args.row_len)
         acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
-    return elements + args.row_len - tiles * (kThreads * kUnroll) * per_vector;
+    return elements + head + args.row_len - tail;
 }
 
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
@@ -128,23 +140,39 @@ constexpr bool kLargeShared = false;
 template <class Accumulator>
 constexpr bool kUsedHere = Accumulator::kBlocksPerSm > 1 || (Accumulator::kThreads >= 384) == kLargeShared;
 
+// Is this the last block of the row? Then `words`, the block's, become the row's. `partials`: the row's.
+__device__ __forceinline__ bool is_last(const WordPlan &plan, RowTotal *total, u64 *partials, u64 *words)
+{
+    if (gridDim.x == 1)
+        return true;
+    add_words(plan, total, words);
+    if (plan.indexed && threadIdx.x == 0)
+        ((ulonglong2 *)partials)[blockIdx.x] = {words[0], words[1]};
+    if (!last_of_row(total))
+        return false;
+    take_words(plan, total, words);
+    if (plan.indexed)
+        join_ranks((const ulonglong2 *)partials, gridDim.x, words);
+    return true;
+}
+
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
 segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     if constexpr (kUsedHere<Accumulator>) {
         extern __shared__ __align__(16) unsigned char shared[];
-        __shared__ u64 only_partial[Accumulator::kWords + kTailWords];
-        let_next_pass_start();
-        const bool whole = gridDim.x == 1 && finish.light; // else the merging pass finishes it
+        __shared__ u64 words[Accumulator::kWords + kTailWords];
+        if (!finish.light) // else the last block finishes the row
+            let_next_pass_start();
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
             Accumulator acc;
             u64 elements = add_part(acc, args, p, shared);
             acc.flush(args, p, shared, elements,
-                      whole ? only_partial : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all);
+                      finish.light ? words : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all);
             __syncthreads(); // `shared` is free for the next row
-            if (whole && threadIdx.x < kWarp)
-                finish_light(finish, args.first_row + row, only_partial);
+            if (finish.light && is_last(finish.plan, args.totals + row, partials + row * gridDim.x * finish.plan.all, words) && threadIdx.x < kWarp)
+                finish_light(finish, args.first_row + row, words);
         }
     }
 }
@@ -156,7 +184,6 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kUnroll,
             Accumulator::shared_bytes(),
             Accumulator::kMaxPerThread,
-            false,
             NULL};
 }
 

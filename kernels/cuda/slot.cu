@@ -31,6 +31,7 @@ cudaError_t open_parts(Slot *s)
     TRY_CUDA(pinned(s, &s->mapped, kMappedCells + sizeof(u64)));
     TRY_CUDA(device_memory(s, &s->input, s->chunk_bytes));
     TRY_CUDA(device_memory(s, &s->scratch, chain_scratch_bytes()));
+    TRY_CUDA(chain_scratch_clear(s->scratch, s->stream));
     s->fault = (u32 *)((unsigned char *)s->mapped + kMappedCells);
     return cudaSuccess;
 }

@@ -1,5 +1,6 @@
 // Exact sums of short f32 arrays and of f64: in two doubles a thread (pair.cuh), which cost nothing to begin and little to
 // join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
+// The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
 #include "kernels/cuda/bins.cuh"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/pair.cuh"
@@ -8,41 +9,86 @@ namespace rk {
 namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
-    static constexpr int kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = false;
+    static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
+    static constexpr bool kPrepares = true, kTiles = kDtype == RP_F32, kPads = true;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
 
     Pair sum;
     u32 skipped;
 
+    // Some thread's sum is lost.
+    static __device__ __forceinline__ volatile u32 &any_lost()
+    {
+        __shared__ u32 any;
+        return any;
+    }
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sum = {-0.0, -0.0, false};
         skipped = 0;
+        if (threadIdx.x == 0)
+            any_lost() = 0;
+        __syncthreads();
     }
     // Wide data are found out early, and cost little more than the other way from the start.
-    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__syncthreads_or(sum.lost); }
-    __device__ __forceinline__ void prepare_rest(const uint4 *, u64, u64) const {}
+    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const
+    {
+        if (__any_sync(kFullMask, sum.lost))
+            any_lost() = 1;
+        return !any_lost();
+    }
+    static __device__ __forceinline__ uint4 padding() // -0.0
+    {
+        constexpr u32 kHigh = 1u << 31, kLow = kDtype == RP_F32 ? kHigh : 0;
+        return make_uint4(kLow, kHigh, kLow, kHigh);
+    }
 
     __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
+    // f32: most tiles need no more than one addition for an element, and a pair's for all of them.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        float most = 0;
+        u32 least = ~0u; // of 2 |bits| - 1, so that zeros are the largest
+        double all = -0.0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            each_element<4>(tile[u], [&](u32 bits, int) {
+                most = fmaxf(most, fabsf(__uint_as_float(bits)));
+                least = min(least, bits + bits - 1);
+                all = __dadd_rn(all, (double)__uint_as_float(bits));
+            });
+        // within so many binades it is exact: 53 bits less 24 of an element, and 4 for 16 of them
+        constexpr u32 kBinades = 25;
+        static_assert(kUnroll <= 4);
+        if (2 * __float_as_uint(most) - least <= 2 * kBinades << 23 && (!kSkip || all == all)) {
+            sum.add(all);
+        } else {
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                add_vector(tile[u], first);
+        }
+    }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
 
     // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
     __device__ __forceinline__ bool join()
     {
-        __shared__ u32 skipped_sum;
-        if (threadIdx.x == 0)
-            skipped_sum = 0;
-        __syncthreads();
-        if (skipped)
-            atomicAdd(&skipped_sum, skipped);
-        bool kept = join_block<kThreads / kWarp>(sum);
-        skipped = skipped_sum;
-        return kept;
+        if constexpr (kSkip) {
+            __shared__ u32 skipped_sum;
+            if (threadIdx.x == 0)
+                skipped_sum = 0;
+            __syncthreads();
+            if (skipped)
+                atomicAdd(&skipped_sum, skipped);
+            __syncthreads();
+            skipped = skipped_sum;
+        }
+        sum = join_block<kThreads / kWarp>(sum);
+        return !sum.lost;
     }
 
     __device__ void write(u64 elements, u64 *partial) const
@@ -56,47 +102,105 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     }
 };
 
+// The block's part of the row at `p` once more, by a way that takes everything; to `words`.
+template <class Any>
+__device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p, void *shared, u64 *words)
+{
+    Any any;
+    u64 elements = add_part(any, args, p, shared);
+    any.flush(args, p, shared, elements, words);
+    __syncthreads();
+}
+
+// The pairs of a row's blocks, joined. False if they are not all, or do not fit one. Whole block.
+template <class Few> __device__ __forceinline__ bool join_pairs(Few &few, const PairPartial *pairs, bool &some)
+{
+    few.sum = {-0.0, -0.0, false};
+    few.skipped = 0;
+    some = false;
+#pragma unroll 2
+    for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
+        const double2 p = __ldcg((const double2 *)&pairs[i].s);
+        const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
+        few.sum.join(p.x, p.y);
+        few.sum.lost |= (q.y & kFlagLost) != 0;
+        few.skipped += (q.y & kFlagSkipped) != 0;
+        some |= q.x != 0;
+    }
+    some = __syncthreads_or(some);
+    return few.join();
+}
+
+// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
+// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
+template <int kDtype> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
+                                                                 const PairPartial *pairs, u64 *words)
+{
+    constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
+    u64 *tail = words + finish.plan.own;
+    __syncthreads(); // the pair of one block is written
+    if (total)
+        take_words(finish.plan, total, words);
+    else if (!(pairs->flags & kFlagLost))
+        clear_words(finish.plan, words);
+    for (u32 i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+        const PairPartial &p = pairs[i];
+        const u64 flags = __ldcg(&p.flags);
+        if (flags & kFlagLost)
+            continue;
+        const Pair sum = {__ldcg(&p.s), __ldcg(&p.t), false};
+        add_to_digits(sum.s, e0, words);
+        add_to_digits(sum.t, e0, words);
+        atomicAdd(&tail[kWordCount], __ldcg(&p.count));
+        atomicOr(&tail[kWordFlags], flags | (sum.beyond_negative_zero() ? (u64)kFlagNz : 0));
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarp)
+        finish_light(finish, row, words);
+}
+
 // The value of the reply, if it is the pair's sum and nothing else.
 __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
 {
     return a.plain && a.spec.out == RP_F64 && !(skipped && a.spec.nan == RP_NAN_ERROR);
 }
 
-// `pairs`: a PairPartial for each partial.
 template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
 sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ u64 only_partial[Few::kWords + kTailWords];
-    let_next_pass_start();
-    const bool whole = gridDim.x == 1 && finish.light; // else the merging pass finishes it
-    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
+    __shared__ u64 words[Few::kWords + kTailWords];
+    if (!finish.light) // else the last block finishes the row
+        let_next_pass_start();
+    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
         const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-        const u64 number = row * gridDim.x + blockIdx.x;
-        u64 *partial = whole ? only_partial : partials + number * finish.plan.all;
-        PairPartial *pair = (PairPartial *)(partials + args.rows * gridDim.x * finish.plan.all) + number;
+        const u64 number = row * gridDim.x;
         Few few;
         u64 elements = add_part(few, args, p, shared);
-        if (few.join()) {
-            if (whole && is_value(finish, few.skipped)) {
-                if (threadIdx.x == 0)
-                    ((double *)finish.cells)[args.first_row + row] = elements > few.skipped ? few.sum.value() : 0.0;
-                __syncthreads();
-                continue;
-            }
+        bool kept = few.join(), some = elements > few.skipped;
+        u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
+        if (!kept)
+            add_again<Any>(args, p, shared, partial);
+        else if (!finish.light)
             few.write(elements, partial);
-            if (!whole && threadIdx.x == 0)
-                *pair = {few.sum.s, few.sum.t, elements - few.skipped, is_value(finish, few.skipped)};
-        } else {
-            if (!whole && threadIdx.x == 0)
-                pair->usable = 0;
-            Any any;
-            elements = add_part(any, args, p, shared);
-            any.flush(args, p, shared, elements, partial);
+        if (!finish.light)
+            continue;
+        RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
+        PairPartial *pairs = (PairPartial *)partials + number;
+        if (!kept && total)
+            add_words(finish.plan, total, words);
+        if (threadIdx.x == 0)
+            pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
+                                 (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
+        if (total) {
+            if (!last_of_row(total))
+                continue;
+            kept = join_pairs(few, pairs, some);
         }
-        __syncthreads(); // `shared` is free for the next row
-        if (whole && threadIdx.x < kWarp)
-            finish_light(finish, args.first_row + row, only_partial);
+        if (!kept || !is_value(finish, few.skipped))
+            finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
+        else if (threadIdx.x == 0)
+            ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
     }
 }
 
@@ -104,7 +208,7 @@ template <class Few, class Any> SegmentKernel pick()
 {
     // the same tiles, for a block may change its way while others do not
     static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, true, NULL};
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL};
 }
 
 template <bool kSkip> SegmentKernel pick(int dtype, bool long_row)

@@ -29,26 +29,25 @@ template <> struct WordSum<uint32_t> {
     static __device__ __forceinline__ i64 of(u32 w, i64 s) { return s + (i64)(u64)w; }
 };
 
-// Digits of the block's total, given each thread's as low + high * 2^64.
-template <int kThreads> __device__ void flush_int(u64 low, i64 high, u64 elements, u64 *partial)
-{
-    __shared__ i64 digits[kDigitsInt];
-    if (threadIdx.x < kDigitsInt)
-        digits[threadIdx.x] = 0;
-    __syncthreads();
-    i64 d0 = warp_sum((i64)(u32)low), d1 = warp_sum((i64)(low >> 32));
-    i64 d2 = warp_sum(high); // |high| < 2^32: one for each element at most
-    if (threadIdx.x % kWarp == 0) {
-        atomicAdd((u64 *)&digits[0], (u64)d0);
-        atomicAdd((u64 *)&digits[1], (u64)d1);
-        atomicAdd((u64 *)&digits[2], (u64)d2);
+// A value of each warp to its digit of the block's total, kDigitsInt digits. Whole block.
+template <int kWarps> struct WarpDigits {
+    i64 of[kDigitsInt][kWarps];
+
+    __device__ __forceinline__ void set(int digit, i64 v) { of[digit][threadIdx.x / kWarp] = v; }
+    __device__ __forceinline__ void write(u64 elements, u64 *partial) const
+    {
+        __syncthreads();
+        if (threadIdx.x < kDigitsInt) {
+            i64 sum = 0;
+#pragma unroll
+            for (int w = 0; w < kWarps; w++)
+                sum += of[threadIdx.x][w];
+            partial[threadIdx.x] = (u64)sum;
+        } else if (threadIdx.x == kDigitsInt) {
+            write_tail(partial + kDigitsInt, elements, 0, 0);
+        }
     }
-    __syncthreads();
-    if (threadIdx.x < kDigitsInt)
-        partial[threadIdx.x] = (u64)digits[threadIdx.x];
-    else if (threadIdx.x == kDigitsInt)
-        write_tail(partial + kDigitsInt, elements, 0, 0);
-}
+};
 
 // Digit j of low + high * 2^64
 __device__ __forceinline__ u64 digit_of_int(u64 low, i64 high, u32 j)
@@ -58,11 +57,11 @@ __device__ __forceinline__ u64 digit_of_int(u64 low, i64 high, u32 j)
 
 template <class T> struct NarrowSum {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr bool kPrepares = false, kTiles = false, kPads = true;
     static constexpr int kWords = kDigitsInt;
     using Bits = typename Width<sizeof(T)>::Bits;
     static constexpr int kBlocksPerSm = 4;
-    static constexpr u32 kMaxPerThread = 1u << 30;
+    static constexpr u32 kMaxPerThread = 1u << 22; // so that a block's sum fits 64 bits
     static size_t shared_bytes() { return 0; }
 
     i64 sum;
@@ -75,6 +74,7 @@ template <class T> struct NarrowSum {
         sum = WordSum<T>::of(v.z, sum);
         sum = WordSum<T>::of(v.w, sum);
     }
+    static __device__ __forceinline__ uint4 padding() { return make_uint4(0, 0, 0, 0); }
     __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
     __device__ __forceinline__ void add(Bits bits, u64) { sum += (T)bits; }
     __device__ __forceinline__ void join_lane(u32 mask, int distance) { sum += __shfl_xor_sync(mask, sum, distance); }
@@ -83,13 +83,17 @@ template <class T> struct NarrowSum {
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
-        flush_int<kThreads>((u64)sum, sum >> 63, elements, partial);
+        __shared__ WarpDigits<kThreads / kWarp> digits;
+        const i64 all = warp_sum(sum);
+        if (threadIdx.x % kWarp < kDigitsInt)
+            digits.set(threadIdx.x % kWarp, (i64)digit_of_int((u64)all, all >> 63, threadIdx.x % kWarp));
+        digits.write(elements, partial);
     }
 };
 
 template <bool kSigned> struct WideSum {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr bool kPrepares = false, kTiles = false, kPads = true;
     static constexpr int kWords = kDigitsInt;
     using Bits = u64;
     static constexpr int kBlocksPerSm = 4;
@@ -116,6 +120,7 @@ template <bool kSigned> struct WideSum {
         add((u64)v.y << 32 | v.x);
         add((u64)v.w << 32 | v.z);
     }
+    static __device__ __forceinline__ uint4 padding() { return make_uint4(0, 0, 0, 0); }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
     __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
@@ -129,7 +134,12 @@ template <bool kSigned> struct WideSum {
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
-        flush_int<kThreads>(low, high, elements, partial);
+        __shared__ WarpDigits<kThreads / kWarp> digits;
+        const i64 d0 = warp_sum((i64)(u32)low), d1 = warp_sum((i64)(low >> 32));
+        const i64 d2 = warp_sum((i64)high); // |high| < 2^32: one for each element at most
+        if (threadIdx.x % kWarp < kDigitsInt)
+            digits.set(threadIdx.x % kWarp, threadIdx.x % kWarp == 0 ? d0 : threadIdx.x % kWarp == 1 ? d1 : threadIdx.x % kWarp == 2 ? d2 : 0);
+        digits.write(elements, partial);
     }
 };
 

@@ -40,8 +40,9 @@ template <class T> cudaError_t launch_chain(const Launch<T> &l)
         return cudaErrorInvalidValue;
     t.data = l.data;
     t.cells = l.out.to;
-    t.fault = (rk::u32 *)l.scratch;
-    return rk::chain_launch(&device, t, (char *)l.scratch + kFaultBytes, l.scratch_bytes - kFaultBytes, l.stream);
+    char *scratch = (char *)l.scratch + l.scratch_bytes - scratch_chain();
+    t.fault = (rk::u32 *)scratch;
+    return rk::chain_launch(&device, t, scratch + kFaultBytes, rk::chain_scratch_bytes(), l.stream);
 }
 
 size_t scratch_chain() { return kFaultBytes + rk::chain_scratch_bytes(); }

@@ -40,6 +40,7 @@ namespace {
 constexpr size_t kElement = 4;     // bytes of both element types
 constexpr size_t kCoolings = 4;    // L2s read to cool one: it need not evict in the order of use
 constexpr size_t kValueBytes = 64; // room of the smallest partials
+constexpr size_t kAlign = 256;     // of the two parts of the scratch
 
 size_t div_up(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -177,13 +178,14 @@ cudaError_t load(ladder_gpu *g, const void *data)
 {
     const size_t bytes = g->n * kElement, cub = scratch_cub(g->n), chain = scratch_chain();
     g->partials_bytes = div_up(g->n, LADDER_BLOCK_MIN) * kElement + kValueBytes;
-    g->scratch_bytes = cub > chain ? cub : chain;
+    g->scratch_bytes = div_up(cub, kAlign) * kAlign + chain;
     TRY(cudaMalloc(&g->input, bytes));
     TRY(cudaMalloc(&g->work, bytes));
     TRY(cudaMalloc(&g->partials, g->partials_bytes));
     TRY(cudaMalloc(&g->next, g->partials_bytes));
     TRY(cudaMalloc(&g->scratch, g->scratch_bytes));
     TRY(cudaMallocHost(&g->host_partials, g->partials_bytes));
+    TRY(cudaMemset(g->scratch, 0, g->scratch_bytes));
     return cudaMemcpy(g->input, data, bytes, cudaMemcpyHostToDevice);
 }
 

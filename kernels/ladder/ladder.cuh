@@ -43,7 +43,7 @@ template <class T> struct Launch {
 #define WHOLE(ident, ...) template <class T> cudaError_t launch_##ident(const Launch<T> &l);
 #include "kernels/ladder/rungs.def"
 
-// Scratch that these two want
+// Scratch that these two want. The chain's is the end of it, zero at first, and nobody else's: it must find it as it left it.
 size_t scratch_cub(size_t n);
 size_t scratch_chain();
 

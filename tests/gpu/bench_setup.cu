@@ -33,6 +33,7 @@ Bench::Bench(const Options &o) : options(o), meter(o)
     cudaGetLastError();
     CK(cudaMalloc((void **)&spare, kSpare));
     CK(cudaMalloc(&scratch, rk::chain_scratch_bytes()));
+    CK(rk::chain_scratch_clear(scratch, meter.stream));
     CK(cudaMalloc(&cells, results));
     CK(cudaMalloc(&peer_cells, results));
     CK(cudaMalloc((void **)&fault, sizeof *fault));
