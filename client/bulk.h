@@ -11,7 +11,9 @@
 
 enum {
     RC_SLOTS = 12,             /* of the stage: as many tiles as a job has under way */
-    RC_SLOT_BYTES = 1 << 20,   /* copied and reduced while in the cache; more would only save messages */
+    RC_SLOT_BYTES = 4 << 20,   /* the largest tile: a message for fewer bytes costs more than they do (TUNING.md) */
+    RC_TILE_BYTES = 1 << 20,   /* the smallest one of a job */
+    RC_TILES = 32,             /* of a job, unless its tiles get too large or too small: to begin, and end, soon */
     RC_BULK_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening a side channel */
 };
 

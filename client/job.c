@@ -439,6 +439,15 @@ static int prepare(reduce_job *j, const reduce_spec *spec, size_t bytes, size_t 
     return 0;
 }
 
+/* Bytes of a tile that is copied to the stage. */
+static uint64_t stage_tile(uint64_t bytes, uint64_t most)
+{
+    uint64_t tile = RC_TILE_BYTES;
+    while (tile < RC_SLOT_BYTES && tile < bytes / RC_TILES)
+        tile *= 2;
+    return tile < most ? tile : most;
+}
+
 static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
@@ -446,8 +455,8 @@ static void set_sizes(reduce_job *j)
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
     if (j->bulk.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* nothing travels */
-    else if (j->bulk.stage && j->sizes.most > RC_SLOT_BYTES)
-        j->sizes.most = j->sizes.chunk = RC_SLOT_BYTES;
+    else if (j->bulk.stage)
+        j->sizes.most = j->sizes.chunk = stage_tile(j->bytes_total, j->sizes.most);
     else if (j->bulk.handle)
         j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
     if (j->sizes.chunk < RC_LEAST_DATA)
