@@ -12,21 +12,21 @@
 #include "daemon/store.h"
 
 /* ---- buffers ---- */
-bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap)
+bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap, uint64_t direct_bytes)
 {
-    *b = (rd_buffers){.cap = cap, .self = rd_user_get(users, geteuid())};
+    *b = (rd_buffers){.cap = cap, .direct_bytes = direct_bytes, .self = rd_user_get(users, geteuid())};
     return b->self != NULL;
 }
 
 static rd_buffer *new_buffer(rd_buffers *b, rk_engine *engine)
 {
     rd_buffer *x = malloc(sizeof *x);
-    void *memory = x ? mmap(NULL, RP_MAX_DATA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    void *memory = x ? mmap(NULL, RD_BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     if (memory == MAP_FAILED) {
         free(x);
         return NULL;
     }
-    madvise(memory, RP_MAX_DATA, MADV_HUGEPAGE);
+    madvise(memory, RD_BUFFER_BYTES, MADV_HUGEPAGE);
     *x = (rd_buffer){.engine = engine, .memory = memory};
     b->made++;
     return x;
@@ -55,7 +55,7 @@ static void free_buffer(rd_chore *c)
     rd_buffer *x = (rd_buffer *)c;
     if (x->pinned)
         rk_unpin(x->engine, x->memory);
-    munmap(x->memory, RP_MAX_DATA);
+    munmap(x->memory, RD_BUFFER_BYTES);
 }
 
 static void buffer_freed(rd_server *s, rd_chore *c)
@@ -93,10 +93,12 @@ static void read_range(rd_chore *c)
     x->start_ns = rd_now_ns();
     if (!b->tried) {
         b->tried = true;
-        b->pinned = rk_pin(b->engine, b->memory, RP_MAX_DATA);
+        b->pinned = rk_pin(b->engine, b->memory, RD_BUFFER_BYTES);
     }
+    if (x->direct)
+        got = rd_direct_read(x->fd, x->data, x->bytes, x->offset);
     while (got < x->bytes) {
-        ssize_t n = pread(x->fd, b->memory + got, x->bytes - got, (off_t)(x->offset + got));
+        ssize_t n = pread(x->fd, x->data + got, x->bytes - got, (off_t)(x->offset + got));
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
             rp_fail(&x->fault, RP_IO, "file", got, n ? "reading failed: %s" : "the file ends before its data do%s",
                     n ? strerror(errno) : "");
@@ -133,7 +135,7 @@ static void on_read(rd_server *s, rd_chore *c)
 static void start_reading(rd_server *s, rd_request *r, rd_buffer *b)
 {
     r->read.buffer = b;
-    r->job.task.data = b->memory;
+    r->job.task.data = r->read.data = b->memory + r->read.offset % RD_DIRECT_BLOCK;
     rd_chores_add(s, &r->read.chore);
 }
 
@@ -210,7 +212,8 @@ void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
         return;
     }
     r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
-                        .request = r, .fd = x->fd, .offset = a->offset, .bytes = a->length,
+                        .request = r, .fd = x->fd,
+                        .direct = x->size >= s->buffers.direct_bytes, .offset = a->offset, .bytes = a->length,
                         .fault = {.index = RP_NO_INDEX}};
     rd_sched_put(&s->sched, &r->session->queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + a->length);
     rd_watch_deadline(s, r);

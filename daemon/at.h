@@ -5,6 +5,7 @@
 #define RD_AT_H
 
 #include "daemon/chores.h"
+#include "daemon/direct.h"
 #include "kernels/kernels.h"
 #include "proto/codec.h"
 
@@ -12,10 +13,12 @@ struct rd_request;
 struct rd_server;
 struct rd_share;
 
+enum { RD_BUFFER_BYTES = RP_MAX_DATA + 2 * RD_DIRECT_BLOCK }; /* the blocks of a range */
+
 typedef struct rd_buffer {
     rd_chore chore;  /* first: freeing it */
     rk_engine *engine;
-    uint8_t *memory; /* RP_MAX_DATA bytes, page-aligned */
+    uint8_t *memory; /* RD_BUFFER_BYTES, page-aligned */
     bool tried, pinned;
     struct rd_buffer *next;
 } rd_buffer;
@@ -23,6 +26,7 @@ typedef struct rd_buffer {
 typedef struct rd_buffers {
     rd_buffer *idle;
     unsigned made, cap;
+    uint64_t direct_bytes; /* files as large as this are read around the page cache */
     rd_user *self; /* the daemon's own, for the chores that free them */
 } rd_buffers;
 
@@ -31,14 +35,16 @@ typedef struct rd_read {
     rd_chore chore; /* first */
     struct rd_request *request;
     int fd;
+    bool direct; /* around the page cache, if it is not there */
     uint64_t offset;
     size_t bytes;
     rd_buffer *buffer; /* NULL: not yet */
+    uint8_t *data;     /* in it */
     uint64_t start_ns, ns;
     rp_fault fault;
 } rd_read;
 
-bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap); /* false: no memory */
+bool rd_buffers_init(rd_buffers *b, rd_users *users, unsigned cap, uint64_t direct_bytes); /* false: no memory */
 
 /* Free those that nobody uses. */
 void rd_buffers_trim(struct rd_server *s);

@@ -103,6 +103,8 @@ static const option options[] = {
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read the files of clients, with two buffers of 4 MiB each; 0 = half as many as cores, 4 to 16. A user "
      "gets three quarters of them"},
+    {"direct", NUMBER, FIELD(direct), 0, 1 << 24, 0, NULL, false,
+     "MiB from which on what is not in the page cache of a file is read around it; 0 = half of the machine's memory"},
     {"arena", NUMBER, FIELD(arena), 0, 1 << 24, 0, NULL, false,
      "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
     {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,

@@ -375,11 +375,18 @@ static unsigned readers(const rd_server *s)
     return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
 }
 
+/* The page cache could not keep a larger file, and would lose most of what it has. */
+static uint64_t direct_bytes(const rd_server *s)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return s->config.direct ? s->config.direct << 20 : memory / 2;
+}
+
 static bool open_chores(rd_server *s)
 {
     unsigned n = readers(s);
     rd_users_configure(&s->users, &s->config);
-    if (!rd_buffers_init(&s->buffers, &s->users, 2 * n))
+    if (!rd_buffers_init(&s->buffers, &s->users, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
     else if (!rd_chores_open(&s->chores, n, rd_bell_ring, &s->bell))
         rd_log(RD_LOG_ERROR, "no threads to read files");
