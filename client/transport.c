@@ -237,7 +237,8 @@ static void send_more(rc_link *l)
     nng_stream_send(l->stream, l->tx);
 }
 
-/* What nobody need wait for: a callback takes a thread's wake-up. All of it? The rest takes the long way. */
+/* An operation without a callback ends in this thread; one with it wakes one of nng's. What the kernel does not take now is
+ * left to send_more. True: nothing is. */
 static bool send_at_once(rc_link *l)
 {
     nng_iov v = {.iov_buf = (void *)l->out, .iov_len = l->out_left};

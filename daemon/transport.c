@@ -317,7 +317,8 @@ static void send_more(connection *c)
     nng_stream_send(c->stream, c->tx);
 }
 
-/* What nobody need wait for: a callback takes a thread's wake-up. All of it? The rest takes the long way. */
+/* An operation without a callback ends in this thread; one with it wakes one of nng's. What the kernel does not take now is
+ * left to send_more. True: nothing is. */
 static bool send_at_once(connection *c)
 {
     nng_iov v = {.iov_buf = (void *)c->out, .iov_len = c->out_left};
@@ -347,7 +348,7 @@ static bool reply_at_once(connection *c, link_t *l)
     return send_at_once(c);
 }
 
-/* The first one is on its way already. */
+/* Behind those that are on their way; of the first one, what is left is. */
 static void queue_reply(connection *c, link_t *l)
 {
     bool first = !c->replies;
