@@ -10,30 +10,50 @@
 
 /* ---- the stage ---- */
 
-/* Is there a stage of the session of now? Makes it if need be. */
-static bool open_stage(reduce_client *c)
+/* Bytes of the tiles of a job. */
+static size_t tile_of(size_t bytes)
 {
+    size_t tile = RC_LEAST_TILE;
+    while (tile < RC_MOST_TILE && tile < bytes / RC_TILES)
+        tile *= 2;
+    return tile;
+}
+
+/* How much of such a tile its slots take; 0: it is not of the session of now. With the mutex held. */
+static size_t stage_takes(const reduce_client *c, size_t tile)
+{
+    const rc_stage *s = &c->stage;
+    if (!s->arena.bytes || s->arena.session != c->session)
+        return 0;
+    return tile < s->slot_bytes ? tile : s->slot_bytes;
+}
+
+/* Get a stage for tiles of that size, or one for smaller ones: gives their size, 0 if there is none. */
+static size_t open_stage(reduce_client *c, size_t tile)
+{
+    rc_stage *s = &c->stage;
     rc_arena fresh;
     rc_enter(c);
-    rc_stage *s = &c->stage;
-    bool here = s->arena.bytes && s->arena.session == c->session, in_use = s->busy;
+    size_t takes = stage_takes(c, tile);
+    bool in_use = s->busy;
     rc_leave(c);
-    if (here || in_use) /* slots of a lost session end with their calls; until then messages do */
-        return here;
-    if (!rc_side_arena(c, (size_t)RC_SLOTS * RC_SLOT_BYTES, &fresh))
-        return false;
+    if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its slots end */
+        return takes;
+    if (!rc_side_arena(c, RC_SLOTS * tile, &fresh))
+        return takes;
     rc_enter(c);
     rc_arena spare = fresh; /* another thread may have been faster */
-    if (!s->busy && s->arena.session != fresh.session) {
+    if (!s->busy && stage_takes(c, tile) < tile) {
         spare = s->arena;
         s->arena = fresh;
-    } else {
-        rc_side_drop(c, fresh.session, fresh.handle);
+        s->slot_bytes = tile;
     }
+    rc_side_drop(c, spare.session, spare.handle);
+    takes = stage_takes(c, tile);
     rc_leave(c);
     if (spare.bytes)
         munmap(spare.base, spare.bytes);
-    return true;
+    return takes;
 }
 
 static int take_slot(reduce_client *c)
@@ -47,7 +67,9 @@ static int take_slot(reduce_client *c)
 
 void rc_bulk_free_slot(reduce_client *c, int slot) { c->stage.busy &= ~(1u << slot); }
 
-uint8_t *rc_bulk_slot(reduce_client *c, int slot) { return c->stage.arena.base + (size_t)slot * RC_SLOT_BYTES; }
+uint64_t rc_bulk_slot_at(const reduce_client *c, int slot) { return (uint64_t)slot * c->stage.slot_bytes; }
+
+uint8_t *rc_bulk_slot(const reduce_client *c, int slot) { return c->stage.arena.base + rc_bulk_slot_at(c, slot); }
 
 /* ---- choosing ---- */
 
@@ -85,7 +107,7 @@ bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, 
     if (path != REDUCE_PATH_SHM && b->fd >= 0 && (open_file(c, b) || path == REDUCE_PATH_FILE))
         return b->handle != 0;
     if (b->fd >= 0 || !find_arena(c, b, data, bytes) || gathered)
-        b->stage = open_stage(c);
+        b->stage = open_stage(c, tile_of(bytes));
     return path != REDUCE_PATH_SHM || b->handle || b->stage;
 }
 
@@ -100,7 +122,7 @@ rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, 
         return RC_INLINE;
     if (mine && plain)
         return b->fd >= 0 ? RC_FILE : RC_SHARED;
-    if (b->stage && c->stage.arena.session == c->session && t->bytes <= RC_SLOT_BYTES && (*slot = take_slot(c)) >= 0)
+    if (b->stage && c->stage.arena.session == c->session && t->bytes <= c->stage.slot_bytes && (*slot = take_slot(c)) >= 0)
         return RC_STAGE;
     return RC_INLINE;
 }

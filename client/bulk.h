@@ -11,17 +11,18 @@
 
 enum {
     RC_SLOTS = 12,             /* of the stage: as many tiles as a job has under way */
-    RC_SLOT_BYTES = 4 << 20,   /* the largest tile: a message for fewer bytes costs more than they do (TUNING.md) */
-    RC_TILE_BYTES = 1 << 20,   /* the smallest one of a job */
-    RC_TILES = 32,             /* of a job, unless its tiles get too large or too small: to begin, and end, soon */
+    RC_LEAST_TILE = 1 << 20,   /* in a slot: smaller ones would only be more messages */
+    RC_MOST_TILE = 4 << 20,    /* larger ones gain nothing */
+    RC_TILES = 128,            /* of a job, within these bounds. To make a stage for larger ones takes longer (TUNING.md) */
     RC_BULK_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening a side channel */
 };
 
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
-    rc_arena arena;  /* bytes 0: none yet */
-    uint32_t busy;   /* bits of slots in use */
+    rc_arena arena;    /* bytes 0: none yet */
+    size_t slot_bytes; /* of each slot */
+    uint32_t busy;     /* bits of slots in use */
 } rc_stage;
 
 /* What a job may use, and its data when they are not memory. */
@@ -32,7 +33,7 @@ typedef struct rc_bulk {
     uint64_t offset;     /* byte where they begin in file or allocation */
     uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
     uint64_t at;         /* bytes from the start of these to the data */
-    bool stage;
+    size_t stage;        /* bytes of a tile that is copied to the stage; 0: none is */
     bool lost;           /* the daemon knows the handles no more: messages from here on */
 } rc_bulk;
 
@@ -49,7 +50,9 @@ rc_carrier rc_bulk_choose(struct reduce_client *c, const rc_bulk *b, const rc_ti
 void rc_bulk_free_slot(struct reduce_client *c, int slot);
 void rc_bulk_close(struct reduce_client *c, rc_bulk *b); /* the job has ended */
 
-uint8_t *rc_bulk_slot(struct reduce_client *c, int slot); /* its memory; without the mutex, while it is taken */
+/* Its memory, and where that is in the stage; without the mutex, while it is taken. */
+uint8_t *rc_bulk_slot(const struct reduce_client *c, int slot);
+uint64_t rc_bulk_slot_at(const struct reduce_client *c, int slot);
 
 /* Read the tile's elements from b->fd. False: `f` tells. Without the mutex. */
 bool rc_bulk_read(const rc_bulk *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);

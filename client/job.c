@@ -319,7 +319,7 @@ static void fill_place(const void *data, uint8_t *to)
     rp_at a = {.handle = j->bulk.handle, .length = p->tile.bytes};
     if (p->carrier == RC_STAGE) {
         a.handle = j->c->stage.arena.handle;
-        a.offset = (uint64_t)p->slot * RC_SLOT_BYTES;
+        a.offset = rc_bulk_slot_at(j->c, p->slot);
         fill(data, rc_bulk_slot(j->c, p->slot));
     } else {
         a.offset = j->bulk.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
@@ -439,15 +439,6 @@ static int prepare(reduce_job *j, const reduce_spec *spec, size_t bytes, size_t 
     return 0;
 }
 
-/* Bytes of a tile that is copied to the stage. */
-static uint64_t stage_tile(uint64_t bytes, uint64_t most)
-{
-    uint64_t tile = RC_TILE_BYTES;
-    while (tile < RC_SLOT_BYTES && tile < bytes / RC_TILES)
-        tile *= 2;
-    return tile < most ? tile : most;
-}
-
 static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
@@ -456,7 +447,7 @@ static void set_sizes(reduce_job *j)
     if (j->bulk.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* nothing travels */
     else if (j->bulk.stage)
-        j->sizes.most = j->sizes.chunk = stage_tile(j->bytes_total, j->sizes.most);
+        j->sizes.most = j->sizes.chunk = j->bulk.stage < j->sizes.most ? j->bulk.stage : j->sizes.most;
     else if (j->bulk.handle)
         j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
     if (j->sizes.chunk < RC_LEAST_DATA)

@@ -19,7 +19,7 @@ from rawclient import Closed, Connection, Fault
 from sideclient import Side
 
 TOOLS = BIN.parent / "faults"
-SMALL = ["--contexts", "8", "--threads", "2", "--readers", "2"]  # fewer calls of a kind
+SMALL = ["--contexts", "8", "--threads", "2", "--readers", "2", "--direct", "1"]  # fewer calls of a kind
 TYPED = {"NO_MEMORY", "INTERNAL", "IO", "BUSY", "QUOTA"}
 DATA = np.arange(20_000, dtype="f4")
 WANT = struct.pack("<d", float(DATA.sum(dtype="f8")))

@@ -1,5 +1,6 @@
 """The side channel: files and shared memory over the wire, by PROTOCOL.md alone; hostile and dying clients."""
 import array
+import ctypes
 import fcntl
 import mmap
 import os
@@ -24,6 +25,8 @@ from sideclient import ARENA, ATTACH, DEVICE, DROP, FILE, Side
 
 PATH_INLINE, PATH_SHM, PATH_FILE = 1, 3, 4
 SEED = 20261121
+MIB = 1 << 20
+LIBC = ctypes.CDLL(None)
 
 
 def descriptors(daemon):
@@ -314,6 +317,60 @@ def test_files_that_shrink_or_end_early(both, scratch):
     assert c.reduce_at("sum", "u8", handle, 0, 0).cells == [bytes(8)]
     assert os.lseek(fd, 0, os.SEEK_CUR) == 77  # the position is the client's own
     os.close(fd)
+
+
+def pages_in_cache(path):
+    """How many of the file's pages are in the page cache."""
+    m = np.memmap(path, "u1", "r")
+    pages = np.zeros(-(-m.size // mmap.PAGESIZE), "u1")
+    assert LIBC.mincore(ctypes.c_void_p(m.ctypes.data), ctypes.c_size_t(m.size), ctypes.c_void_p(pages.ctypes.data)) == 0
+    return int((pages & 1).sum())
+
+
+def empties(fd, path):
+    """Can the file leave the page cache, and be read around it?"""
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        return False
+    return pages_in_cache(path) == 0
+
+
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_cold_files_give_the_same_bits(start, scratch, where):
+    """Around the page cache and through it, wherever ranges begin and end; where there is no way around it, too."""
+    folder = pathlib.Path("/dev/shm") if where == "memory" else scratch
+    if not folder.exists():
+        pytest.skip("no file system in memory")
+    data = np.random.default_rng(SEED).integers(0, 256, 9 * MIB + 333, "u1")
+    name = f"reduced-test-{os.getpid()}"
+    fd = some_file(folder, data.tobytes(), name)
+    around = empties(fd, folder / name)
+    with start("--direct", 1).connect() as c, Side(c) as side, open(folder / name, "r+b") as changed:
+        handle, _ = side.file(fd)
+
+        def check(offset, size):
+            cells = c.reduce_at("sum", "u8", handle, offset, size).cells
+            assert cells == [struct.pack("<Q", int(data[offset:][:size].sum(dtype="u8")))], (offset, size)
+
+        try:
+            for offset, size in ((0, 4 * MIB), (64, 4 * MIB), (4095, 3 * MIB + 2), (4096, MIB), (12345, 1), (data.size - 4097, 4097),
+                                 (9 * MIB, 333), (8 * MIB + 1, MIB + 332)):
+                check(offset, size)
+            assert not around or pages_in_cache(folder / name) == 0
+            for offset in (9 * MIB, 20 * MIB):
+                refused("IO", "file", c.reduce_at, "sum", "u8", handle, offset, 334)
+            changed.seek(5 * MIB)  # in part in the cache, and not on the disk yet
+            changed.write(b"\1" * MIB)
+            changed.flush()
+            data[5 * MIB : 6 * MIB] = 1
+            check(4 * MIB - 7, 4 * MIB)
+            check(5 * MIB + 5, MIB - 10)
+        finally:
+            (folder / name).unlink()
+            os.close(fd)
 
 
 def test_proc_files_and_read_errors(both):
