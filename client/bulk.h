@@ -10,11 +10,11 @@
 #include "client/side.h"
 
 enum {
-    RC_SLOTS = 12,             /* of the stage: as many tiles as a job has under way */
-    RC_LEAST_TILE = 1 << 20,   /* in a slot: smaller ones would only be more messages */
-    RC_MOST_TILE = 4 << 20,    /* larger ones gain nothing */
-    RC_TILES = 128,            /* of a job, within these bounds. To make a stage for larger ones takes longer (TUNING.md) */
-    RC_BULK_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening a side channel */
+    RC_SLOTS = 12,              /* of the stage: as many tiles as a job has under way */
+    RC_LEAST_TILE = 1 << 20,    /* in a slot; to make a stage for larger ones takes longer */
+    RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
+    RC_TILES = 128,             /* of a job, within these bounds */
+    RC_BULK_BYTES = 1 << 20     /* jobs below are one or two messages, which are faster than opening a side channel */
 };
 
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
