@@ -223,7 +223,7 @@ def test_quotas(device, allocate):
 
 
 CLIENT = """
-import struct, sys
+import os, struct, sys
 sys.path.insert(0, sys.argv[1])
 from rawclient import REDUCE_AT, Connection, spec
 from sideclient import Side
@@ -232,9 +232,12 @@ c.hello()
 side = Side(c)
 handle, size = side.device(bytes.fromhex(sys.argv[3]))
 arena, memory = side.arena(1 << 20)
+own = os.memfd_create("allocation")
+os.write(own, bytes(1 << 20))
+passed = side.device_fd(own, 1 << 20)
 print("ready", flush=True)
 while True:
-    at = [(handle, size), (arena, 1 << 20)] * 8
+    at = [(handle, size), (arena, 1 << 20), (passed, 1 << 20)] * 5
     for s in [c.send(REDUCE_AT, spec("stats", "f32", row_len=n // 4) + struct.pack("<QQQ", h, 0, n)) for h, n in at]:
         c.wait(s)
 """
