@@ -57,6 +57,13 @@ template <int kTerms> struct Terms {
             small &= fabs(x[k]) <= 0x1p-104 * fabs(x[0]);
         return !lost && small;
     }
+    __device__ __forceinline__ void join(const Terms &o)
+    {
+#pragma unroll
+        for (int k = kTerms - 1; k >= 0; k--)
+            add(o.x[k]);
+        lost |= o.lost;
+    }
     // With another lane's. Both must get the same terms, not just the same sum: they add what the upper one has to what the
     // lower one has.
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
@@ -109,6 +116,15 @@ template <int kTerms> struct LineSums {
     Terms<kTerms> squares;
     u64 count;
     u32 special; // rk_state.special: then both sums are void
+
+    __device__ __forceinline__ void join(const LineSums &o)
+    {
+        sum.lost |= o.sum.lost;
+        sum.join(o.sum.s, o.sum.t);
+        squares.join(o.squares);
+        count += o.count;
+        special |= o.special;
+    }
 
     static __device__ __forceinline__ double nan() { return __longlong_as_double((i64)rk_nan_bits(rk_format_of(RP_F64))); }
 

@@ -92,12 +92,19 @@ bool is_float_sum(const rp_spec &s, int layout)
     return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
 }
 
+u64 mean_length(const rp_spec &s) { return rp_elements(&s) / rp_results(&s); }
+
+WalkShape walk_shape(const rp_spec &s)
+{
+    return s.flags & RP_COLUMNS ? kColumnWalk : mean_length(s) >= kTuning.long_walk ? kLongWalk : kShortWalk;
+}
+
 // That, and how to walk; both may be NULL: there is only the general way.
 SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
 {
     SegmentKernel k = pick_row_kernel(d, s, layout);
     if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
-        k.walk = walk_float_kernel(layout, s.dtype);
+        k.walk = walk_float_kernel(layout, s.dtype, walk_shape(s));
     return k;
 }
 
@@ -209,40 +216,65 @@ u32 walk_lanes(u64 length)
     return lanes;
 }
 
-// Groups of lanes for one line: fill the device with all lines, none with less than a few elements, partials within scratch.
-u32 groups_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 lanes)
+// Teams of so many walkers for one line: fill the device with all lines, none with less than a few elements, partials within
+// scratch.
+u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
 {
-    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / lanes / lines;
-    u64 share = rp_elements(&a.spec) / lines / lanes / kTuning.least_walk, room = s.words / a.plan.all;
-    u64 groups = fill < share ? fill : share;
-    groups = groups < room ? groups : room;
-    return groups ? (u32)groups : 1;
+    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / team / lines;
+    u64 share = rp_elements(&a.spec) / lines / team / kTuning.least_walk, room = s.words / a.plan.all;
+    u64 teams = fill < share ? fill : share;
+    teams = teams < room ? teams : room;
+    return teams ? (u32)teams : 1;
+}
+
+// How many of so many columns a block of walk_columns has: all if they are few, else at least a warp's, and more where enough
+// blocks are left.
+u32 width_of_columns(const Device *d, u64 columns)
+{
+    if (columns <= kColumnThreads / 4)
+        return (u32)columns;
+    u32 width = kWarp;
+    while (width < kColumnThreads && columns / (2 * width) >= 2 * (u64)d->sms)
+        width *= 2;
+    return width;
+}
+
+// A team's walkers are `team`; so many lanes do its work in the general way.
+u32 lanes_of_team(u32 team)
+{
+    u32 lanes = 1;
+    while (lanes < kWarp && 2 * lanes <= team)
+        lanes *= 2;
+    return lanes;
 }
 
 // Partials of w.lines lines to `partials`, or where a walker can make them (w.values), their values.
 cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, WalkFn fn, u64 *partials,
                  cudaStream_t stream)
 {
-    const u64 walkers = w.lines * w.walkers;
+    const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
     const bool floats = is_float_sum(a.spec, a.plan.layout);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     if (fn) {
         if (floats && w.values) // no line is listed yet
             TRY_CUDA(cudaMemsetAsync(partials, 0, sizeof(u64), stream));
-        fn<<<walk_blocks(d, div_up(walkers, w.turns), kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
+        if (w.width)
+            fn<<<(u32)(div_up(w.lines, w.width) * (w.walkers / w.team)), kColumnThreads, 0, stream>>>(a, g, w, partials);
+        else
+            fn<<<walk_blocks(d, div_up(threads, w.turns), kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
         TRY_CUDA(cudaGetLastError());
         if (!floats)
             return cudaSuccess;
     }
     if (fn && w.values) {
         const SharedStates state(state_words + scratch_words(a));
-        const u32 blocks = walk_blocks(d, walkers, state.threads), few = (u32)d->sms * 4; // mostly nothing is listed
+        const u32 blocks = walk_blocks(d, threads, state.threads), few = (u32)d->sms * 4; // mostly nothing is listed
         walk_listed_kernel()<<<blocks < few ? blocks : few, state.threads, state.bytes, stream>>>(
             a, g, w, partials, state.words, state_words);
         return cudaGetLastError();
     }
     const SharedStates state(state_words);
-    walk_states_kernel()<<<walk_blocks(d, walkers, state.threads), state.threads, state.bytes, stream>>>(
+    walk_states_kernel()<<<walk_blocks(d, threads, state.threads), state.threads, state.bytes, stream>>>(
         a, g, w, partials, state.words, fn != NULL);
     return cudaGetLastError();
 }
@@ -269,28 +301,41 @@ u32 turns_of(const Device *d, u64 lines, u32 lanes)
     return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
 }
 
-// `longest`: longer lines are another kernel's; then a line has one group, for those leave no partial to be merged.
-cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
-                        u64 longest, cudaStream_t stream)
+// How lines are shared among threads. `longest`: longer lines are another kernel's; then a line has one team, for those leave
+// no partial to be merged.
+WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s, u64 longest)
 {
-    const u64 lines = rp_results(&t.spec), mean = rp_elements(&t.spec) / lines;
-    const SegmentArgs g = segment_args(d, t, a);
+    const u64 lines = rp_results(&t.spec);
+    const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && is_float_sum(t.spec, a.plan.layout);
     WalkArgs w = {};
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
-    w.lanes = t.spec.flags & RP_COLUMNS ? 1 : walk_lanes(mean);
-    const u32 groups = longest == ~0ull ? groups_per_line(d, a, s, lines, w.lanes) : 1;
-    w.walkers = groups * w.lanes;
-    const bool floats = is_float_sum(t.spec, a.plan.layout);
-    w.values = groups == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
-    w.turns = floats && w.values ? turns_of(d, lines, w.lanes) : 1;
-    const u64 listed = floats ? s.words - 1 : lines, batch = w.values ? listed : s.words / (groups * a.plan.all);
+    w.width = columns && floats ? width_of_columns(d, lines) : 0;
+    w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
+    w.run = floats && walk_shape(t.spec) == kLongWalk ? 16 / rk_bytes(t.spec.dtype) : 1;
+    w.lanes = lanes_of_team(w.team);
+    const u32 teams = longest == ~0ull ? teams_per_line(d, a, s, lines, w.team) : 1;
+    w.walkers = teams * w.team;
+    w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
+    w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    return w;
+}
+
+cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                        u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec);
+    const SegmentArgs g = segment_args(d, t, a);
+    WalkArgs w = walk_args(d, t, a, k, s, longest);
+    const u32 teams = w.walkers / w.team;
+    const u64 listed = is_float_sum(t.spec, a.plan.layout) ? s.words - 1 : lines;
+    const u64 batch = w.values ? listed : s.words / (teams * a.plan.all);
     for (; w.first_line < lines; w.first_line += w.lines) {
         const u64 left = lines - w.first_line;
         w.lines = left < batch ? left : batch;
         TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
-        if (groups > 1)
-            TRY_CUDA(merge_rows(d, a, s, w.lines, groups, w.first_line, stream));
+        if (teams > 1)
+            TRY_CUDA(merge_rows(d, a, s, w.lines, teams, w.first_line, stream));
         else if (!w.values)
             TRY_CUDA(finish_lines(d, a, w, s.a, stream));
     }

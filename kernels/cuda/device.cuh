@@ -43,6 +43,7 @@ struct Tuning {
     u32 fan_in_words;      // what one block joins of partials, in words
     u64 long_f64_row;      // f64 sums of rows from this length on keep twice as many loads in flight
     u64 walkers_per_sm;    // the general way: threads that keep an SM busy
+    u64 long_walk;         // sums of floats: mean length of lines from which walkers take vectors
     u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
     size_t walk_shared;    // bytes of shared memory of a block of walkers with a state each
     u64 block_row;         // bytes of a row from which a block of its own is worth while
@@ -57,6 +58,7 @@ constexpr Tuning kTuning = {
     40000, // 570 partials of a f64 sum: more take longer than one more launch
     1ull << 22, // 32 MiB: 1 to 3 % faster from there on, as much slower below (H100, 2026-11-21)
     1024,
+    2048,
     16,
     48u << 10, // what every device gives a block without asking
     16u << 10, // a tile of a block's threads

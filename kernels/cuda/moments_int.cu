@@ -180,7 +180,7 @@ template <class Element> struct StatsWalk {
     {
         const Bits one[1] = {bits};
         moments.add(bits);
-        places.add(one, 1, index, 1);
+        places.template add<1>(one, 1, index, 1);
     }
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {

@@ -24,9 +24,10 @@ template <class Element> struct Places {
         keep_nans = !skip;
     }
 
-    // Those of a group of elements that `in` has a bit for; their indexes begin with `index` and are `step` apart. Groups
-    // come in ascending order.
-    template <int kGroup> __device__ __forceinline__ void add(const Bits (&x)[kGroup], u32 in, u64 index, u32 step)
+    // Those of a group of elements that `in` has a bit for: runs of kRun neighbours, the first of which has this index; the
+    // runs begin `step` apart. Groups come in ascending order.
+    template <int kRun, int kGroup>
+    __device__ __forceinline__ void add(const Bits (&x)[kGroup], u32 in, u64 index, u32 step)
     {
         Key low, high;
         extremes_of(x, in, low, high);
@@ -37,19 +38,25 @@ template <class Element> struct Places {
         zeros += zero;
         if (!Element::kAllKeys && low <= high && (Element::nan(Element::bits(low)) || Element::nan(Element::bits(high)))) {
             const u32 numbers = in & ~nans_of(x, in);
-            add_nans(in & ~numbers, index, step);
+            add_nans<kRun>(in & ~numbers, index, step);
             extremes_of(x, numbers, low, high);
         }
         if (low > high) // none
             return;
         if (low < least || least_at == RP_NO_INDEX) {
             least = low;
-            least_at = index + (u64)find(x, in, low) * step;
+            least_at = index_of<kRun>(find(x, in, low), index, step);
         }
         if (high > most || most_at == RP_NO_INDEX) {
             most = high;
-            most_at = index + (u64)find(x, in, high) * step;
+            most_at = index_of<kRun>(find(x, in, high), index, step);
         }
+    }
+
+    // Of element k of a group
+    template <int kRun> static __device__ __forceinline__ u64 index_of(u32 k, u64 index, u32 step)
+    {
+        return index + (u64)(k / kRun) * step + k % kRun;
     }
 
     // NaNs beyond the infinities, where they are found.
@@ -91,32 +98,43 @@ template <class Element> struct Places {
         return found & in;
     }
 
-    __device__ __forceinline__ void add_nans(u32 found, u64 index, u32 step)
+    template <int kRun> __device__ __forceinline__ void add_nans(u32 found, u64 index, u32 step)
     {
         nans += __popc(found);
         if (first_nan == RP_NO_INDEX)
-            first_nan = index + (u64)(__ffs((int)found) - 1) * step;
+            first_nan = index_of<kRun>((u32)__ffs((int)found) - 1, index, step);
     }
 
     // With another lane's.
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
-        join_extreme(mask, distance, least, least_at, [](Key other, Key own) { return other < own; });
-        join_extreme(mask, distance, most, most_at, [](Key other, Key own) { return other > own; });
-        const u64 at = __shfl_xor_sync(mask, first_nan, distance);
-        first_nan = at < first_nan ? at : first_nan;
-        zeros += __shfl_xor_sync(mask, zeros, distance);
-        nans += __shfl_xor_sync(mask, nans, distance);
+        Places other = *this;
+        other.least = (Key)shuffle(mask, least, distance);
+        other.most = (Key)shuffle(mask, most, distance);
+        other.least_at = __shfl_xor_sync(mask, least_at, distance);
+        other.most_at = __shfl_xor_sync(mask, most_at, distance);
+        other.first_nan = __shfl_xor_sync(mask, first_nan, distance);
+        other.zeros = __shfl_xor_sync(mask, zeros, distance);
+        other.nans = __shfl_xor_sync(mask, nans, distance);
+        join(other);
     }
-    template <class Better>
-    static __device__ __forceinline__ void join_extreme(u32 mask, int distance, Key &key, u64 &at, Better better)
+    __device__ __forceinline__ void join(const Places &o)
     {
-        const Key other = (Key)shuffle(mask, key, distance);
-        const u64 other_at = __shfl_xor_sync(mask, at, distance);
-        if (other_at != RP_NO_INDEX && (at == RP_NO_INDEX || better(other, key) || (other == key && other_at < at))) {
-            key = other;
-            at = other_at;
+        if (o.least_at != RP_NO_INDEX && comes_before(o.least < least, o.least == least, o.least_at, least_at)) {
+            least = o.least;
+            least_at = o.least_at;
         }
+        if (o.most_at != RP_NO_INDEX && comes_before(o.most > most, o.most == most, o.most_at, most_at)) {
+            most = o.most;
+            most_at = o.most_at;
+        }
+        first_nan = o.first_nan < first_nan ? o.first_nan : first_nan;
+        zeros += o.zeros;
+        nans += o.nans;
+    }
+    static __device__ __forceinline__ bool comes_before(bool better, bool equal, u64 at, u64 own_at)
+    {
+        return own_at == RP_NO_INDEX || better || (equal && at < own_at);
     }
     static __device__ __forceinline__ i64 shuffle(u32 mask, Key key, int distance)
     {

@@ -5,13 +5,30 @@
 namespace rk {
 namespace {
 
-// A group's part of a line to the state of its first lane, `mine` being this thread's. Whole group of lanes.
+// What one of a line's walkers takes of it, added to the state.
+__device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const rk_line &line, u64 walker,
+                          rk_state *s)
+{
+    if (w.run == 1) {
+        add_line(a, w.parts, g.first_index, line, walker, w.walkers, s);
+        return;
+    }
+    const u32 bytes = 16 / w.run, lead = (u32)((uintptr_t)(w.parts.elements + line.first * bytes) & 15) / bytes;
+    for (u64 v = walker; v * w.run < lead + line.n; v += w.walkers) { // vector v, which may begin before the line
+        const u64 from = v ? v * w.run - lead : 0, to = (v + 1) * w.run - lead, end = to < line.n ? to : line.n;
+        add_line(a, w.parts, g.first_index + from, {line.first + from, 1, end - from}, 0, 1, s);
+    }
+}
+
+// A team's part of a line to the state of its first lane, `mine` being this thread's. All the team's lanes.
 __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Share &part, u64 *mine,
                           u32 state_words)
 {
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
     rk_state *s = (rk_state *)mine;
-    walk_line(a, w.parts, g.first_index, part.line, part.group * lanes + lane, w.walkers, s);
+    rk_state_init(s, a.plan.layout, a.spec.dtype);
+    for (u32 k = lane; k < w.team; k += lanes)
+        add_share(a, g, w, part.line, (u64)part.team * w.team + k, s);
     for (u32 d = lanes / 2; d; d /= 2) {
         __syncwarp(mask);
         if (lane < d)
@@ -24,11 +41,11 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
                             const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
 {
     extern __shared__ u64 states[];
-    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, groups = w.walkers / lanes;
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, teams = w.walkers / w.team;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 *first = mine - lane * state_words;
     const u64 stride = (u64)gridDim.x * (blockDim.x / lanes);
-    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * groups; i += stride) {
+    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
         const Share part = share_of(a, w, i);
         u64 *out = partial_of(a, w, partials, part);
         if (part.line.n > w.longest || (again && !(out[a.plan.own + kWordFlags] & kFlagLost)))

@@ -3,8 +3,8 @@
 // (segment.cuh).
 //
 // A line has `walkers` threads, which take every walkers-th of its elements: neighbouring threads read neighbouring
-// elements, of a row or of the columns beside it. Of a row, `lanes` of them are neighbours in a warp; they join at once
-// and leave one partial together. What they keep is the Walker's business:
+// elements, of a row or of the columns beside it. A `team` of them joins at once and leaves one partial together; of a row
+// these are neighbouring lanes of a warp. What they keep is the Walker's business:
 //
 //   using Bits                                   unsigned, of the element's width
 //   static constexpr int kWords                  its words of a partial at most, the tail not included; if kLight only
@@ -30,32 +30,35 @@ struct WalkArgs {
     u64 first_line; // the lines of this launch: first_line .. first_line + lines
     u64 lines;
     u64 longest;    // longer lines are passed over
-    u32 walkers;    // of a line: whole groups of lanes
-    u32 lanes;      // a power of two up to a warp; 1 for columns, of which neighbours have their own
+    u32 walkers;    // of a line: whole teams
+    u32 team;       // of walkers, each of which leaves a partial
+    u32 lanes;      // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
+    u32 run;        // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
+    u32 width;      // walk_columns: of so many columns, side by side, a block has a team each
     u32 turns;      // a warp goes through so many batches of lines before it finishes them, at most `lanes`: walk_float.cu
-    bool values;    // lines have one group, and the value is one that walkers may make: else partials are left
+    bool values;    // lines have one team, and the value is one that walkers may make: else partials are left
 };
 
-// One group's part of a line.
+// One team's part of a line.
 struct Share {
     u64 number; // of the line in this launch
-    u32 group;  // of the line's groups
+    u32 team;   // of the line's teams
     rk_line line;
 };
 
 __device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
 {
-    const u32 groups = w.walkers / w.lanes;
+    const u32 teams = w.walkers / w.team;
     Share s;
-    if (groups == 1) {
+    if (teams == 1) {
         s.number = i;
-        s.group = 0;
+        s.team = 0;
     } else if (a.spec.flags & RP_COLUMNS) {
         s.number = i % w.lines;
-        s.group = (u32)(i / w.lines);
+        s.team = (u32)(i / w.lines);
     } else {
-        s.number = i / groups;
-        s.group = (u32)(i % groups);
+        s.number = i / teams;
+        s.team = (u32)(i % teams);
     }
     s.line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + s.number);
     return s;
@@ -63,7 +66,7 @@ __device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
 
 __device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *partials, const Share &s)
 {
-    return partials + (s.number * (w.walkers / w.lanes) + s.group) * a.plan.all;
+    return partials + (s.number * (w.walkers / w.team) + s.team) * a.plan.all;
 }
 
 constexpr int kWalkLoads = 8; // in flight
@@ -160,15 +163,15 @@ template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThre
 walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
            u64 *partials)
 {
-    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), groups = w.walkers / lanes;
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), teams = w.walkers / lanes;
     const u64 stride = (u64)gridDim.x * (kWalkThreads / lanes);
-    for (u64 i = (u64)blockIdx.x * (kWalkThreads / lanes) + threadIdx.x / lanes; i < w.lines * groups; i += stride) {
+    for (u64 i = (u64)blockIdx.x * (kWalkThreads / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
         const Share s = share_of(a, w, i);
         if (s.line.n > w.longest)
             continue; // another kernel's
         Walker x;
         x.init(NULL, g);
-        u64 taken = walk(x, w.parts, s.line, s.group * lanes + lane, w.walkers);
+        u64 taken = walk(x, w.parts, s.line, s.team * lanes + lane, w.walkers);
         for (u32 d = lanes / 2; d; d /= 2) {
             x.join_lane(mask, d);
             taken += __shfl_xor_sync(mask, taken, d);
@@ -204,14 +207,16 @@ SegmentKernel prod_kernel(int dtype); // walk_prod.cu: only walks
 
 // Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
 // instead of partials: their number, then which.
-WalkFn walk_float_kernel(int layout, int dtype); // walk_float.cu
+enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
+WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // walk_float.cu
+constexpr int kColumnThreads = 256;                               // of its blocks for columns
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
 // kernels/state.h. Dynamic shared memory: state_words words a thread.
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
 StatesFn walk_states_kernel(); // walk.cu; `again`: only where a partial has kFlagLost
 using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
-ListedFn walk_listed_kernel(); // walk.cu; lines of one group, listed as above, to their values
+ListedFn walk_listed_kernel(); // walk.cu; lines of one team, listed as above, to their values
 
 // Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
 // finish's scratch.

@@ -1,218 +1,134 @@
-// Walking along floats: exact sums, of magnitudes too, sums of squares, and stats, in registers. Where a few doubles do not
-// hold the sums, kFlagLost or the list of such lines asks for the general way.
+// Walking along floats: exact sums, of magnitudes too, sums of squares, and stats, in registers (line_sums.cuh). Where a few
+// doubles do not hold the sums, kFlagLost or the list of such lines asks for the general way.
 //
-// A warp goes in step: elements are taken in groups of kWalkLoads for each lane, and in place of those that are masked out or
-// beyond the line's end come -0.0, which add nothing. So the usual way of a group has no branch for an element.
-#include "kernels/cuda/certain.cuh"
+// Short rows are taken element by element, long ones by vectors, columns by the threads of a block that stand one above the
+// other. In place of elements that are masked out or beyond the line's end come -0.0.
+#include "kernels/cuda/line_sums.cuh"
 #include "kernels/cuda/places.cuh"
 #include "kernels/cuda/walk.cuh"
-#include "kernels/cuda/window.cuh"
 
 namespace rk {
 namespace {
 
 enum Kind { kSum, kMoments, kStatistics };
 
-constexpr int kGroup = kWalkLoads;
 constexpr u32 kAllIn = (1u << kGroup) - 1;
 
-// The neighbouring lanes of a warp that have one line, the calling one among them.
-struct Lanes {
-    u32 count, mask;
-};
+struct NoPlaces {};
 
-// The elements of a line as the bits of f32: most in a window (window.cuh), the others and what leaves the window in doubles.
-template <bool kSquares> struct NarrowSums {
-    static constexpr int kTerms = 2;
-
-    Window window;
-    Pair sum;
-    Terms<kTerms> squares;
-    bool apart; // something is in the doubles
-
-    __device__ __forceinline__ void init()
-    {
-        window.open(1);
-        sum = {-0.0, -0.0, false};
-        squares.clear();
-        apart = false;
-    }
-
-    // Finite elements. Whole warp; so many neighbouring lanes have one line, and one place for their windows.
-    __device__ __forceinline__ void add(u32 (&x)[kGroup], const Magnitudes &m, const Lanes &lanes)
-    {
-        follow(m.most, lanes);
-        if (!window.holds(m))
-            add_small(x);
-#pragma unroll
-        for (int k = 0; k < kGroup; k++)
-            window.add<kSquares>(x[k]);
-        window.count += kGroup;
-    }
-
-    // The window follows the largest elements of the line's lanes.
-    __device__ __forceinline__ void follow(u32 most, const Lanes &lanes)
-    {
-        const u32 top = most >> 23;
-        const u32 low = __ballot_sync(kFullMask, window.too_low(top) || window.count == Window::kFull);
-        const u32 right = __ballot_sync(kFullMask, !window.too_high(top));
-        const bool shift = (low & lanes.mask) || !(right & lanes.mask);
-        if (!__any_sync(kFullMask, shift))
-            return;
-        for (u32 d = lanes.count / 2; d; d /= 2)
-            most = max(most, __shfl_xor_sync(kFullMask, most, d));
-        if (!shift || (most == 0 && window.count < Window::kFull)) // zeros fit anywhere
-            return;
-        empty_window();
-        window.open_for(most >> 23);
-    }
-
-    __device__ __forceinline__ void empty_window()
-    {
-        if (window.count == 0)
-            return;
-        sum.add(window.sum);
-        if (kSquares) {
-            squares.add(window.lower);
-            squares.add(window.upper_squares());
-        }
-        apart = true;
-    }
-
-    // Those below the window are added, and replaced by zeros. Not unrolled: it is not done often.
-    __device__ __forceinline__ void add_small(u32 (&x)[kGroup])
-    {
-        const u32 least = window.first << 23;
-#pragma unroll 1
-        for (int i = 0; i < kGroup; i++) {
-            u32 bits = x[0];
-#pragma unroll
-            for (int k = 1; k < kGroup; k++)
-                bits = k == i ? x[k] : bits;
-            const double v = (double)__uint_as_float(bits);
-            if (v == 0 || (bits & 0x7fffffffu) >= least)
-                continue;
-            sum.add(v);
-            if (kSquares)
-                squares.add(__dmul_rn(v, v));
-            apart = true;
-        }
-#pragma unroll
-        for (int k = 0; k < kGroup; k++)
-            x[k] = (x[k] & 0x7fffffffu) < least ? 0x80000000u : x[k];
-    }
-
-    // The sums of all the line's lanes to `sum` and `squares`. Whole warp.
-    __device__ __forceinline__ void join(u32 lanes)
-    {
-        if (!__all_sync(kFullMask, !apart && window.count * lanes <= Window::kFull)) {
-            empty_window();
-            for (u32 d = lanes / 2; d; d /= 2) {
-                join_pair(d);
-                if (kSquares)
-                    squares.join_lane(kFullMask, (int)d);
-            }
-            return;
-        }
-        double total = window.sum, upper = window.upper_squares(), lower = window.lower; // no addition of these rounds
-        for (u32 d = lanes / 2; d; d /= 2) {
-            total = __dadd_rn(total, __shfl_xor_sync(kFullMask, total, d));
-            if (kSquares) {
-                upper = __dadd_rn(upper, __shfl_xor_sync(kFullMask, upper, d));
-                lower = __dadd_rn(lower, __shfl_xor_sync(kFullMask, lower, d));
-            }
-        }
-        sum.s = total;
-        if (kSquares)
-            squares.x[1] = two_sum(upper, lower, squares.x[0]);
-    }
-    __device__ __forceinline__ void join_pair(u32 distance)
-    {
-        sum.join_lane(kFullMask, (int)distance);
-        sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, (int)distance) != 0;
-    }
-};
-
-// A double x times itself, exactly high + low. False if that is not so: near underflow, or for infinities and NaNs.
-__device__ __forceinline__ bool square_of(double x, double *high, double *low)
-{
-    *high = __dmul_rn(x, x);
-    *low = __fma_rn(x, x, -*high);
-    return x == 0 || (*high > 0x1p-900 && *high < INFINITY);
-}
-
-// f64: a square is two doubles, and the sum of many takes three.
-template <bool kSquares> struct WideSums {
-    static constexpr int kTerms = 3;
-
-    Pair sum;
-    Terms<kTerms> squares;
-
-    __device__ __forceinline__ void init()
-    {
-        sum = {-0.0, -0.0, false};
-        squares.clear();
-    }
-    __device__ __forceinline__ void add(const u64 (&bits)[kGroup])
-    {
-#pragma unroll
-        for (int k = 0; k < kGroup; k++) {
-            const double x = __longlong_as_double((i64)bits[k]);
-            double high, low;
-            sum.add(x);
-            if (!kSquares)
-                continue;
-            squares.lost |= !square_of(x, &high, &low);
-            squares.add(low);
-            squares.add(high);
-        }
-    }
-    __device__ __forceinline__ void join(u32 lanes)
-    {
-        for (u32 d = lanes / 2; d; d /= 2) {
-            sum.join_lane(kFullMask, (int)d);
-            sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, d) != 0;
-            if (kSquares)
-                squares.join_lane(kFullMask, (int)d);
-        }
-    }
-};
-
-template <int kDtype, Kind kKind> struct FloatWalk {
+template <int kDtype, Kind kKind> struct FloatTypes {
     using Element = typename FloatElement<kDtype>::Type;
     using Bits = typename Element::Bits;
-    static constexpr int kBytes = Float<kDtype>::kBytes;
     static constexpr bool kWide = kDtype == RP_F64, kSquares = kKind != kSum;
     using Sums = std::conditional_t<kWide, WideSums<kSquares>, NarrowSums<kSquares>>;
+    using Extras = std::conditional_t<kKind == kStatistics, Places<Element>, NoPlaces>;
+};
+
+// What a team knows in the end of its part of a line.
+template <int kDtype, Kind kKind> struct FloatLine {
+    using Types = FloatTypes<kDtype, kKind>;
+
+    LineSums<Types::Sums::kTerms> sums;
+    u64 skipped;
+    typename Types::Extras places;
+
+    __device__ __forceinline__ void join(const FloatLine &o)
+    {
+        sums.join(o.sums);
+        skipped += o.skipped;
+        if constexpr (kKind == kStatistics)
+            places.join(o.places);
+    }
+
+    // ---- as a partial ----
+
+    __device__ __forceinline__ u64 word(const WordPlan &p, const SegmentArgs &args, u32 j) const
+    {
+        if (j == p.own + kWordCount)
+            return sums.count;
+        if (j == p.own + kWordFlags)
+            return flags(p);
+        if constexpr (kKind == kStatistics)
+            if (j >= p.digits)
+                return places.word(args, j - p.digits);
+        if (sums.special)
+            return 0;
+        return j < p.sum ? digit_of_terms({sums.sum.s, sums.sum.t}, rk_e0(kDtype), j)
+                         : digit_of_terms(sums.squares.x, 2 * rk_e0(kDtype), j - p.sum);
+    }
+    __device__ __forceinline__ u32 flags(const WordPlan &p) const
+    {
+        const bool lost = !sums.special && (sums.squares.lost || (sums.sum.lost && p.sum));
+        const bool nz = sums.special || sums.sum.beyond_negative_zero();
+        return sums.special | (nz ? (u32)kFlagNz : 0u) | (lost ? (u32)kFlagLost : 0u) | (skipped ? (u32)kFlagSkipped : 0u);
+    }
+
+    // ---- as a value ----
+
+    // Makes cell `line`. False: it is not certain, or a fault.
+    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
+    {
+        if (skipped && args.nan_error)
+            return false;
+        if constexpr (kKind == kStatistics)
+            return finish_stats(a, args, (u64 *)a.cells + line * RP_STATS_WORDS);
+        return sums.value(a.spec, (double *)a.cells + line);
+    }
+    __device__ __forceinline__ bool finish_stats(const FinishArgs &a, const SegmentArgs &args, u64 *words) const
+    {
+        double *doubles = (double *)words;
+        if (!sums.whole_sum(doubles + RP_STATS_SUM) || !sums.mean(doubles + RP_STATS_MEAN) ||
+            !sums.spread(a.spec.ddof, doubles + RP_STATS_VAR, doubles + RP_STATS_STD))
+            return false;
+        words[RP_STATS_COUNT] = sums.count;
+        words[RP_STATS_NANS] = places.nans;
+        words[RP_STATS_ZEROS] = places.zeros;
+        words[RP_STATS_ARGMIN] = places.place(false, args.first_index);
+        words[RP_STATS_ARGMAX] = places.place(true, args.first_index);
+        const u64 nan = rk_nan_bits(rk_format_of(RP_F64));
+        words[RP_STATS_MIN] = sums.count ? rk_convert_float(kDtype, places.extreme(false, kDtype), RP_F64) : nan;
+        words[RP_STATS_MAX] = sums.count ? rk_convert_float(kDtype, places.extreme(true, kDtype), RP_F64) : nan;
+        words[RP_STATS_SUM_HIGH] = 0;
+        return true;
+    }
+};
+
+// What a thread accumulates of a line.
+template <int kDtype, Kind kKind> struct FloatWalk : FloatTypes<kDtype, kKind> {
+    using Line = FloatLine<kDtype, kKind>;
+    using typename FloatTypes<kDtype, kKind>::Element;
+    using typename FloatTypes<kDtype, kKind>::Bits;
+    using FloatTypes<kDtype, kKind>::kWide;
+    static constexpr int kBytes = Float<kDtype>::kBytes;
     static constexpr Bits kSign = (Bits)1 << (8 * sizeof(Bits) - 1); // also -0.0, which adds nothing
 
-    Sums sums;
-    Places<Element> places;
+    typename FloatTypes<kDtype, kKind>::Sums sums;
+    typename FloatTypes<kDtype, kKind>::Extras places;
     u64 count, skipped;
     u32 special;
     Bits keep; // of an element: all, or its magnitude
-    bool skip, one_infinity, squares_only;
+    bool skip, one_infinity;
 
     __device__ __forceinline__ void init(const WordPlan &p, bool skip_nans)
     {
         sums.init();
-        if (kKind == kStatistics)
+        if constexpr (kKind == kStatistics)
             places.init(skip_nans);
         count = skipped = 0;
         special = 0;
         const bool magnitudes = kKind == kSum && rk_is_abs(p.layout);
         keep = magnitudes ? (Bits)~kSign : (Bits)~(Bits)0;
         skip = skip_nans;
-        squares_only = p.sum == 0;
-        one_infinity = magnitudes || squares_only;
+        one_infinity = magnitudes || p.sum == 0;
     }
 
-    // A group of the line: elements that `in` has a bit for, -0.0 in place of the others; their indexes begin with `index` and
-    // are `step` apart. Whole warp.
+    // A group of the line: elements that `in` has a bit for, -0.0 in place of the others. They are runs of kRun neighbours,
+    // the first of which has this index; the runs begin `step` apart. Whole warp.
+    template <int kRun>
     __device__ __forceinline__ void add(Bits (&x)[kGroup], u32 in, u64 index, u32 step, const Lanes &lanes)
     {
-        if (kKind == kStatistics)
-            places.add(x, in, index, step);
+        if constexpr (kKind == kStatistics)
+            places.template add<kRun>(x, in, index, step);
         if (kKind == kSum) {
 #pragma unroll
             for (int k = 0; k < kGroup; k++)
@@ -274,7 +190,7 @@ template <int kDtype, Kind kKind> struct FloatWalk {
     {
         sums.join(lanes);
         for (u32 d = lanes / 2; d; d /= 2) {
-            if (kKind == kStatistics)
+            if constexpr (kKind == kStatistics)
                 places.join_lane(kFullMask, (int)d);
             count += __shfl_xor_sync(kFullMask, count, d);
         }
@@ -285,60 +201,25 @@ template <int kDtype, Kind kKind> struct FloatWalk {
             skipped += __shfl_xor_sync(kFullMask, skipped, d);
         }
     }
-
-    // ---- the joined line as a partial ----
-
-    __device__ __forceinline__ u64 word(const WordPlan &p, const SegmentArgs &args, u32 j) const
+    __device__ __forceinline__ Line line() const
     {
-        if (j == p.own + kWordCount)
-            return count;
-        if (j == p.own + kWordFlags)
-            return flags();
-        if (j >= p.digits)
-            return kKind == kStatistics ? places.word(args, j - p.digits) : 0;
-        if (special)
-            return 0;
-        return j < p.sum ? digit_of_terms({sums.sum.s, sums.sum.t}, rk_e0(kDtype), j)
-                         : digit_of_terms(sums.squares.x, 2 * rk_e0(kDtype), j - p.sum);
-    }
-    __device__ __forceinline__ u32 flags() const
-    {
-        const bool lost = !special && (sums.squares.lost || (sums.sum.lost && !squares_only));
-        return special | (special || sums.sum.beyond_negative_zero() ? (u32)kFlagNz : 0u) | (lost ? (u32)kFlagLost : 0u) |
-               (skipped ? (u32)kFlagSkipped : 0u);
-    }
-
-    // ---- and as a value ----
-
-    // Makes cell `line`. False: it is not certain, or a fault.
-    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
-    {
-        const LineSums<Sums::kTerms> all = {sums.sum, sums.squares, count, special};
-        if (skipped && args.nan_error)
-            return false;
-        if (kKind == kStatistics)
-            return finish_stats(a, args, all, (u64 *)a.cells + line * RP_STATS_WORDS);
-        return all.value(a.spec, (double *)a.cells + line);
-    }
-    __device__ __forceinline__ bool finish_stats(const FinishArgs &a, const SegmentArgs &args,
-                                                 const LineSums<Sums::kTerms> &all, u64 *words) const
-    {
-        double *doubles = (double *)words;
-        if (!all.whole_sum(doubles + RP_STATS_SUM) || !all.mean(doubles + RP_STATS_MEAN) ||
-            !all.spread(a.spec.ddof, doubles + RP_STATS_VAR, doubles + RP_STATS_STD))
-            return false;
-        words[RP_STATS_COUNT] = count;
-        words[RP_STATS_NANS] = places.nans;
-        words[RP_STATS_ZEROS] = places.zeros;
-        words[RP_STATS_ARGMIN] = places.place(false, args.first_index);
-        words[RP_STATS_ARGMAX] = places.place(true, args.first_index);
-        const u64 nan = rk_nan_bits(rk_format_of(RP_F64));
-        words[RP_STATS_MIN] = count ? rk_convert_float(kDtype, places.extreme(false, kDtype), RP_F64) : nan;
-        words[RP_STATS_MAX] = count ? rk_convert_float(kDtype, places.extreme(true, kDtype), RP_F64) : nan;
-        words[RP_STATS_SUM_HIGH] = 0;
-        return true;
+        Line l;
+        l.sums = {sums.sum, sums.squares, count, special};
+        l.skipped = skipped;
+        l.places = places;
+        return l;
     }
 };
+
+// Element k of a vector
+template <class Walker> __device__ __forceinline__ typename Walker::Bits element(uint4 v, int k)
+{
+    const u32 w[4] = {v.x, v.y, v.z, v.w};
+    if constexpr (Walker::kBytes == 8)
+        return (u64)w[2 * k + 1] << 32 | w[2 * k];
+    else
+        return Walker::Element::get(w[k / Walker::Element::kPerWord], k % Walker::Element::kPerWord);
+}
 
 // Adds elements from, from + step, ... of the line that are not masked out. Whole warp; a line may be empty.
 template <class Walker>
@@ -373,11 +254,134 @@ __device__ __forceinline__ void walk_groups(Walker &x, const rp_parts &parts, co
                 bits[k] = out[k] ? Walker::kSign : bits[k];
             }
         }
-        x.add(bits, in, i, step, lanes);
+        x.template add<1>(bits, in, i, step, lanes);
     }
 }
 
-template <class Walker> __global__ void __launch_bounds__(kWalkThreads)
+// Rows and segments, whose elements are neighbours: the same by vectors of 16 bytes, every `step`-th from vector `from` on.
+template <class Walker> struct VectorWalk {
+    using Element = typename Walker::Element;
+    using Bits = typename Walker::Bits;
+    using Mask = typename Width<16 / Walker::kBytes>::Bits;       // of a vector's elements: a byte each
+    static constexpr int kPer = 16 / Walker::kBytes;               // elements of a vector
+    static constexpr int kVectors = kGroup / kPer, kTile = 8;      // vectors of a group; and in flight
+
+    const uint8_t *elements, *mask; // of the line; mask may be NULL
+    u64 n, lead;                    // elements; and bytes before them in the first vector, in elements
+    u32 step;
+    Lanes lanes;
+
+    __device__ __forceinline__ VectorWalk(const rp_parts &parts, const rk_line &line, u32 walkers, const Lanes &team)
+        : elements(parts.elements + line.first * Walker::kBytes), mask(parts.mask ? parts.mask + line.first : NULL),
+          n(line.n), lead(((uintptr_t)elements & 15) / Walker::kBytes), step(walkers), lanes(team)
+    {
+    }
+
+    __device__ __forceinline__ void add_all(Walker &x, u64 from) const
+    {
+        const u64 end = n ? (lead + n + kPer - 1) / kPer : 0;
+        u64 v = from;
+        if (__any_sync(kFullMask, lead != 0)) {
+            add_group(x, v);
+            v += (u64)kVectors * step;
+        }
+        for (; __all_sync(kFullMask, whole(v)); v += (u64)kTile * step)
+            add_tile(x, v);
+        for (; __any_sync(kFullMask, v < end); v += (u64)kVectors * step)
+            add_group(x, v);
+    }
+
+    // Index of the first element of vector v; before the line's first one it wraps.
+    __device__ __forceinline__ u64 index_of(u64 v) const { return v * kPer - lead; }
+    __device__ __forceinline__ const uint8_t *address_of(u64 index) const { return elements + index * Walker::kBytes; }
+
+    // Is a tile from vector v on in the line, and has it a mask that can be read like it?
+    __device__ __forceinline__ bool whole(u64 v) const
+    {
+        const u64 last = v + (u64)(kTile - 1) * step;
+        return (v > 0 || lead == 0) && (last + 1) * kPer <= lead + n && ((uintptr_t)(mask + index_of(v)) % kPer == 0 || !mask);
+    }
+
+    __device__ __forceinline__ void add_tile(Walker &x, u64 v) const
+    {
+        uint4 data[kTile];
+        Mask in[kTile];
+#pragma unroll
+        for (int u = 0; u < kTile; u++) {
+            data[u] = load_vector((const uint4 *)address_of(index_of(v + (u64)u * step)));
+            in[u] = mask ? *(const Mask *)(mask + index_of(v + (u64)u * step)) : (Mask)~(Mask)0;
+        }
+#pragma unroll
+        for (int u = 0; u < kTile; u += kVectors) {
+            Bits bits[kGroup];
+            u32 left = kAllIn;
+#pragma unroll
+            for (int k = 0; k < kGroup; k++)
+                bits[k] = element<Walker>(data[u + k / kPer], k % kPer);
+            if (mask)
+                left = take_masked_out(bits, in + u);
+            x.template add<kPer>(bits, left, index_of(v + (u64)u * step), step * kPer, lanes);
+        }
+    }
+
+    static __device__ __forceinline__ u32 take_masked_out(Bits (&bits)[kGroup], const Mask *in)
+    {
+        u32 left = 0;
+#pragma unroll
+        for (int k = 0; k < kGroup; k++) {
+            const bool is = (in[k / kPer] >> (8 * (k % kPer)) & 255) != 0;
+            bits[k] = is ? bits[k] : Walker::kSign;
+            left |= is ? 1u << k : 0;
+        }
+        return left;
+    }
+
+    // A group that may not be whole.
+    __device__ __forceinline__ void add_group(Walker &x, u64 v) const
+    {
+        Bits bits[kGroup];
+        u32 in = 0;
+#pragma unroll
+        for (int u = 0; u < kVectors; u++) {
+            const u64 first = index_of(v + (u64)u * step);
+            if (first < n && n - first >= kPer) { // nor wrapped
+                const uint4 data = load_vector((const uint4 *)address_of(first));
+#pragma unroll
+                for (int k = 0; k < kPer; k++)
+                    bits[u * kPer + k] = element<Walker>(data, k);
+                in |= ((1u << kPer) - 1) << u * kPer;
+            } else {
+#pragma unroll
+                for (int k = 0; k < kPer; k++) {
+                    const bool is = first + k < n;
+                    bits[u * kPer + k] = is ? Element::load(address_of(first + k)) : Walker::kSign;
+                    in |= is ? 1u << (u * kPer + k) : 0;
+                }
+            }
+        }
+        if (mask) {
+#pragma unroll
+            for (int k = 0; k < kGroup; k++) {
+                const u64 index = index_of(v + (u64)(k / kPer) * step) + k % kPer;
+                const bool out = (in >> k & 1) && !mask[index];
+                bits[k] = out ? Walker::kSign : bits[k];
+                in &= ~(out ? 1u << k : 0);
+            }
+        }
+        x.template add<kPer>(bits, in, index_of(v), step * kPer, lanes);
+    }
+};
+
+// The line's value, if a walker can tell; else it is listed.
+template <class Line>
+__device__ __forceinline__ void finish_or_list(const Line &l, const FinishArgs &a, const SegmentArgs &g, u64 line, u64 *list)
+{
+    if (!l.finish(a, g, line))
+        list[1 + atomicAdd(list, 1ull)] = line;
+}
+
+// Rows and segments: a team is some lanes of a warp. kVectors: w.run is not 1; takes registers, which pays for long lines.
+template <class Walker, bool kVectors> __global__ void __launch_bounds__(kWalkThreads)
 walk_floats(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
             u64 *out)
 {
@@ -386,7 +390,7 @@ walk_floats(const __grid_constant__ FinishArgs a, const __grid_constant__ Segmen
     const u64 shares = w.lines * (w.walkers / lanes), turn = (u64)lines * w.turns;
     const u64 warp = ((u64)blockIdx.x * kWalkThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kWalkThreads / kWarp);
     for (u64 first = warp * turn; first < shares; first += warps * turn) {
-        Walker mine;
+        typename Walker::Line mine;
         u64 number = RP_NO_INDEX; // of the line in `mine`
         for (u32 t = 0; t < w.turns; t++) {
             const u64 i = first + t * lines + threadIdx.x % kWarp / lanes;
@@ -395,43 +399,92 @@ walk_floats(const __grid_constant__ FinishArgs a, const __grid_constant__ Segmen
             s.line.n = own ? s.line.n : 0;
             Walker x;
             x.init(a.plan, g.skip);
-            walk_groups(x, w.parts, s.line, s.group * lanes + lane, w.walkers, team);
+            if constexpr (kVectors)
+                VectorWalk<Walker>(w.parts, s.line, w.walkers, team).add_all(x, s.team * lanes + lane);
+            else
+                walk_groups(x, w.parts, s.line, s.team * lanes + lane, w.walkers, team);
             x.join(lanes);
+            const typename Walker::Line l = x.line();
             if (own && !w.values)
                 for (u32 j = lane; j < a.plan.all; j += lanes)
-                    partial_of(a, w, out, s)[j] = x.word(a.plan, g, j);
+                    partial_of(a, w, out, s)[j] = l.word(a.plan, g, j);
             if (own && lane == t) {
-                mine = x;
+                mine = l;
                 number = w.first_line + s.number;
             }
         }
         // Each lane has a line: what takes longest is done for all of them at once.
-        if (w.values && number != RP_NO_INDEX && !mine.finish(a, g, number))
-            out[1 + atomicAdd(out, 1ull)] = number;
+        if (w.values && number != RP_NO_INDEX)
+            finish_or_list(mine, a, g, number, out);
     }
 }
 
-template <Kind kKind> WalkFn pick(int dtype)
+// Columns: a block has w.width of them, side by side, and a team of its threads for each, one above the other. Blocks go
+// through all columns, then to the next team of each.
+template <class Walker> __global__ void __launch_bounds__(kColumnThreads)
+walk_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
+             u64 *out)
+{
+    using Line = typename Walker::Line;
+    __shared__ __align__(16) unsigned char space[kColumnThreads * sizeof(Line)]; // a Line has no constructor to run
+    Line *lines = (Line *)space, *mine = lines + threadIdx.x;
+    const u32 column = threadIdx.x % w.width, row = threadIdx.x / w.width;
+    const u64 across = (w.lines + w.width - 1) / w.width;
+    Share s = {blockIdx.x % across * w.width + column, (u32)(blockIdx.x / across), {0, 1, 0}};
+    const bool own = s.number < w.lines && row < w.team;
+    if (own)
+        s.line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + s.number);
+    Walker x;
+    x.init(a.plan, g.skip);
+    walk_groups(x, w.parts, s.line, s.team * w.team + row, w.walkers, {1, 1u << threadIdx.x % kWarp});
+    x.join(1);
+    *mine = x.line();
+    for (u32 left = w.team, half; left > 1; left = half) {
+        half = (left + 1) / 2;
+        __syncthreads();
+        if (row + half < left)
+            mine->join(mine[half * w.width]);
+    }
+    __syncthreads();
+    if (!own)
+        return;
+    if (w.values) {
+        if (row == 0)
+            finish_or_list(*mine, a, g, w.first_line + s.number, out);
+        return;
+    }
+    for (u32 j = row; j < a.plan.all; j += w.team)
+        partial_of(a, w, out, s)[j] = lines[column].word(a.plan, g, j);
+}
+
+template <class Walker> WalkFn kernel_of(WalkShape shape)
+{
+    return shape == kColumnWalk ? walk_columns<Walker>
+           : shape == kLongWalk ? walk_floats<Walker, true>
+                                : walk_floats<Walker, false>;
+}
+
+template <Kind kKind> WalkFn pick(int dtype, WalkShape shape)
 {
     switch (dtype) {
     case RP_F16:
-        return walk_floats<FloatWalk<RP_F16, kKind>>;
+        return kernel_of<FloatWalk<RP_F16, kKind>>(shape);
     case RP_BF16:
-        return walk_floats<FloatWalk<RP_BF16, kKind>>;
+        return kernel_of<FloatWalk<RP_BF16, kKind>>(shape);
     case RP_F32:
-        return walk_floats<FloatWalk<RP_F32, kKind>>;
+        return kernel_of<FloatWalk<RP_F32, kKind>>(shape);
     default:
-        return walk_floats<FloatWalk<RP_F64, kKind>>;
+        return kernel_of<FloatWalk<RP_F64, kKind>>(shape);
     }
 }
 
 } // namespace
 
-WalkFn walk_float_kernel(int layout, int dtype)
+WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape)
 {
     if (rk_is_stats(layout))
-        return pick<kStatistics>(dtype);
-    return rk_square_limbs(layout) ? pick<kMoments>(dtype) : pick<kSum>(dtype);
+        return pick<kStatistics>(dtype, shape);
+    return rk_square_limbs(layout) ? pick<kMoments>(dtype, shape) : pick<kSum>(dtype, shape);
 }
 
 } // namespace rk
