@@ -243,11 +243,29 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
     return false;
 }
 
+static bool is_space(char c) { return isspace((unsigned char)c); }
+
+/* Would it come back from a line of the config file? There a ';' behind a space begins a comment, and spaces at the ends go. */
+static bool fits_a_line(const char *value)
+{
+    size_t n = strlen(value);
+    if (n == 0 || is_space(value[0]) || is_space(value[n - 1]) || strchr(value, '\n'))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (value[i] == ';' && (i == 0 || is_space(value[i - 1])))
+            return false;
+    return true;
+}
+
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
 {
     const option *o = find(name);
     if (!o) {
         snprintf(why, RD_MAX_WHY, "unknown option '%.60s'; reduced --help lists them", name);
+        return false;
+    }
+    if (!fits_a_line(value)) {
+        snprintf(why, RD_MAX_WHY, "%s = '%.60s': empty, or a space at an end or before ';'", o->name, value);
         return false;
     }
     switch (o->kind) {

@@ -64,7 +64,9 @@ static void values_have_bounds(void **state)
                  {"socket-mode", "0688", false},  {"socket-mode", "1000", false}, {"log-level", "debug", true},
                  {"drain", "3601", false},        {"drain", "0", true},           {"drain", "99999999999999999999", false},
                  {"nonsense", "1", false},        {"listen", "ipc:///x", true},   {"listen", "ipc://x", false},
-                 {"listen", "ipc:///", false},    {"listen", "tcp://*:1", true},  {"listen", "ws://a", false}};
+                 {"listen", "ipc:///", false},    {"listen", "tcp://*:1", true},  {"listen", "ws://a", false},
+                 {"trace", "/a b", true},         {"trace", "/a ;b", false},      {"trace", "/a ", false},
+                 {"trace", "/a\nb", false},       {"trace", "/a;b", true}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rd_config c;
         rd_config_defaults(&c);
