@@ -13,7 +13,8 @@ enum Kind { kInteger, kFloat, kFloatSkip };
 
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kIndex || kKind == kFloatSkip ? kUnfilled : kRepeated;
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;

@@ -24,7 +24,8 @@ __device__ __forceinline__ u32 flags_of(double x)
 // Element: F32Element or Bf16Element
 template <class Element, bool kSkip> struct BinSum {
     static constexpr int kThreads = 256, kUnroll = 4, kBins = 16;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = kDigits32;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 14;

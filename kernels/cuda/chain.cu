@@ -26,7 +26,8 @@ constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks shar
 Scratch scratch_of(void *memory, size_t bytes)
 {
     RowTotal *totals = (RowTotal *)memory;
-    u64 *a = (u64 *)(totals + kRowTotals), words = (bytes - kRowTotals * sizeof(RowTotal)) / sizeof(u64), b = words / kScratchParts;
+    u64 *a = (u64 *)(totals + kRowTotals);
+    const u64 words = (bytes - kRowTotals * sizeof(RowTotal)) / sizeof(u64), b = words / kScratchParts;
     return {totals, a, a + (words - b), words - b};
 }
 

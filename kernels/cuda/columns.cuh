@@ -13,7 +13,8 @@ namespace rk {
 template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
     static constexpr int kThreads = kColumns, kUnroll = kInFlight;
     static constexpr int kColumn = 66; // 2046 + 53 + 1 bits and a sign
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = kDigits64;
     static constexpr int kBlocksPerSm = 1;
     static constexpr u32 kMaxPerThread = 1u << 21;

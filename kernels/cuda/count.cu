@@ -9,7 +9,8 @@ enum Kind { kInteger, kFloat, kFloatSkip };
 
 template <int kBytes, Kind kKind> struct Count {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = 1;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;

@@ -10,7 +10,8 @@ enum Kind { kInteger, kFloat };
 
 template <int kBytes, Kind kKind> struct MinMax {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = 4;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;

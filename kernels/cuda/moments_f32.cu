@@ -22,7 +22,8 @@ namespace {
 
 template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
-    static constexpr bool kPrepares = false, kTiles = true, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = true;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 1;
     static constexpr u32 kMaxPerThread = 1u << 15;

@@ -148,7 +148,8 @@ template <bool kStats> struct Moments64 {
     }
 
     // Is there an element beyond K in the block's next tile, or in the rest of the row? Then begin anew with a larger one.
-    static constexpr bool kPrepares = true, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = true, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
         u32 top = 0;

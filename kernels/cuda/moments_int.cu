@@ -30,7 +30,8 @@ enum Want { kMagnitudes, kSquares, kStatistics };
 
 template <class Element, Want kWant> struct MomentsInt {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = kDigitsInt + 6 + 6;
     static constexpr int kBlocksPerSm = kWant == kStatistics ? 3 : 4;
     static constexpr u32 kMaxPerThread = 1u << 30;

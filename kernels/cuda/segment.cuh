@@ -15,8 +15,8 @@
 //   void add_vector(uint4 v, u64 first)       16 bytes of elements; index of the first one within the row
 //   static constexpr bool kTiles              if true there is, for a thread's vectors of a tile at once,
 //     void add_tile(const uint4 (&tile)[kUnroll], u64 first)   kThreads vectors apart; add_vector then takes the rest
-//   static constexpr bool kPads               if true there is, instead of prepare_rest,
-//     uint4 padding()                         a vector that adds nothing: the rest is a tile, too
+//   static constexpr Filling kFilling         what may stand where a row has no elements:
+//     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -29,6 +29,9 @@
 #include "kernels/cuda/row_total.cuh"
 
 namespace rk {
+
+// Nothing; a value of the accumulator's; any element of the row, once more.
+enum Filling { kUnfilled, kPadded, kRepeated };
 
 struct SegmentArgs {
     const unsigned char *data; // rows x row_len elements
@@ -61,12 +64,63 @@ struct SegmentKernel {
     WalkFn walk; // for what it cannot take (walk.cuh); may be NULL: there is no fast way
 };
 
+// 16 bytes of such elements.
+__device__ __forceinline__ uint4 vector_of(u64 e) { return make_uint4((u32)e, (u32)(e >> 32), (u32)e, (u32)(e >> 32)); }
+__device__ __forceinline__ uint4 vector_of(u32 e) { return make_uint4(e, e, e, e); }
+__device__ __forceinline__ uint4 vector_of(uint16_t e) { return vector_of(e * 0x10001u); }
+__device__ __forceinline__ uint4 vector_of(uint8_t e) { return vector_of(e * 0x1010101u); }
+
+// Adds a whole tile, whose first vector of this thread begins at element `index`.
+template <class Accumulator, int kUnroll>
+__device__ __forceinline__ void add_whole(Accumulator &acc, const uint4 (&tile)[kUnroll], u64 index, u32 per_vector)
+{
+    if constexpr (Accumulator::kTiles) {
+        acc.add_tile(tile, index);
+    } else {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            acc.add_vector(tile[u], index + u * (Accumulator::kThreads * per_vector));
+    }
+}
+
+// What stands where a row has no vectors. `first`: the row's first one.
+template <class Accumulator> __device__ __forceinline__ uint4 filling(const uint4 *first)
+{
+    if constexpr (Accumulator::kFilling == kRepeated)
+        return *first;
+    else
+        return vector_of(Accumulator::kPadding);
+}
+
+// A row of no more than a tile that begins with a whole vector: as little as possible, for there are few elements to share it.
+template <class Accumulator>
+__device__ __forceinline__ u64 add_short(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
+{
+    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
+    const u32 n = (u32)args.row_len, log2 = args.element_log2, per_vector = 16 >> log2, nvec = n >> (4 - log2);
+    const uint4 *mine = (const uint4 *)p + threadIdx.x, fill = filling<Accumulator>((const uint4 *)p);
+    uint4 tile[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; u++)
+        tile[u] = threadIdx.x + u * kThreads < nvec ? load_vector(mine + u * kThreads) : fill;
+    acc.init(shared, args);
+    add_whole(acc, tile, 0, per_vector);
+    const u32 tail = nvec * per_vector + threadIdx.x;
+    if (tail < n)
+        acc.add_element(p + (tail << log2), tail);
+    return n;
+}
+
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
 __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
 {
     constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
+    constexpr bool kPads = Accumulator::kFilling == kPadded;
     const u32 log2 = args.element_log2, per_vector = 16 >> log2;
+    if constexpr (Accumulator::kFilling != kUnfilled)
+        if (gridDim.x == 1 && args.row_len <= kTile * per_vector && args.row_len >= per_vector && ((uintptr_t)p & 15) == 0)
+            return add_short(acc, args, p, shared);
     u64 head = ((16 - ((uintptr_t)p & 15)) & 15) >> log2;
     if (head > args.row_len)
         head = args.row_len;
@@ -85,14 +139,14 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         for (int u = 0; u < kUnroll; u++)
             if (tile || threadIdx.x + u * kThreads < left)
                 next[u] = load_vector(at + u * kThreads);
-            else if constexpr (Accumulator::kPads)
-                next[u] = Accumulator::padding();
+            else if constexpr (kPads)
+                next[u] = vector_of(Accumulator::kPadding);
     };
     load(0);
     acc.init(shared, args);
     // The next tile is requested before this one is added, so loads are always in flight.
 #pragma unroll 1
-    for (u32 round = 0; round < args.rounds + (Accumulator::kPads && left); round++) {
+    for (u32 round = 0; round < args.rounds + (kPads && left); round++) {
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             now[u] = next[u];
@@ -103,15 +157,9 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         if constexpr (Accumulator::kPrepares)
             if (!acc.prepare(now))
                 return 0;
-        if constexpr (Accumulator::kTiles) {
-            acc.add_tile(now, index);
-        } else {
-#pragma unroll
-            for (int u = 0; u < kUnroll; u++)
-                acc.add_vector(now[u], index + u * (kThreads * per_vector));
-        }
+        add_whole(acc, now, index, per_vector);
     }
-    if constexpr (!Accumulator::kPads) {
+    if constexpr (!kPads) {
         if constexpr (Accumulator::kPrepares)
             acc.prepare_rest(vectors, rest, rest + left);
 #pragma unroll
@@ -168,10 +216,11 @@ segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
             Accumulator acc;
             u64 elements = add_part(acc, args, p, shared);
-            acc.flush(args, p, shared, elements,
-                      finish.light ? words : partials + (row * gridDim.x + blockIdx.x) * finish.plan.all);
+            u64 *of_row = partials + row * gridDim.x * finish.plan.all;
+            acc.flush(args, p, shared, elements, finish.light ? words : of_row + blockIdx.x * finish.plan.all);
             __syncthreads(); // `shared` is free for the next row
-            if (finish.light && is_last(finish.plan, args.totals + row, partials + row * gridDim.x * finish.plan.all, words) && threadIdx.x < kWarp)
+            const bool last = finish.light && is_last(finish.plan, args.totals + row, of_row, words);
+            if (last && threadIdx.x < kWarp)
                 finish_light(finish, args.first_row + row, words);
         }
     }

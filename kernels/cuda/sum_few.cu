@@ -10,8 +10,11 @@ namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = kDtype == RP_F32, kPads = true;
+    static constexpr bool kPrepares = true, kTiles = kDtype == RP_F32;
+    static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
+    using Bits = FloatBits<kDtype>;
+    static constexpr Bits kPadding = (Bits)1 << (8 * sizeof(Bits) - 1); // -0.0
 
     Pair sum;
     u32 skipped;
@@ -37,11 +40,6 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
             any_lost() = 1;
         return !any_lost();
     }
-    static __device__ __forceinline__ uint4 padding() // -0.0
-    {
-        constexpr u32 kHigh = 1u << 31, kLow = kDtype == RP_F32 ? kHigh : 0;
-        return make_uint4(kLow, kHigh, kLow, kHigh);
-    }
 
     __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
@@ -49,7 +47,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
     // f32: most tiles need no more than one addition for an element, and a pair's for all of them.
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
         float most = 0;
         u32 least = ~0u; // of 2 |bits| - 1, so that zeros are the largest
@@ -69,8 +67,14 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
         } else {
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
-                add_vector(tile[u], first);
+                *this = added(*this, tile[u]);
         }
+    }
+    // Out of line, lest the doubles above be kept for it.
+    static __device__ __noinline__ PairSum added(PairSum to, uint4 v)
+    {
+        to.add_vector(v, 0);
+        return to;
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
 

@@ -7,7 +7,8 @@ namespace {
 
 template <bool kSkip> struct HalfSum {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = false;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = kDigits32;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 13;

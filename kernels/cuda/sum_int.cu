@@ -57,9 +57,11 @@ __device__ __forceinline__ u64 digit_of_int(u64 low, i64 high, u32 j)
 
 template <class T> struct NarrowSum {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = true;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDigitsInt;
     using Bits = typename Width<sizeof(T)>::Bits;
+    static constexpr Bits kPadding = 0;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 22; // so that a block's sum fits 64 bits
     static size_t shared_bytes() { return 0; }
@@ -74,7 +76,6 @@ template <class T> struct NarrowSum {
         sum = WordSum<T>::of(v.z, sum);
         sum = WordSum<T>::of(v.w, sum);
     }
-    static __device__ __forceinline__ uint4 padding() { return make_uint4(0, 0, 0, 0); }
     __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
     __device__ __forceinline__ void add(Bits bits, u64) { sum += (T)bits; }
     __device__ __forceinline__ void join_lane(u32 mask, int distance) { sum += __shfl_xor_sync(mask, sum, distance); }
@@ -93,9 +94,11 @@ template <class T> struct NarrowSum {
 
 template <bool kSigned> struct WideSum {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false, kPads = true;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDigitsInt;
     using Bits = u64;
+    static constexpr Bits kPadding = 0;
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
@@ -120,7 +123,6 @@ template <bool kSigned> struct WideSum {
         add((u64)v.y << 32 | v.x);
         add((u64)v.w << 32 | v.z);
     }
-    static __device__ __forceinline__ uint4 padding() { return make_uint4(0, 0, 0, 0); }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
     __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
@@ -137,8 +139,9 @@ template <bool kSigned> struct WideSum {
         __shared__ WarpDigits<kThreads / kWarp> digits;
         const i64 d0 = warp_sum((i64)(u32)low), d1 = warp_sum((i64)(low >> 32));
         const i64 d2 = warp_sum((i64)high); // |high| < 2^32: one for each element at most
-        if (threadIdx.x % kWarp < kDigitsInt)
-            digits.set(threadIdx.x % kWarp, threadIdx.x % kWarp == 0 ? d0 : threadIdx.x % kWarp == 1 ? d1 : threadIdx.x % kWarp == 2 ? d2 : 0);
+        const u32 j = threadIdx.x % kWarp;
+        if (j < kDigitsInt)
+            digits.set(j, j == 0 ? d0 : j == 1 ? d1 : j == 2 ? d2 : 0);
         digits.write(elements, partial);
     }
 };
