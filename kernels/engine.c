@@ -330,6 +330,18 @@ static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
     return at;
 }
 
+/* The backend has opened `m`, or `err` says why not: then it is freed. */
+static rp_err count_opened(rk_engine *e, rk_memory *m, rp_err err, rk_memory **out)
+{
+    if (err) {
+        free(m);
+        return err;
+    }
+    count_imports(e, 1);
+    *out = m;
+    return RP_OK;
+}
+
 /* With open_lock. */
 static rp_err open_handle(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
@@ -338,14 +350,7 @@ static rp_err open_handle(rk_engine *e, const uint8_t *handle, rk_memory **out, 
         return no_memory(f);
     m->kind = RK_MEMORY_OPENED;
     memcpy(m->handle, handle, sizeof m->handle);
-    rp_err err = e->ops->memory_open(e->impl, handle, m, f);
-    if (err) {
-        free(m);
-        return err;
-    }
-    count_imports(e, 1);
-    *out = m;
-    return RP_OK;
+    return count_opened(e, m, e->ops->memory_open(e->impl, handle, m, f), out);
 }
 
 static rp_err no_device(rp_fault *f)
@@ -377,14 +382,7 @@ rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_
         return no_memory(f);
     m->kind = RK_MEMORY_IMPORTED;
     m->bytes = bytes;
-    rp_err err = e->ops->memory_import(e->impl, fd, m, f);
-    if (err) {
-        free(m);
-        return err;
-    }
-    count_imports(e, 1);
-    *out = m;
-    return RP_OK;
+    return count_opened(e, m, e->ops->memory_import(e->impl, fd, m, f), out);
 }
 
 size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
