@@ -81,7 +81,8 @@ static void launch(rk_batcher *b)
 
 static bool fits(const rk_batcher *b, const rk_task *t)
 {
-    return rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) && !(t->spec.flags & RP_STATES_IN) && b->ops->fits(t);
+    return !t->memory && rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) && !(t->spec.flags & RP_STATES_IN) &&
+           b->ops->fits(t);
 }
 
 bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))

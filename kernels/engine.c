@@ -1,7 +1,7 @@
 /* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
  *
  * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete; any
- * calls rk_memory_*. What several touch (the done queue and the counters) is under `lock`. */
+ * calls rk_submit_alone and rk_memory_*. What several touch (the done queue and the counters) is under `lock`. */
 #include "kernels/engine.h"
 
 #include <pthread.h>
@@ -15,6 +15,11 @@
 #include "kernels/busy.h"
 #include "kernels/cpu/cpu.h"
 
+/* The engine is at rest when for so long nothing has been under way. Less than a client takes from one reply to its next
+ * request, more than the owner takes from one task to the next: where tasks follow each other closely its threads are awake,
+ * and share the work better than those that bring it. */
+static const uint64_t REST_NS = 20000;
+
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
 enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
 
@@ -27,6 +32,9 @@ struct rk_engine {
     bool stopped;
     pthread_mutex_t lock;
     rk_task *done, **done_end;
+    unsigned under_way; /* tasks handed in, and neither polled nor handed back; without batches */
+    uint64_t idle_ns;   /* since when there are none */
+    rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     rk_busy busy; /* the backend: tasks and batches */
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */
@@ -170,14 +178,25 @@ void rk_trim(rk_engine *e)
         e->ops->trim(e->impl);
 }
 
+/* A task that was dropped before it began has an owner that waits for it. */
+static void hand_back_dropped(rk_engine *e)
+{
+    rk_task *t = e->alone;
+    if (!t)
+        return;
+    rp_fail(&t->fault, RP_BUSY, "engine", 0, "the engine is stopped");
+    rk_complete(e, t);
+}
+
 void rk_stop(rk_engine *e)
 {
-    if (e->stopped)
+    if (!e || e->stopped)
         return;
     e->stopped = true;
     rk_batch_close(e->batcher);
     e->batcher = NULL;
     e->ops->stop(e->impl);
+    hand_back_dropped(e);
     e->done = NULL;
     e->done_end = &e->done;
 }
@@ -207,8 +226,16 @@ static bool is_small(const rk_engine *e, const rk_task *t)
     return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
 
+/* Where a CPU finds data in memory of the engine. */
+static void locate(const rk_engine *e, rk_task *t)
+{
+    if (t->memory && !t->fill && e->backend == RP_BACKEND_CPU)
+        t->data = (const uint8_t *)t->memory->base + t->offset;
+}
+
 bool rk_run_small(rk_engine *e, rk_task *t)
 {
+    locate(e, t);
     if (!is_small(e, t))
         return false;
     rk_cpu_run(t);
@@ -220,17 +247,60 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     return true;
 }
 
-bool rk_submit(rk_engine *e, rk_task *t)
+static void enter(rk_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->under_way++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* False: the engine is not at rest. */
+static bool enter_alone(rk_engine *e, rk_task *t)
+{
+    pthread_mutex_lock(&e->lock);
+    bool rests = e->under_way == 0 && rk_now_ns() - e->idle_ns >= REST_NS;
+    if (rests) {
+        e->under_way = 1;
+        e->alone = t;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rests;
+}
+
+/* With the lock: a task is no longer under way. */
+static void leave(rk_engine *e)
+{
+    if (--e->under_way == 0)
+        e->idle_ns = rk_now_ns();
+}
+
+static void prepare(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 {
     t->next = NULL;
     t->impl = NULL;
-    if (t->memory && !t->fill && e->backend == RP_BACKEND_CPU)
-        t->data = (const uint8_t *)t->memory->base + t->offset;
+    t->done = done;
+    rk_busy_begin(&e->busy);
+}
+
+bool rk_submit(rk_engine *e, rk_task *t)
+{
     if (rk_run_small(e, t))
         return true;
-    rk_busy_begin(&e->busy);
+    enter(e);
+    prepare(e, t, NULL);
     e->ops->submit(e->impl, t);
     return false;
+}
+
+bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+{
+    if (!enter_alone(e, t))
+        return false;
+    locate(e, t);
+    prepare(e, t, done);
+    if (!e->ops->begin || !e->ops->begin(e->impl, t))
+        e->ops->submit(e->impl, t);
+    return true;
 }
 
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
@@ -238,17 +308,31 @@ bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
     return e->batcher && rk_batch_submit(e->batcher, t, done);
 }
 
-void rk_complete(rk_engine *e, rk_task *t)
+/* With the lock. */
+static void make_pollable(rk_engine *e, rk_task *t)
 {
     t->next = NULL;
-    rk_busy_end(&e->busy);
-    pthread_mutex_lock(&e->lock);
     *e->done_end = t;
     e->done_end = &t->next;
+}
+
+void rk_complete(rk_engine *e, rk_task *t)
+{
+    void (*done)(rk_task *t) = t->done;
+    rk_busy_end(&e->busy);
+    pthread_mutex_lock(&e->lock);
     e->tasks++;
     e->device_tasks += t->backend == RP_BACKEND_CUDA;
+    if (done) {
+        e->alone = NULL;
+        leave(e);
+    } else {
+        make_pollable(e, t);
+    }
     pthread_mutex_unlock(&e->lock);
-    if (e->o.wake)
+    if (done)
+        done(t);
+    else if (e->o.wake)
         e->o.wake(e->o.wake_arg);
 }
 
@@ -261,6 +345,7 @@ rk_task *rk_poll(rk_engine *e)
         if (!e->done)
             e->done_end = &e->done;
         t->next = NULL;
+        leave(e);
     }
     pthread_mutex_unlock(&e->lock);
     return t;

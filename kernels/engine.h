@@ -1,7 +1,8 @@
 /* Inside kernels/: what the front (engine.c) and a backend owe each other. Not for other parts; they use kernels.h.
  *
  * The front owns the options, the queue of finished tasks and the small-task shortcut; a backend owns its threads and its
- * memory. A task belongs to the backend from `submit` until it calls rk_complete with it, exactly once, from any thread. */
+ * memory. A task belongs to the backend from `submit` or `begin` until it calls rk_complete with it, exactly once, from any
+ * thread. */
 #ifndef RK_ENGINE_H
 #define RK_ENGINE_H
 
@@ -38,7 +39,10 @@ typedef struct rk_batch_ops {
 typedef struct rk_backend_ops {
     /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
     rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
-    void (*submit)(void *impl, rk_task *t); /* never blocks for long: queue it */
+    void (*submit)(void *impl, rk_task *t); /* any thread; never blocks for long: queue it */
+    /* The only task under way, so begin it in this thread, whichever that is, if that takes no longer than a launch. False, and
+     * nothing done: submit it. NULL: none is begun so. */
+    bool (*begin)(void *impl, rk_task *t);
     void (*trim)(void *impl);               /* rk_trim. NULL: nothing grows */
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
     void (*close)(void *impl);              /* after stop: frees the rest */
@@ -56,7 +60,7 @@ typedef struct rk_backend_ops {
 extern const rk_backend_ops rk_cpu_backend;
 extern const rk_backend_ops rk_cuda_backend; /* no_cuda.c stands in when nvcc was absent: its open fails with TYPE */
 
-/* Any thread: the task is finished (fault, backend, times set). Makes it pollable, then wakes the owner. */
+/* Any thread: the task is finished (fault, backend, times set). Calls its `done`, or makes it pollable and wakes the owner. */
 void rk_complete(rk_engine *e, rk_task *t);
 void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 uint64_t rk_now_ns(void); /* CLOCK_MONOTONIC */

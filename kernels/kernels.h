@@ -7,9 +7,9 @@
  * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
  * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait for the
- * device (rk_close does); rk_run_small, rk_submit_batched, rk_state_check, rk_pin, rk_unpin and rk_memory_* are for any,
- * also several at once, before rk_close. The engine's own threads call only `wake`, `log` and, of batched tasks, `done`,
- * which must not block; `wake` and `log` must not call back into the engine. */
+ * device (rk_close does); rk_run_small, rk_submit_batched, rk_submit_alone, rk_state_check, rk_pin, rk_unpin and rk_memory_*
+ * are for any, also several at once, before rk_close. The engine's own threads call only `wake`, `log` and `done`, which must
+ * not block; `wake` and `log` must not call back into the engine. */
 #ifndef RK_KERNELS_H
 #define RK_KERNELS_H
 
@@ -59,8 +59,9 @@ typedef struct rk_options {
  * was asked for by name), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
 rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
 
-/* Finish what is running, drop the other tasks (none is polled any more) and end the engine's threads: nothing of the engine
- * touches a task or its memory afterwards. Left are rk_get_stats, rk_unpin, rk_memory_close and rk_close. Again: nothing. */
+/* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the
+ * engine's threads: nothing of the engine touches a task or its memory afterwards. Left are rk_get_stats, rk_pin, rk_unpin,
+ * rk_memory_* and rk_close. Again, or NULL: nothing. */
 void rk_stop(rk_engine *e);
 
 /* Nothing is to do for a while: give back soon what pools have grown to. The owner. */
@@ -102,11 +103,17 @@ bool rk_submit(rk_engine *e, rk_task *t);
  * at once; not polled. */
 bool rk_run_small(rk_engine *e, rk_task *t);
 
-/* Let a small task (batch_bytes) share a launch with others: those that come while the device is busy go together, each
- * with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once; it does
- * not wait. A thread of the engine calls `done` with the finished task, which is not polled; it may be called before
+/* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
+ * together, each with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once;
+ * it does not wait. A thread of the engine calls `done` with the finished task, which is not polled; it may be called before
  * this returns. `done` must not block, and may submit. */
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
+
+/* Begin a task of any size past the owner, if the engine is at rest: no task of rk_submit that has not been polled, and none
+ * of these, for the last 20 us. (Batches do not count.) So it overtakes nobody. False, and nothing done: it is not. Any thread,
+ * several at once; if the data are in memory of the engine, this thread launches (H100, 2026-11-21: 20 to 33 us), else it only
+ * queues. `done` as for rk_submit_batched. */
+bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);

@@ -1,8 +1,10 @@
 // The CUDA backend behind kernels/kernels.h.
 //
 // Threads. The submitter takes tasks from the queue in order, waits for a free slot, copies the data into its staging
-// memory and enqueues the chain; it is the only one that launches. The completer watches the events of slots in flight,
-// hands cells back and frees slots. The owner's thread only queues. Queue, slot states and `lost` are under `lock`.
+// memory and enqueues the chain. The completer watches the events of slots in flight, hands cells back and frees slots. The
+// owner's thread only queues. A task that is alone and takes nothing but launches is launched by the thread that brings it, in
+// the first slot: waking the submitter would take as long as launching. Who launches has taken the slot, under `lock`, as are
+// the queue and `lost`.
 //
 // Tasks larger than a slot are cut by split.cu; the submitter feeds the parts like tasks. A part that joins states
 // becomes ready when the others are done, so the completer puts the split back at the head of the queue.
@@ -31,10 +33,12 @@ namespace {
 
 constexpr int kDefaultSlots = 8, kMaxSlots = 64;
 constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short
-// How the completer waits for the device: it watches without a pause while a task may be a small one, then looks every
-// kNapNs. Sleeping in cudaEventSynchronize took 0.1 s a call on a virtual machine with an H100 (2026-11-21).
-constexpr u64 kWatchNs = 100000;
+// How the completer waits for the device: it watches without a pause for about as long as 1 GiB takes on an H100, then looks
+// every kNapNs, so that some 10 us are lost only of what takes longer. Sleeping in cudaEventSynchronize took 0.1 s a call on a
+// virtual machine with an H100 (2026-11-21).
+constexpr u64 kWatchNs = 500000;
 constexpr long kNapNs = 20000;
+constexpr u64 kLingerNs = 100000; // after a batch
 
 struct Backend {
     rk_engine *engine;
@@ -43,13 +47,14 @@ struct Backend {
     size_t chunk_bytes;
     int slot_count, slot_limit; // slots that may be open now; at best
     Slot slots[kMaxSlots];
+    bool taken[kMaxSlots]; // of these: from before the launch until the landing
     Pins pins;
     BatchFlight batch; // memory NULL: no batches
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
     pthread_cond_t work;  // the queue, or the closing flag, changed: submitter
-    pthread_cond_t freed; // a slot was freed: submitter
+    pthread_cond_t freed; // a slot was given back: submitter
     pthread_cond_t flying; // a slot was launched, or closing: completer
     rk_task *head, **tail;
     int in_flight;
@@ -127,17 +132,59 @@ void complete(Backend *b, rk_task *t)
     }
 }
 
-// ---- submitter ----
+// ---- slots ----
 
-Slot *free_slot(Backend *b)
+// With the lock: take the first free one of the first `n`. NULL: there is none.
+Slot *take_of(Backend *b, int n)
+{
+    int i = 0;
+    while (i < n && b->taken[i])
+        i++;
+    if (i == n)
+        return NULL;
+    b->taken[i] = true;
+    return &b->slots[i];
+}
+
+// With the lock.
+void give_back(Backend *b, const Slot *s)
+{
+    b->taken[s - b->slots] = false;
+    pthread_cond_signal(&b->freed);
+}
+
+// The task, launched in a slot that was taken, or not because of `err`.
+void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err)
 {
     pthread_mutex_lock(&b->lock);
-    while (b->in_flight == b->slot_count)
+    if (err == cudaSuccess) {
+        s->task = t;
+        b->in_flight++;
+        pthread_cond_signal(&b->flying);
+    } else {
+        give_back(b, s);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (err == cudaSuccess)
+        return;
+    fail(b, t, err, "submitting a task");
+    complete(b, t);
+}
+
+void start_clock(rk_task *t)
+{
+    t->start_ns = rk_now_ns();
+    t->copy_ns = t->compute_ns = 0;
+}
+
+// ---- submitter ----
+
+Slot *take_slot(Backend *b)
+{
+    Slot *s;
+    pthread_mutex_lock(&b->lock);
+    while (!(s = take_of(b, b->slot_count)))
         pthread_cond_wait(&b->freed, &b->lock);
-    Slot *s = NULL;
-    for (int i = 0; i < b->slot_count && !s; i++)
-        if (!b->slots[i].task)
-            s = &b->slots[i];
     pthread_mutex_unlock(&b->lock);
     return s;
 }
@@ -151,6 +198,7 @@ bool do_with_fewer(Backend *b, const Slot *missing)
     cudaGetLastError();
     pthread_mutex_lock(&b->lock);
     b->slot_count = open;
+    give_back(b, missing);
     pthread_mutex_unlock(&b->lock);
     rk_log(b->engine, RK_LOG_WARN, "memory is short: %d of %d slots have to do", open, b->slot_limit);
     return true;
@@ -159,26 +207,16 @@ bool do_with_fewer(Backend *b, const Slot *missing)
 Slot *open_slot(Backend *b, cudaError_t *err)
 {
     for (;;) {
-        Slot *s = free_slot(b);
+        Slot *s = take_slot(b);
         *err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
         if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
             return s;
     }
 }
 
-void take_off(Backend *b, Slot *s, rk_task *t)
-{
-    pthread_mutex_lock(&b->lock);
-    s->task = t;
-    b->in_flight++;
-    pthread_cond_signal(&b->flying);
-    pthread_mutex_unlock(&b->lock);
-}
-
 void run(Backend *b, rk_task *t)
 {
-    t->start_ns = rk_now_ns();
-    t->copy_ns = t->compute_ns = 0;
+    start_clock(t);
     if (is_lost(b)) {
         fail(b, t, cudaErrorUnknown, "lost already");
         complete(b, t);
@@ -193,12 +231,7 @@ void run(Backend *b, rk_task *t)
     Slot *s = open_slot(b, &err);
     if (err == cudaSuccess)
         err = slot_launch(s, &b->device, t, pins_hold(&b->pins, t->data, t->bytes));
-    if (err == cudaSuccess) {
-        take_off(b, s, t);
-        return;
-    }
-    fail(b, t, err, "submitting a task");
-    complete(b, t);
+    take_off(b, s, t, err);
 }
 
 // A task of any size, or a part that the completer put back.
@@ -300,7 +333,7 @@ void land(Backend *b, Slot *s, cudaError_t err)
     b->busy_ns += t->copy_ns + t->compute_ns;
     s->task = NULL;
     b->in_flight--;
-    pthread_cond_signal(&b->freed);
+    give_back(b, s);
     pthread_mutex_unlock(&b->lock);
     complete(b, t);
 }
@@ -376,7 +409,7 @@ bool cuda_batch_landed(void *impl, rk_task *tasks, bool closely)
     return true;
 }
 
-constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kWatchNs};
+constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kLingerNs};
 
 // ---- the interface ----
 
@@ -508,6 +541,23 @@ void cuda_submit(void *impl, rk_task *t)
     pthread_mutex_unlock(&b->lock);
 }
 
+// In the first slot, which is never closed.
+bool cuda_begin(void *impl, rk_task *t)
+{
+    Backend *b = (Backend *)impl;
+    if (!slot_only_launches(t))
+        return false;
+    pthread_mutex_lock(&b->lock);
+    Slot *s = b->lost ? NULL : take_of(b, 1);
+    pthread_mutex_unlock(&b->lock);
+    if (!s)
+        return false;
+    cudaSetDevice(b->device.id); // whatever thread this is
+    start_clock(t);
+    take_off(b, s, t, slot_launch(s, &b->device, t, false));
+    return true;
+}
+
 void cuda_trim(void *impl)
 {
     Backend *b = (Backend *)impl;
@@ -633,6 +683,7 @@ uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes;
 extern "C" const rk_backend_ops rk_cuda_backend = {
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
+    .begin = rk::cuda_begin,
     .trim = rk::cuda_trim,
     .stop = rk::cuda_stop,
     .close = rk::cuda_close,

@@ -47,19 +47,25 @@ cudaError_t open_cells(Slot *s)
 
 size_t cells_bytes(const rk_task *t) { return t->fill ? 0 : rp_results(&t->spec) * rp_cell_size(&t->spec); }
 
+bool needs_copy(const rk_task *t) { return t->fill || !t->memory; }
+
 const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memory->base + t->offset; }
 
-// Where the chain finds the task's data. Copies them there if need be, and notes the time it took.
-cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **where)
+// Copy the task's data to the device, and note when that begins.
+cudaError_t copy_data(Slot *s, const rk_task *t, bool pinned, void *to)
 {
-    const bool copy = t->fill || !t->memory;
-    const void *from = pinned ? t->data : s->staging;
-    *where = t->memory ? in_memory(t) : s->input;
-    if (copy && !pinned)
+    if (!pinned)
         memcpy(s->staging, t->data, t->bytes);
     TRY_CUDA(cudaEventRecord(s->begin, s->stream));
-    if (copy)
-        TRY_CUDA(cudaMemcpyAsync((void *)*where, from, t->bytes, cudaMemcpyHostToDevice, s->stream));
+    return cudaMemcpyAsync(to, pinned ? t->data : s->staging, t->bytes, cudaMemcpyHostToDevice, s->stream);
+}
+
+// Where the chain finds the task's data.
+cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **where)
+{
+    *where = t->memory ? in_memory(t) : s->input;
+    if (needs_copy(t))
+        TRY_CUDA(copy_data(s, t, pinned, (void *)*where));
     return cudaEventRecord(s->copied, s->stream);
 }
 
@@ -156,6 +162,8 @@ void slot_close(Slot *s)
     *s = Slot{};
 }
 
+bool slot_only_launches(const rk_task *t) { return !needs_copy(t) && cells_bytes(t) <= kMappedCells; }
+
 cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
 {
     cudaError_t err = enqueue(s, d, t, pinned);
@@ -167,8 +175,9 @@ cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
 cudaError_t slot_finish(Slot *s, Device *d)
 {
     rk_task *t = s->task;
-    float copy_ms, compute_ms;
-    TRY_CUDA(cudaEventElapsedTime(&copy_ms, s->begin, s->copied));
+    float copy_ms = 0, compute_ms;
+    if (needs_copy(t))
+        TRY_CUDA(cudaEventElapsedTime(&copy_ms, s->begin, s->copied));
     TRY_CUDA(cudaEventElapsedTime(&compute_ms, s->copied, s->done));
     const u64 start = t->start_ns;
     const u32 fault = t->fill ? kNoFault : *(volatile u32 *)s->fault;

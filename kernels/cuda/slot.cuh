@@ -24,12 +24,15 @@ struct Slot {
     u32 *fault;                      // the last word of `mapped`
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
     u64 pinned_bytes, device_bytes;
-    rk_task *task; // the task under way, NULL if free
+    rk_task *task; // that was launched, until it has landed; else NULL
 };
 
 // Open streams and memory. On error everything is closed again.
 cudaError_t slot_open(Slot *s, size_t chunk_bytes);
 void slot_close(Slot *s);
+
+// Does the task take launches only: no copy by the host, and no memory that a slot opens late?
+bool slot_only_launches(const rk_task *t);
 
 // Enqueue what the task takes: copy in, chain, copy back; `done` is recorded last. `pinned`: its data are page-locked.
 // Returns without waiting.

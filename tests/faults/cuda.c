@@ -2,6 +2,7 @@
  * kernel that breaks the context: opening, tasks of every kind, closing. Each task comes back, with a result (of kernels that
  * do nothing) or with a fault that has a text; a broken context is told as lost; nothing hangs, leaks or crashes. */
 #include <driver_types.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,26 @@ static void reduce(rk_engine *e, rp_spec spec, rk_memory *m)
     run(e, &t);
 }
 
+static atomic_bool handed_back;
+
+static void hand_back(rk_task *t)
+{
+    (void)t;
+    handed_back = true;
+}
+
+/* In the thread that brings it. */
+static void reduce_alone(rk_engine *e, rp_spec spec, rk_memory *m)
+{
+    rk_task t = {.spec = spec, .bytes = spec.row_len * sizeof *data, .memory = m, .cells = cells};
+    handed_back = false;
+    while (!rk_submit_alone(e, &t, hand_back)) /* the engine is not at rest yet */
+        usleep(50); /* poll interval */
+    while (!handed_back)
+        usleep(50); /* poll interval */
+    faults += t.fault.code != RP_OK;
+}
+
 static void use_memory(rk_engine *e)
 {
     rk_memory *m;
@@ -66,6 +87,7 @@ static void use_memory(rk_engine *e)
     run(e, &t);
     reduce(e, spec_of(RP_OP_SUM, 1, ELEMENTS, 0), m);
     reduce(e, spec_of(RP_OP_MAX, 10, ELEMENTS / 10, 0), m);
+    reduce_alone(e, spec_of(RP_OP_MIN, 1, ELEMENTS, 0), m);
     rk_memory_close(e, m);
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +36,18 @@ static rk_engine *open_cpu(size_t small_bytes)
     return e;
 }
 
-static void run(rk_engine *e, rk_task *t)
+static rk_task *poll_one(rk_engine *e)
 {
-    if (rk_submit(e, t))
-        return;
     rk_task *done;
     while (!(done = rk_poll(e)))
         sem_wait(&woken);
-    assert_ptr_equal(done, t);
+    return done;
+}
+
+static void run(rk_engine *e, rk_task *t)
+{
+    if (!rk_submit(e, t))
+        assert_ptr_equal(poll_one(e), t);
 }
 
 static void fill(rk_engine *e, rk_memory *m, uint64_t offset, const void *data, size_t bytes)
@@ -136,6 +141,75 @@ static void test_cap(void **state)
     rk_close(e);
 }
 
+static sem_t handed_back;
+
+static void hand_back(rk_task *t)
+{
+    (void)t;
+    sem_post(&handed_back);
+}
+
+/* Once the engine is at rest. */
+static void submit_alone(rk_engine *e, rk_task *t)
+{
+    while (!rk_submit_alone(e, t, hand_back))
+        sched_yield();
+}
+
+/* Past the owner, only while nothing of his is left. */
+static void test_alone(void **state)
+{
+    (void)state;
+    static uint32_t x[COUNT];
+    rk_engine *e = open_cpu(0);
+    rk_memory *m;
+    rk_stats s;
+    rp_fault f;
+    uint64_t cell = 77;
+    sem_init(&handed_back, 0, 0);
+    x[COUNT - 1] = 5;
+    assert_int_equal(rk_memory_new(e, sizeof x, &m, &f), RP_OK);
+    fill(e, m, 0, x, sizeof x);
+    rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = COUNT},
+                 .memory = m, .bytes = sizeof x, .cells = &cell};
+    rk_task owners = {.memory = m, .data = x, .bytes = sizeof x, .fill = true};
+    assert_int_equal(rp_spec_check(&t.spec, &f), RP_OK);
+    submit_alone(e, &t);
+    sem_wait(&handed_back);
+    assert_int_equal(t.fault.code, RP_OK);
+    assert_int_equal(cell, 5);
+    assert_null(rk_poll(e));
+    assert_false(rk_submit(e, &owners));
+    assert_false(rk_submit_alone(e, &t, hand_back)); /* under way, or not polled */
+    assert_ptr_equal(poll_one(e), &owners);
+    submit_alone(e, &t);
+    sem_wait(&handed_back);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.tasks, 4);
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
+/* Running or not when the engine stops, it comes back. */
+static void test_alone_at_the_end(void **state)
+{
+    (void)state;
+    static uint32_t x[COUNT];
+    sem_init(&handed_back, 0, 0);
+    for (int i = 0; i < 20; i++) {
+        rk_engine *e = open_cpu(0);
+        uint64_t cell;
+        rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = COUNT},
+                     .data = x, .bytes = sizeof x, .cells = &cell};
+        assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
+        submit_alone(e, &t);
+        rk_stop(e);
+        assert_int_equal(sem_trywait(&handed_back), 0);
+        assert_true(t.fault.code == RP_OK || t.fault.code == RP_BUSY);
+        rk_close(e);
+    }
+}
+
 static void test_no_device(void **state)
 {
     (void)state;
@@ -160,6 +234,8 @@ int main(void)
         cmocka_unit_test(test_contents),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_alone_at_the_end),
         cmocka_unit_test(test_no_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
