@@ -196,26 +196,31 @@ rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, r
     return check_range(bytes, a, f);
 }
 
-void rd_at_submit(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
+void rd_at_use(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
 {
     r->share = x;
     rd_share_hold(x);
-    rd_wait(s, r);
     if (x->kind == RD_SHARE_DEVICE) {
         r->job.task.memory = x->memory;
         r->job.task.offset = a->offset;
     } else if (x->kind == RD_SHARE_ARENA) {
         r->job.task.data = x->base + a->offset;
+    } else {
+        r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
+                            .request = r, .fd = x->fd,
+                            .direct = x->size >= s->buffers.direct_bytes, .offset = a->offset, .bytes = a->length,
+                            .fault = {.index = RP_NO_INDEX}};
     }
-    if (x->kind != RD_SHARE_FILE) {
+}
+
+void rd_at_submit(rd_server *s, rd_request *r)
+{
+    rd_wait(s, r);
+    if (!r->share || r->share->kind != RD_SHARE_FILE) {
         rd_schedule(s, r);
         return;
     }
-    r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
-                        .request = r, .fd = x->fd,
-                        .direct = x->size >= s->buffers.direct_bytes, .offset = a->offset, .bytes = a->length,
-                        .fault = {.index = RP_NO_INDEX}};
-    rd_sched_put(&s->sched, &r->session->queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + a->length);
+    rd_sched_put(&s->sched, &r->session->queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + r->read.bytes);
     rd_watch_deadline(s, r);
 }
 
@@ -248,13 +253,12 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *
     return RP_OK;
 }
 
-/* What the handle names: resident data, memory on the device, or a file or an arena. */
-static rp_err find(rd_server *s, const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_share **x,
-                   rp_fault *f)
+/* What the handle names: resident data of the user, or of the session memory on the device, or a file or an arena. */
+static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_share **x, rp_fault *f)
 {
     rd_share *device = rd_shares_find(&r->session->shares, a->handle);
     rp_err err;
-    if ((*kept = rd_store_find(s, r, a->handle))) {
+    if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rd_now_ns()))) {
         err = rd_store_check(*kept, spec, a, f);
     } else if (device && device->kind == RD_SHARE_DEVICE) {
         *x = device;
@@ -265,7 +269,7 @@ static rp_err find(rd_server *s, const rd_request *r, const rp_spec *spec, const
     return err ? err : rp_spec_match(spec, a->length, f);
 }
 
-rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
+rp_err rd_at_read(rd_server *s, rd_request *r, rp_fault *f)
 {
     static const rp_path paths[] = {
         [RD_SHARE_FILE] = RP_PATH_FILE, [RD_SHARE_ARENA] = RP_PATH_SHM, [RD_SHARE_DEVICE] = RP_PATH_DEVICE};
@@ -275,20 +279,31 @@ rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
     rd_resident *kept = NULL;
     rp_err err = read_spec(r, &spec, &a, f);
     if (!err)
-        err = find(s, r, &spec, &a, &kept, &x, f);
+        err = find(r, &spec, &a, &kept, &x, f);
+    if (err)
+        return err;
+    r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
+    r->job.task = (rk_task){.spec = spec, .bytes = a.length};
+    if (kept)
+        rd_store_use(r, kept, &a);
+    else
+        rd_at_use(s, r, x, &a);
+    return RP_OK;
+}
+
+rp_err rd_on_reduce_at(rd_server *s, rd_request *r, rp_fault *f)
+{
+    const rp_spec *spec = &r->job.task.spec;
+    rp_err err = rd_at_read(s, r, f);
     if (!err && rd_late(r, f))
         err = RP_DEADLINE;
     if (!err)
-        err = rd_make_room(r, &spec, f);
+        err = rd_make_room(r, spec, f);
     if (err)
         return err;
-    rd_tally_op(&s->stats.tally, spec.op);
-    r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
+    rd_tally_op(&s->stats.tally, spec->op);
     r->job.done = reduced;
-    r->job.task = (rk_task){.spec = spec, .bytes = a.length, .cells = r->reply + RP_RESULT_SIZE};
-    if (kept)
-        rd_store_submit(s, r, kept, &a);
-    else
-        rd_at_submit(s, r, x, &a);
+    r->job.task.cells = r->reply + RP_RESULT_SIZE;
+    rd_at_submit(s, r);
     return RP_OK;
 }

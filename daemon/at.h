@@ -61,10 +61,18 @@ rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field,
 /* The same for a range of memory of the engine, which has `bytes` bytes: any length. Errors: BAD_MESSAGE, SHAPE. */
 rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f);
 
-/* Get the range and queue the request's task, of which nothing but the data is missing: the request waits. */
-void rd_at_submit(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a);
+/* The request's task is for the range, and holds `x` until the request ends. */
+void rd_at_use(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a);
 
-/* A request is about to be answered or dropped: give back what it held of share and buffer. */
+/* The task of a REDUCE_AT, but for its cells: checked, and what its handle names is held until the request ends. The loop, or
+ * any thread with s->handles. Errors: those of PROTOCOL.md's table that do not need the engine. */
+rp_err rd_at_read(struct rd_server *s, struct rd_request *r, rp_fault *f);
+
+/* Get the range, if it is a file's, and queue the request's task, of which nothing else is missing: the request waits. */
+void rd_at_submit(struct rd_server *s, struct rd_request *r);
+
+/* A request is about to be answered or dropped: give back what it held of share and buffer. Any thread, unless it waited for a
+ * file. */
 void rd_at_end(struct rd_server *s, struct rd_request *r);
 
 #endif

@@ -37,7 +37,7 @@ bool rd_chores_open(rd_chores *c, unsigned threads, void (*wake)(void *arg), voi
 /* Run what is queued, then end the threads. */
 void rd_chores_close(rd_chores *c);
 
-/* The loop. After rd_chores_close a chore is run and done on the spot. */
+/* Any thread. After rd_chores_close, the loop: a chore is run and done on the spot. */
 void rd_chores_add(struct rd_server *s, rd_chore *chore);
 
 /* The loop: the next chore that has been run, or NULL. */

@@ -68,6 +68,7 @@ void rd_feed(rd_server *s)
     rd_at_feed(s);
     feed_lane(s, RD_LANE_SMALL);
     feed_lane(s, RD_LANE_LARGE);
+    rd_quick_crowd(&s->quick, s->jobs > 0 || s->sched.lane[RD_LANE_SMALL].queued || s->sched.lane[RD_LANE_LARGE].queued);
 }
 
 /* ---- taking back ---- */

@@ -75,9 +75,9 @@ static void on_drain_limit(uv_timer_t *t)
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
-    rd_chores_close(&s->chores); /* waits for files that are being read */
-    rd_take_chores(s);
     rk_stop(s->engine); /* afterwards nothing points into the requests */
+    rd_chores_close(&s->chores); /* waits for files that are being read; after the engine, whose threads add chores */
+    rd_take_chores(s);
     s->halted = true;
     rp_fail(&f, RP_CANCELLED, "daemon", 0, "shutting down");
     while (s->waiting)
@@ -326,7 +326,7 @@ static void raise_descriptors(void)
 static bool open_transport(rd_server *s)
 {
     unsigned contexts = (unsigned)s->config.contexts;
-    if (rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) &&
+    if (pthread_mutex_init(&s->handles, NULL) == 0 && rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) &&
         rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_quick_init(&s->quick) &&
         rd_metrics_init(&s->metrics) && (s->transport = rd_transport_open(&s->inbox, contexts)))
         return true;
@@ -487,7 +487,7 @@ void rd_life_probed(rd_server *s, bool right)
     s->phase = RD_SERVING;
     s->idle_since_ns = rd_now_ns();
     rd_quick_limit(&s->quick, (unsigned)s->config.max_inflight, rd_unread_limit(s));
-    rd_quick_open(&s->quick, s->engine, &s->sessions, s->trace, quick_bytes(&s->config));
+    rd_quick_open(&s->quick, s, quick_bytes(&s->config));
     rd_transport_start(s->transport, rd_quick_answer, &s->quick);
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     start_probe_timer(s);
@@ -511,6 +511,7 @@ void rd_life_close(rd_server *s)
         _exit(RD_EXIT_DEVICE);
     }
     rd_http_close(s->http);
+    rk_stop(s->engine); /* until here its threads answer requests, and add chores */
     rd_chores_close(&s->chores);
     rd_take_chores(s);
     rd_side_close(s);
@@ -518,12 +519,13 @@ void rd_life_close(rd_server *s)
     rd_buffers_fini(s);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
-    rk_close(s->engine); /* until here batched requests are answered */
+    rk_close(s->engine);
     rd_trace_close(s->trace);
     rd_transport_close(s->transport);
     rd_sessions_fini(&s->sessions);
     if (s->inbox.ring) {
         rd_quick_fini(&s->quick);
+        pthread_mutex_destroy(&s->handles);
         rd_metrics_fini(&s->metrics);
         rd_inbox_fini(&s->inbox);
     }

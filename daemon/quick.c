@@ -4,6 +4,7 @@
 
 #include "daemon/answered.h"
 #include "daemon/dispatch.h"
+#include "daemon/store.h"
 
 bool rd_quick_init(rd_quick *q)
 {
@@ -22,12 +23,10 @@ void rd_quick_fini(rd_quick *q)
     pthread_rwlock_destroy(&q->gate);
 }
 
-void rd_quick_open(rd_quick *q, rk_engine *engine, rd_sessions *sessions, rd_trace *trace, size_t max_bytes)
+void rd_quick_open(rd_quick *q, rd_server *s, size_t max_bytes)
 {
     pthread_rwlock_wrlock(&q->gate);
-    q->engine = engine;
-    q->sessions = sessions;
-    q->trace = trace;
+    q->server = s;
     q->max_bytes = max_bytes;
     q->open = max_bytes > 0;
     pthread_rwlock_unlock(&q->gate);
@@ -46,19 +45,50 @@ void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent)
     atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
 }
 
-/* Is this a REDUCE that nothing is wrong with? Fills header, body and task. */
+void rd_quick_crowd(rd_quick *q, bool crowded) { atomic_store_explicit(&q->crowded, crowded, memory_order_relaxed); }
+
+static bool takes(const rd_quick *q, uint8_t type)
+{
+    return type == RP_MSG_REDUCE ||
+           (type == RP_MSG_REDUCE_AT && !atomic_load_explicit(&q->crowded, memory_order_relaxed));
+}
+
+/* Is this one that may be taken, as far as the header tells? Fills header and body. */
 static bool acceptable(const rd_quick *q, rd_request *r)
 {
     rp_fault f;
     if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->max_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
         return false;
     const rp_header *h = &r->header;
-    if (h->reply || h->type != RP_MSG_REDUCE || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
+    if (h->reply || !takes(q, h->type) || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
     r->body = r->bytes + RP_HEADER_SIZE;
     r->body_len = r->len - RP_HEADER_SIZE;
     r->deadline_ns = rd_deadline_of(r);
-    return rd_read_task(r, &f) == RP_OK;
+    return true;
+}
+
+/* Let go of what the request holds. From here on the loop may read it anew, or it is answered. */
+static void let_go(rd_quick *q, rd_request *r)
+{
+    rd_at_end(q->server, r);
+    rd_store_end(q->server, r);
+}
+
+/* The task of a REDUCE_AT whose data the engine has. */
+static bool read_at(rd_quick *q, rd_request *r)
+{
+    rp_fault f;
+    pthread_mutex_lock(&q->server->handles);
+    bool right = rd_at_read(q->server, r, &f) == RP_OK;
+    pthread_mutex_unlock(&q->server->handles);
+    return right && r->job.task.memory;
+}
+
+static bool read_task(rd_quick *q, rd_request *r)
+{
+    rp_fault f;
+    return r->header.type == RP_MSG_REDUCE_AT ? read_at(q, r) : rd_read_task(r, &f) == RP_OK;
 }
 
 static void count(rd_quick *q, const rd_request *r)
@@ -68,7 +98,7 @@ static void count(rd_quick *q, const rd_request *r)
     rd_tally_op(&q->tally, a.op);
     rd_tally_add(&q->tally, &a);
     pthread_mutex_unlock(&q->lock);
-    rd_trace_put(q->trace, &a);
+    rd_trace_put(q->server->trace, &a);
 }
 
 /* The result of the finished task, whose cells are in the reply. */
@@ -77,7 +107,7 @@ static void reply(rd_quick *q, rd_request *r)
     const rp_spec *spec = &r->job.task.spec;
     rp_result x = rd_result_of(r, spec, rp_elements(spec));
     rp_header h = {.version = RP_WIRE_VERSION,
-                   .type = RP_MSG_REDUCE,
+                   .type = r->header.type,
                    .reply = true,
                    .session = r->header.session,
                    .id = r->header.id,
@@ -87,16 +117,18 @@ static void reply(rd_quick *q, rd_request *r)
     rd_reply_send(r, &h, &r->session->unsent); /* the request is no longer ours */
 }
 
-/* A thread of the engine: back from its batch. */
-static void batched(rk_task *t)
+/* The task is finished: by this thread, or this is one of the engine's. */
+static void finished(rk_task *t)
 {
+    rd_quick *q = t->user;
     rd_request *r = (rd_request *)t;
     rd_session *x = r->session;
     rp_fault f;
+    let_go(q, r);
     if (t->fault.code != RP_OK || rd_late(r, &f))
         rd_request_pass(r);
     else
-        reply(t->user, r);
+        reply(q, r);
     rd_session_release(x);
 }
 
@@ -113,18 +145,14 @@ static bool make_room(const rd_quick *q, rd_request *r)
 /* With its session held, which is released when the request is answered. False: the request is not taken. */
 static bool take(rd_quick *q, rd_request *r)
 {
+    rk_engine *e = q->server->engine;
     rk_task *t = &r->job.task;
-    if (!make_room(q, r))
+    if (!read_task(q, r) || !make_room(q, r))
         return false;
-    if (!rk_run_small(q->engine, t)) {
-        t->user = q;
-        return rk_submit_batched(q->engine, t, batched);
-    }
-    if (t->fault.code != RP_OK)
-        return false;
-    rd_session *x = r->session;
-    reply(q, r);
-    rd_session_release(x);
+    t->user = q;
+    if (!rk_run_small(e, t))
+        return t->memory ? rk_submit_alone(e, t, finished) : rk_submit_batched(e, t, finished);
+    finished(t);
     return true;
 }
 
@@ -132,16 +160,19 @@ static bool answer(rd_quick *q, rd_request *r)
 {
     if (!q->open || !acceptable(q, r))
         return false;
-    rd_session *x = rd_session_hold(q->sessions, r->pipe, r->header.session,
+    rd_session *x = rd_session_hold(&q->server->sessions, r->pipe, r->header.session,
                                     atomic_load_explicit(&q->max_taken, memory_order_relaxed),
                                     atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
     if (!x)
         return false;
     r->session = x;
-    bool taken = take(q, r);
-    if (!taken)
-        rd_session_release(x);
-    return taken;
+    r->share = NULL;
+    r->resident = NULL;
+    if (take(q, r))
+        return true;
+    let_go(q, r);
+    rd_session_release(x);
+    return false;
 }
 
 bool rd_quick_answer(void *quick, rd_request *r)

@@ -32,7 +32,7 @@ static void freed(rd_server *s, rd_chore *c)
 
 void rd_resident_release(rd_server *s, rd_resident *x)
 {
-    if (--x->refs)
+    if (atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) != 1)
         return;
     x->chore.run = free_memory;
     x->chore.done = freed;
@@ -46,10 +46,10 @@ static rd_resident *first_of(const rd_users *u, uint64_t uid)
     return user ? user->resident : NULL;
 }
 
-rd_resident *rd_resident_by_id(const rd_users *u, uint64_t uid, uint64_t id)
+rd_resident *rd_resident_by_id(const rd_user *user, uint64_t id, uint64_t now_ns)
 {
-    rd_resident *x = first_of(u, uid);
-    while (x && (x->session || x->id != id))
+    rd_resident *x = user->resident;
+    while (x && (x->session || x->id != id || x->until_ns <= now_ns))
         x = x->next;
     return x;
 }
@@ -77,7 +77,9 @@ void rd_resident_drop(rd_server *s, rd_resident *x)
     rd_resident **at = &x->chore.user->resident;
     while (*at != x)
         at = &(*at)->next;
+    pthread_mutex_lock(&s->handles);
     *at = x->next;
+    pthread_mutex_unlock(&s->handles);
     x->dropped = true;
     rd_resident_release(s, x);
 }
@@ -104,9 +106,11 @@ static rd_resident *new_resident(rd_server *s, rd_user *user, rd_session *sessio
     x->bytes = ask->bytes;
     x->session = session;
     x->fault.index = RP_NO_INDEX;
-    x->refs = 2; /* the list's and the maker's */
+    atomic_init(&x->refs, 2); /* the list's and the maker's */
     x->next = user->resident;
+    pthread_mutex_lock(&s->handles);
     user->resident = x;
+    pthread_mutex_unlock(&s->handles);
     return x;
 }
 
@@ -171,9 +175,11 @@ rp_err rd_resident_commit(rd_server *s, rd_resident *x, uint64_t now_ns, rp_faul
         return err;
     if (old && !x->replace)
         return taken(x->name, strlen(x->name), f);
-    x->session = NULL;
     x->since_ns = now_ns;
+    pthread_mutex_lock(&s->handles);
     x->until_ns = x->ttl_ms ? now_ns + x->ttl_ms * NS_PER_MS : UINT64_MAX;
+    x->session = NULL;
+    pthread_mutex_unlock(&s->handles);
     if (x->until_ns < s->residents_until_ns)
         s->residents_until_ns = x->until_ns;
     if (old)

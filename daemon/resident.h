@@ -3,9 +3,12 @@
  *
  * Life: begun (STORE; a chore makes the memory) -> written, bound to the session -> committed, found by name and id ->
  * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a chore once no request uses it. The
- * loop owns all of it; a chore owns the memory that it makes or frees. */
+ * loop owns all of it; a chore owns the memory that it makes or frees. Nng's threads may look one up and use it, as with
+ * shares (share.h). */
 #ifndef RD_RESIDENT_H
 #define RD_RESIDENT_H
+
+#include <stdatomic.h>
 
 #include "daemon/chores.h"
 #include "daemon/extents.h"
@@ -26,7 +29,7 @@ typedef struct rd_resident {
     uint64_t bytes;
     rk_memory *memory;
     rp_fault fault;  /* of making it */
-    unsigned refs;   /* the list, and requests under way */
+    atomic_uint refs; /* the list, and requests under way */
     bool dropped;    /* out of the list */
     struct rd_session *session; /* that writes it; NULL: committed */
     struct rd_request *maker;   /* STORE, as long as it waits for the memory */
@@ -41,8 +44,10 @@ typedef struct rd_resident {
 rp_err rd_resident_begin(struct rd_server *s, uint64_t uid, struct rd_session *session, const rp_store *ask,
                          void (*made)(struct rd_server *s, rd_chore *x), struct rd_request *maker, rp_fault *f);
 
-/* The one of this user; NULL: there is none. Expired ones are dropped before (rd_residents_expire). */
-rd_resident *rd_resident_by_id(const rd_users *u, uint64_t uid, uint64_t id); /* committed */
+/* The one of this user; NULL: there is none. */
+rd_resident *rd_resident_by_id(const rd_user *user, uint64_t id, uint64_t now_ns); /* committed, not expired by `now_ns` */
+
+/* The same; expired ones are dropped before (rd_residents_expire). */
 rd_resident *rd_resident_by_name(const rd_users *u, uint64_t uid, const char *name, size_t len); /* committed */
 rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const struct rd_session *session, uint64_t id); /* not */
 
@@ -57,7 +62,8 @@ rp_err rd_resident_commit(struct rd_server *s, rd_resident *x, uint64_t now_ns, 
 
 void rd_resident_drop(struct rd_server *s, rd_resident *x); /* again: nothing */
 
-static inline void rd_resident_hold(rd_resident *x) { x->refs++; }
+/* Any thread: one that finds it in a list has s->handles until it holds it. */
+static inline void rd_resident_hold(rd_resident *x) { atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed); }
 void rd_resident_release(struct rd_server *s, rd_resident *x);
 
 /* Drop what is over: all whose time has come; what a session of `uid` that goes was writing; everything. */

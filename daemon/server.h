@@ -13,6 +13,7 @@
 #include "daemon/session.h"
 #include "daemon/side.h"
 #include "daemon/stats.h"
+#include "daemon/trace.h"
 #include "daemon/transport.h"
 
 enum { RD_EXIT_OK = 0, RD_EXIT_START = 1, RD_EXIT_USAGE = 2, RD_EXIT_DEVICE = 70 };
@@ -51,6 +52,7 @@ typedef struct rd_server {
     unsigned locked;
 
     rd_sessions sessions;
+    pthread_mutex_t handles; /* of lists of shares and of resident data, against nng's threads (share.h) */
     rd_quick quick;
     rd_users users;
     rd_chores chores;

@@ -87,7 +87,7 @@ static void closed(rd_server *s, rd_chore *c)
 
 void rd_share_release(rd_server *s, rd_share *x)
 {
-    if (--x->uses)
+    if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
     x->chore.run = close_share;
     x->chore.done = closed;
@@ -110,7 +110,7 @@ static rp_err begin(rd_server *s, rd_share *given, rd_user *user, void (*run)(rd
     }
     *x = *given;
     x->id |= x->id == 0;
-    x->uses = 1;
+    atomic_init(&x->uses, 1);
     x->chore = (rd_chore){.run = run, .done = made, .user = user};
     user->refs++;
     *out = x;
@@ -198,11 +198,13 @@ void rd_share_reject(rd_server *s, rd_user *user, int fd)
 }
 
 /* ---- lists ---- */
-void rd_shares_add(rd_share_list *l, rd_share *x)
+void rd_shares_add(rd_server *s, rd_share_list *l, rd_share *x)
 {
+    pthread_mutex_lock(&s->handles);
     x->next = l->first;
     l->first = x;
     l->n++;
+    pthread_mutex_unlock(&s->handles);
 }
 
 rd_share *rd_shares_find(const rd_share_list *l, uint64_t id)
@@ -218,8 +220,10 @@ void rd_shares_drop(rd_server *s, rd_share_list *l, rd_share *x)
     rd_share **at = &l->first;
     while (*at != x)
         at = &(*at)->next;
+    pthread_mutex_lock(&s->handles);
     *at = x->next;
     l->n--;
+    pthread_mutex_unlock(&s->handles);
     rd_share_release(s, x);
 }
 

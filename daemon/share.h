@@ -5,9 +5,13 @@
  * theirs. A descriptor is had only by those to whom its owner gave it.
  *
  * Life: made by a chore -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed by a
- * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. */
+ * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. Nng's threads may look one up
+ * and use it for a request (quick.h): the loop changes lists under s->handles and reads them without, and uses are counted
+ * atomically. */
 #ifndef RD_SHARE_H
 #define RD_SHARE_H
+
+#include <stdatomic.h>
 
 #include "daemon/chores.h"
 #include "kernels/kernels.h"
@@ -27,7 +31,7 @@ typedef struct rd_share {
     rk_engine *engine; /* arena: pinned in it, or NULL; device: of `memory` */
     uint8_t device[RP_DEVICE_HANDLE]; /* its handle */
     rk_memory *memory; /* device */
-    unsigned uses;  /* requests under way, and the session's list */
+    atomic_uint uses; /* requests under way, and the session's list */
     rp_fault fault; /* of making */
     rd_share_made *made;
     void *maker;    /* the channel that waits for it; NULL: gone */
@@ -53,13 +57,14 @@ rp_err rd_share_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t b
 /* Close a descriptor that is not wanted. */
 void rd_share_reject(struct rd_server *s, rd_user *user, int fd);
 
-void rd_shares_add(rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */
+void rd_shares_add(struct rd_server *s, rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */
 rd_share *rd_shares_find(const rd_share_list *l, uint64_t id);
 void rd_shares_drop(struct rd_server *s, rd_share_list *l, rd_share *x);
 void rd_shares_drop_all(struct rd_server *s, rd_share_list *l);
 
-/* A request uses it, or no longer does; the last one closes it. */
-static inline void rd_share_hold(rd_share *x) { x->uses++; }
+/* A request uses it, or no longer does; the last one closes it. Any thread: one that finds it in a list has s->handles until it
+ * holds it. */
+static inline void rd_share_hold(rd_share *x) { atomic_fetch_add_explicit(&x->uses, 1, memory_order_relaxed); }
 void rd_share_release(struct rd_server *s, rd_share *x);
 
 #endif

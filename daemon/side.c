@@ -114,7 +114,7 @@ static void on_made(rd_server *s, rd_share *x)
             refuse(c, c->asked, &x->fault);
         rd_share_release(s, x);
     } else {
-        rd_shares_add(&c->session->shares, x);
+        rd_shares_add(s, &c->session->shares, x);
         rd_share_hold(x); /* answering may close the channel, and drop it */
         answer(c, x, c->asked);
         if (x->kind == RD_SHARE_ARENA) {

@@ -21,12 +21,6 @@ static const rd_users *users_now(rd_server *s)
     return &s->users;
 }
 
-rd_resident *rd_store_find(rd_server *s, const rd_request *r, uint64_t id)
-{
-    uint64_t uid;
-    return owner(r, &uid, NULL) ? NULL : rd_resident_by_id(users_now(s), uid, id);
-}
-
 /* The data that the body names. */
 static rp_err find_named(rd_server *s, const rd_request *r, rd_resident **x, rp_fault *f)
 {
@@ -155,9 +149,11 @@ rp_err rd_on_write_at(rd_server *s, rd_request *r, rp_fault *f)
         err = rd_at_find(r, &a, "from", &x, f);
     if (!err)
         err = begin_write(s, r, &w, a.length, f);
-    if (!err)
-        rd_at_submit(s, r, x, &a);
-    return err;
+    if (err)
+        return err;
+    rd_at_use(s, r, x, &a);
+    rd_at_submit(s, r);
+    return RP_OK;
 }
 
 /* ---- COMMIT, ABORT ---- */
@@ -191,7 +187,7 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns)
                          .bytes = x->bytes,
                          .age_ms = (now_ns - x->since_ns) / ms,
                          .left_ms = x->until_ns == UINT64_MAX ? UINT64_MAX : left / ms,
-                         .uses = x->refs - 1,
+                         .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),
                          .name = x->name};
@@ -249,11 +245,9 @@ rp_err rd_store_check(const rd_resident *x, const rp_spec *spec, const rp_at *a,
     return rd_at_check_memory(spec, a, x->bytes, f);
 }
 
-void rd_store_submit(rd_server *s, rd_request *r, rd_resident *x, const rp_at *a)
+void rd_store_use(rd_request *r, rd_resident *x, const rp_at *a)
 {
     hold(r, x);
     r->job.task.memory = x->memory;
     r->job.task.offset = a->offset;
-    rd_wait(s, r);
-    rd_schedule(s, r);
 }

@@ -17,7 +17,7 @@ from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import Client
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
-from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, STATES_IN, STATES_OUT, Closed
+from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, spec
 from sideclient import DEVICE_FD, Side
 from test_side import refused
 
@@ -182,6 +182,24 @@ def test_a_descriptor_too_few_or_too_many_closes_the_channel(device, allocate):
             with pytest.raises(Closed):
                 side.call(DEVICE_FD, 4096, fds=fds)
             c.ping(b"still here")
+    settle(daemon)
+
+
+def test_dropped_in_use(device, allocate):
+    daemon = device()
+    n = 2 * MIB
+    a = allocate(struct.pack("<f", 1.5) * n)
+    body = spec("sum", "f32", row_len=n)
+    with daemon.connect() as c, Side(c) as side:
+        for _ in range(50):
+            handle, size = side.device(a.handle)
+            sent = [c.send(REDUCE_AT, body + struct.pack("<QQQ", handle, 0, size)) for _ in range(2)]
+            side.drop(handle)
+            for s in sent:
+                try:
+                    assert c.wait(s)[48:] == struct.pack("<d", 1.5 * n)
+                except Fault as e:
+                    assert e.code == "BAD_HANDLE"  # the drop went by another way, and may be faster
     settle(daemon)
 
 

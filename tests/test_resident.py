@@ -289,6 +289,37 @@ def test_dropped_in_use_it_goes_when_the_last_reduction_is_back(start):
         assert daemon.status()["resident.bytes"] == 1
 
 
+def test_replaced_while_others_reduce_it(clean):
+    """Each answer is of one array as it was put; what is no more is told so."""
+    n, rounds, readers = 20_000, 40, 3
+    wrong, over = [], threading.Event()
+
+    def read():
+        with clean.connect() as c:
+            while not over.is_set():
+                try:
+                    (total,) = struct.unpack("<Q", c.reduce_at("sum", "u64", c.list("x")[0].handle, 0, 8 * n).cells[0])
+                except Fault as e:
+                    if e.code != "BAD_HANDLE":
+                        wrong.append(e)
+                    continue
+                if total % n or not 0 < total // n <= rounds:
+                    wrong.append(total)
+
+    with clean.connect() as c:
+        c.put("x", "u64", np.full(n, 1, "u8").tobytes())
+        threads = [threading.Thread(target=read) for _ in range(readers)]
+        for t in threads:
+            t.start()
+        for k in range(2, rounds + 1):
+            c.put("x", "u64", np.full(n, k, "u8").tobytes(), replace=True)
+        over.set()
+        for t in threads:
+            t.join()
+        c.drop("x")
+    assert not wrong
+
+
 def test_time_to_live(clean):
     with clean.connect() as c:
         c.put("long", "u8", b"1", ttl_ms=2**31 - 1)

@@ -97,9 +97,8 @@ static void only_its_user_meets_it(void **state)
     assert_null(named(s, 0, "x"));
     assert_null(named(s, ME, "xx"));
     assert_null(rd_resident_by_name(&s->users, ME, "x", 0));
-    assert_ptr_equal(rd_resident_by_id(&s->users, ME, x->id), x);
-    assert_null(rd_resident_by_id(&s->users, OTHER, x->id));
-    assert_null(rd_resident_by_id(&s->users, 0, x->id));
+    assert_ptr_equal(rd_resident_by_id(rd_user_find(&s->users, ME), x->id, 1), x);
+    assert_null(rd_resident_by_id(rd_user_find(&s->users, OTHER), x->id, 1));
     assert_true(x->id && y->id && x->id != y->id);
 }
 
@@ -113,7 +112,7 @@ static void what_is_written_is_its_sessions_alone(void **state)
     assert_null(rd_resident_written(&s->users, OTHER, &mine, x->id));
     assert_null(rd_resident_written(&s->users, ME, &mine, x->id ^ 1));
     assert_null(named(s, ME, "x"));
-    assert_null(rd_resident_by_id(&s->users, ME, x->id));
+    assert_null(rd_resident_by_id(rd_user_find(&s->users, ME), x->id, 1));
     rd_residents_leave(s, ME, &second);
     assert_int_equal(s->users.residents, 1);
     rd_residents_leave(s, ME, &mine);
@@ -228,6 +227,8 @@ static void time_to_live(void **state)
     assert_true(b->until_ns == 1010 * MS && l->until_ns == 1020 * MS);
     rd_residents_expire(s, 1010 * MS - 1);
     assert_non_null(named(s, ME, "brief"));
+    assert_ptr_equal(rd_resident_by_id(b->chore.user, b->id, 1010 * MS - 1), b);
+    assert_null(rd_resident_by_id(b->chore.user, b->id, 1010 * MS)); /* whether it is dropped yet or not */
     rd_residents_expire(s, 1010 * MS);
     assert_null(named(s, ME, "brief"));
     assert_non_null(named(s, OTHER, "longer"));
