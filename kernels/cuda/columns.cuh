@@ -1,8 +1,9 @@
-// Exact sums of f64 in private base-2^32 digit columns in shared memory, integers only.
+// Exact sums of f64 in private base-2^48 digit columns in shared memory, integers only.
 //
-// A thread owns 66 int64 digits that count units of 2^(32j - 1075). A signed 54-bit significand, shifted by the low
-// five bits of its exponent field, spans three digits; the field's upper bits say which. The two lower parts are
-// unsigned below 2^32, the upper one is signed: no carry is needed for 2^24 elements per thread, whatever the data.
+// A thread owns 45 int64 digits that count units of 2^(48j - 1075). A signed 54-bit significand, shifted by its exponent
+// field modulo 48, spans two digits; the field over 48 says which. The lower part is unsigned below 2^48, the upper one
+// signed and at most 2^52: a digit has room for 1900 elements before it must carry, whatever the data. Narrower digits
+// would leave less of an SM's memory to loads in flight, wider ones would have to carry more often.
 // NaNs and infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
 #pragma once
 
@@ -12,9 +13,12 @@ namespace rk {
 
 template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
     static constexpr int kThreads = kColumns, kUnroll = kInFlight;
-    static constexpr int kColumn = 66; // 2046 + 53 + 1 bits and a sign
-    static constexpr bool kPrepares = false, kTiles = false;
-    static constexpr Filling kFilling = kUnfilled;
+    static constexpr int kBits = 48;   // of a digit
+    static constexpr int kColumn = 45; // 2046 + 53 + 1 bits, those of a count, and a sign
+    static constexpr i64 kMask = ((i64)1 << kBits) - 1;
+    static constexpr bool kPrepares = true, kTiles = false;
+    static constexpr Filling kFilling = kPadded;
+    static constexpr u64 kPadding = 1ull << 63; // -0.0
     static constexpr int kWords = kDigits64;
     static constexpr int kBlocksPerSm = 1;
     static constexpr u32 kMaxPerThread = 1u << 21;
@@ -25,16 +29,36 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
     int signs;   // AND of all high words: negative if every element had the sign bit
     u32 flags, skipped;
     u32 keep; // all bits but, for sums of magnitudes, the sign
+    int turn; // the digit that carries next
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
         keep = args.keep;
         column = (i64 *)shared + threadIdx.x;
         largest = flags = skipped = 0;
+        turn = 0;
         signs = -1;
-#pragma unroll 6
+#pragma unroll 5
         for (int j = 0; j < kColumn; j++)
             column[j * kThreads] = 0;
+    }
+
+    // What digit j has beyond its 48 bits goes to the next one.
+    __device__ __forceinline__ void carry(int j)
+    {
+        i64 *d = column + j * kThreads;
+        const i64 all = d[0];
+        d[0] = all & kMask;
+        d[kThreads] += all >> kBits;
+    }
+
+    // With every tile one digit carries, in turn. The top one need not.
+    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll])
+    {
+        static_assert((kColumn * kUnroll + 2) * 2 < 1900); // a row's head and tail count double
+        carry(turn);
+        turn = turn < kColumn - 2 ? turn + 1 : 0;
+        return true;
     }
 
     __device__ __forceinline__ void add(u32 low, u32 high)
@@ -48,18 +72,16 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         }
         largest = max(largest, magnitude);
         signs &= (int)high;
-        bool normal = magnitude >= 0x100000u;
-        u32 sign = (u32)((int)high >> 31);
-        u32 shift = normal ? high >> 20 : 1u; // funnel shifts use its low five bits; a subnormal has exponent field 1
+        const bool normal = magnitude >= 0x100000u;
+        const u32 sign = (u32)((int)high >> 31);
+        const u32 field = normal ? magnitude >> 20 : 1u; // a subnormal counts units of the least normal number's
+        const u32 digit = field * 1366 >> 16, shift = field - digit * kBits; // field / 48 of any field
         u64 m = (u64)((high & 0xfffffu) | (normal ? 0x100000u : 0u)) << 32 | low;
         m = (m ^ ((u64)sign << 32 | sign)) + (sign & 1); // negate if negative
-        u32 m0 = (u32)m, m1 = (u32)(m >> 32), m2 = (u32)((int)m1 >> 31);
-        u32 d0 = m0 << (shift & 31), d1 = __funnelshift_l(m0, m1, shift), d2 = __funnelshift_l(m1, m2, shift);
-        i64 *d = column + ((high >> 25) & 63u) * kThreads;
-        i64 a0 = d[0], a1 = d[kThreads], a2 = d[2 * kThreads];
-        d[0] = a0 + (i64)(u64)d0;
-        d[kThreads] = a1 + (i64)(u64)d1;
-        d[2 * kThreads] = a2 + (i64)((u64)m2 << 32 | d2);
+        i64 *d = column + digit * kThreads;
+        const i64 a0 = d[0], a1 = d[kThreads];
+        d[0] = a0 + ((i64)(m << shift) & kMask);
+        d[kThreads] = a1 + ((i64)m >> (kBits - shift));
     }
 
     __device__ __forceinline__ void classify(u32 low, u32 high)
@@ -95,11 +117,14 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         __shared__ u32 flags_sum, skipped_sum;
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
+#pragma unroll 4
+        for (int j = 0; j < kColumn - 1; j++)
+            carry(j);
         __syncthreads();
         int lane = threadIdx.x % kWarp;
         for (int j = threadIdx.x / kWarp; j < kColumn; j += kThreads / kWarp) {
             const i64 *row = (const i64 *)shared + j * kThreads;
-            i64 s = 0; // 2^21 elements x 2^33 x 384 threads fit
+            i64 s = 0;
 #pragma unroll
             for (int k = 0; k < kThreads; k += kWarp)
                 s += row[k + lane];
@@ -117,11 +142,12 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         if (kSkip && skipped)
             atomicAdd(&skipped_sum, skipped);
         __syncthreads();
-        // Hand each digit's upper half to the next one, so that 2^30 partials can be added before they carry.
-        for (int j = threadIdx.x; j < kWords; j += kThreads) {
-            i64 low = j < kColumn ? (i64)(u32)sums[j] : 0;
-            i64 carry = j > 0 && j <= kColumn ? sums[j - 1] >> 32 : 0;
-            partial[j] = (u64)(low + carry);
+        for (int j = threadIdx.x; j < kWords; j += kThreads) { // a sum has 57 bits: two reach a word at most
+            const int to = min((32 * j + 31) / kBits, kColumn - 1);
+            i64 word = 0;
+            for (int k = (32 * j - 57 + kBits) / kBits; k <= to; k++)
+                word += digit_of(sums[k], kBits * k, j);
+            partial[j] = (u64)word;
         }
         if (threadIdx.x == 0)
             write_tail(partial + kWords, elements, skipped_sum, flags_sum);

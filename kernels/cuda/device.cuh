@@ -41,7 +41,8 @@ struct Tuning {
     u32 short_rows_min;    // ... if there are at least so many
     u64 long_line;         // lines up to this many elements may be left to one warp
     u32 fan_in_words;      // what one block joins of partials, in words
-    u64 long_f64_row;      // f64 sums of rows from this length on keep twice as many loads in flight
+    u64 middle_f64_row;    // f64 sums of rows from this length on have larger blocks
+    u64 long_f64_row;      // ... and from this one on more loads in flight
     u64 walkers_per_sm;    // the general way: threads that keep an SM busy
     u64 long_walk;         // sums of floats: mean length of lines from which walkers take vectors
     u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
@@ -56,7 +57,8 @@ constexpr Tuning kTuning = {
     32,   // fewer rows than a warp leave it idle
     1ull << 15,
     40000, // 570 partials of a f64 sum: more take longer than one more launch
-    1ull << 22, // 32 MiB: 1 to 3 % faster from there on, as much slower below (H100, 2026-11-21)
+    1ull << 18, // 2 MiB: 1 to 4 % faster from there on, 1 to 2 % slower below (H100, 2026-11-21)
+    1ull << 24, // 128 MiB: 1 % faster from there on, 3 % slower at 32 MiB
     1024,
     2048,
     16,

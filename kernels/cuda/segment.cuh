@@ -239,7 +239,7 @@ template <class Accumulator> SegmentKernel segment_kernel()
 // The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
 // family.
 SegmentKernel sum_float_kernel(int dtype, bool skip); // sum_float.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, bool long_row); // sum_few.cu: f32 f64
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len); // sum_few.cu: f32 f64
 SegmentKernel sum_f64_kernel(bool skip, bool large_shared); // sum_f64.cu
 SegmentKernel sum_int_kernel(int dtype);              // sum_int.cu
 SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu

@@ -4,15 +4,16 @@
 namespace rk {
 namespace {
 
-template <int kColumns> SegmentKernel pick(bool skip)
+template <int kColumns, int kInFlight> SegmentKernel pick(bool skip)
 {
-    return skip ? segment_kernel<DigitSum<kColumns, 4, true>>() : segment_kernel<DigitSum<kColumns, 4, false>>();
+    return skip ? segment_kernel<DigitSum<kColumns, kInFlight, true>>()
+                : segment_kernel<DigitSum<kColumns, kInFlight, false>>();
 }
 
 } // namespace
 
-// Shared memory bounds the columns of an SM, 528 bytes each. Few large blocks leave fewer partials than many small
-// ones, and have more warps to add columns up: the largest block that the device allows is the best.
-SegmentKernel sum_f64_kernel(bool skip, bool large_shared) { return large_shared ? pick<384>(skip) : pick<96>(skip); }
+// Few large blocks leave fewer partials than many small ones, and have more warps to add columns up. But the columns, 360
+// bytes each, are to leave a third of an SM's memory to L1, which loads in flight pass through.
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared) { return large_shared ? pick<448, 6>(skip) : pick<128, 4>(skip); }
 
 } // namespace rk

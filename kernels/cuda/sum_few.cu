@@ -3,6 +3,7 @@
 // The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
 #include "kernels/cuda/bins.cuh"
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/device.cuh"
 #include "kernels/cuda/pair.cuh"
 
 namespace rk {
@@ -215,19 +216,22 @@ template <class Few, class Any> SegmentKernel pick()
     return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL};
 }
 
-template <bool kSkip> SegmentKernel pick(int dtype, bool long_row)
+template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len)
 {
     if (dtype == RP_F32)
         return pick<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
-    return long_row ? pick<PairSum<RP_F64, 128, 3, 8, kSkip>, DigitSum<128, 8, kSkip>>()
-                    : pick<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+    if (row_len < kTuning.middle_f64_row)
+        return pick<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+    if (row_len < kTuning.long_f64_row)
+        return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
+    return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();
 }
 
 } // namespace
 
-SegmentKernel sum_few_kernel(int dtype, bool skip, bool long_row)
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
 {
-    return skip ? pick<true>(dtype, long_row) : pick<false>(dtype, long_row);
+    return skip ? pick<true>(dtype, row_len) : pick<false>(dtype, row_len);
 }
 
 } // namespace rk
