@@ -4,16 +4,31 @@
 // for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
 // integer types of a width, and both directions.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/walk.cuh"
+#include "kernels/cuda/tile.cuh"
 
 namespace rk {
 namespace {
 
 enum Kind { kInteger, kFloat, kFloatSkip };
 
+// Of two f32 the greater one, or a NaN if there is one; -0 < +0.
+__device__ __forceinline__ u32 most_f32(u32 a, u32 b)
+{
+    const float x = __uint_as_float(a), y = __uint_as_float(b);
+#if __CUDA_ARCH__ >= 800
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(x), "f"(y));
+    return __float_as_uint(most);
+#else
+    return x != x ? a : y != y ? b : __float_as_uint(fmaxf(x, y));
+#endif
+}
+// The other end of that order.
+__device__ __forceinline__ u32 least_f32(u32 a, u32 b) { return most_f32(a ^ 1u << 31, b ^ 1u << 31) ^ 1u << 31; }
+
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr bool kPrepares = false, kTiles = kBytes == 4 && kKind == kFloat && !kIndex;
     static constexpr Filling kFilling = kIndex || kKind == kFloatSkip ? kUnfilled : kRepeated;
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
@@ -67,6 +82,17 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         each_element<kBytes>(v, [&](Bits bits, int e) { add((Rank)bits, first + e); });
     }
 
+    // f32 without indexes, by the device's own comparison: it has -0 < +0, too.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        auto better = [&](u32 a, u32 b) { return flip ? least_f32(a, b) : most_f32(a, b); };
+        u32 all = tile[0].x;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            all = better(all, better(better(tile[u].x, tile[u].y), better(tile[u].z, tile[u].w)));
+        add(all, 0);
+    }
+
     // Head and tail: not in index order, so they are joined like another thread's best.
     __device__ __forceinline__ void add_element(const void *p, u64 i)
     {
@@ -81,10 +107,18 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
 
     __device__ __forceinline__ void join(Rank rank, u64 i)
     {
-        if (rank > best || (rank == best && i < index)) {
+        if (!kIndex) {
+            best = rank > best ? rank : best;
+        } else if (rank > best || (rank == best && i < index)) {
             best = rank;
             index = i;
         }
+    }
+    __device__ __forceinline__ void join(const Best &o)
+    {
+        join(o.best, o.index);
+        if (kKind == kFloatSkip)
+            skipped += o.skipped;
     }
 
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
@@ -95,12 +129,30 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
             skipped += __shfl_xor_sync(mask, skipped, distance);
         join(rank, i);
     }
+    __device__ __forceinline__ void join_warp()
+    {
+        if constexpr (sizeof(Rank) == 4 && !kIndex && kKind != kFloatSkip) {
+            best = warp_max(best);
+        } else {
+#pragma unroll
+            for (int d = kWarp / 2; d; d >>= 1)
+                join_lane(kFullMask, d);
+        }
+    }
     __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const
     {
         return j == 0 ? best : kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
     }
     __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return skipped; }
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ int value(const FinishArgs &a, u64 elements, u64 *value) const
+    {
+        const int dtype = kKind == kInteger || kBytes == 2 ? a.spec.dtype : kBytes == 4 ? RP_F32 : RP_F64;
+        const u64 count = kKind == kFloatSkip ? elements - skipped : elements;
+        if (count < elements && a.spec.nan == RP_NAN_ERROR)
+            return RP_NAN;
+        return kIndex ? index_value(index + first_index, count, value) : element_value(a, dtype, best, count, value);
+    }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
     {
@@ -110,9 +162,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         if (threadIdx.x == 0)
             skipped_sum = 0;
         __syncthreads();
-#pragma unroll
-        for (int d = kWarp / 2; d; d >>= 1)
-            join_lane(kFullMask, d);
+        join_warp();
         if (threadIdx.x % kWarp == 0) {
             bests[threadIdx.x / kWarp] = best;
             indexes[threadIdx.x / kWarp] = index;

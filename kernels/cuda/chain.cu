@@ -100,13 +100,12 @@ WalkShape walk_shape(const rp_spec &s)
     return s.flags & RP_COLUMNS ? kColumnWalk : mean_length(s) >= kTuning.long_walk ? kLongWalk : kShortWalk;
 }
 
-// That, and how to walk; both may be NULL: there is only the general way.
-SegmentKernel pick_kernel(const Device *d, const rp_spec &s, int layout)
+// How to walk, if there is a faster way than the general one.
+WalkFn pick_walk(const Device *d, const rp_spec &s, int layout, const SegmentKernel &k)
 {
-    SegmentKernel k = pick_row_kernel(d, s, layout);
     if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
-        k.walk = walk_float_kernel(layout, s.dtype, walk_shape(s));
-    return k;
+        return walk_float_kernel(layout, s.dtype, walk_shape(s));
+    return k.walk;
 }
 
 SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
@@ -397,6 +396,40 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     return cudaSuccess;
 }
 
+// ---- rows of a tile or less ----
+
+constexpr u64 kTileRows = 65535;           // of a launch: blocks along a grid's y
+constexpr size_t kPlainShared = 40u << 10; // bytes of dynamic shared memory that a block has without asking, beside its own
+
+// Rows that each begin with a whole vector and are no more than a tile, for values that kernels for tiles make?
+bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
+{
+    const u64 bytes = rk_bytes(t.spec.dtype) * t.spec.row_len;
+    return k.tile && a.light && (!a.plain || a.spec.out == RP_F64) && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
+           (uintptr_t)t.data % 16 == 0 && (t.spec.rows == 1 || bytes % 16 == 0);
+}
+
+// A block a row. What the host does counts as much as what the kernel does here, so nothing is worked out that is not needed.
+cudaError_t launch_tiles(Device *d, const ChainTask &t, const FinishArgs &a, SegmentKernel k, Scratch s, cudaStream_t stream)
+{
+    SegmentArgs g = segment_args(d, t, a);
+    cudaLaunchConfig_t config = {};
+    k.fn = k.tile;
+    g.share = k.threads * k.unroll; // a row that takes the general way has no more vectors
+    config.blockDim = dim3(k.threads);
+    config.dynamicSmemBytes = k.shared_bytes;
+    config.stream = stream;
+    int blocks;
+    if (k.shared_bytes > kPlainShared)
+        TRY_CUDA(device_blocks_per_sm(d, k, &blocks));
+    for (; g.first_row < g.rows; g.first_row += kTileRows, g.data += (kTileRows * g.row_len) << g.element_log2) {
+        const u64 left = g.rows - g.first_row;
+        config.gridDim = dim3(1, (u32)(left < kTileRows ? left : kTileRows));
+        TRY_CUDA(cudaLaunchKernelEx(&config, k.fn, g, a, s.a));
+    }
+    return cudaSuccess;
+}
+
 // Lanes for a line of so many bytes: four vectors for each, as far as a warp goes.
 u32 lanes_for(u64 bytes)
 {
@@ -474,9 +507,12 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     const u64 lines = rp_results(&spec);
     if (lines == 0)
         return cudaSuccess;
-    const SegmentKernel k = pick_kernel(d, spec, a.plan.layout);
+    SegmentKernel k = pick_row_kernel(d, spec, a.plan.layout);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS;
+    if (!masked && !segments && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false))
+        return launch_tiles(d, t, a, k, s, stream);
+    k.walk = pick_walk(d, spec, a.plan.layout, k);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
     if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked))
         return launch_segments(d, t, a, k, s, stream);
@@ -509,15 +545,20 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
 
 } // namespace
 
-// One message's worth of states in one row, and a little more for the middle pass.
-size_t chain_scratch_bytes()
-{
+// Bytes of one message's worth of states as partials. Worked out once: every launch asks.
+static const u64 most_partials = [] {
     u64 most = 0;
     for (int layout = 0; layout < RP_LAYOUT_COUNT; layout++) {
         u64 bytes = RP_MAX_DATA / rp_state_size(layout) * (own_words(layout) + kTailWords) * sizeof(u64);
         most = bytes > most ? bytes : most;
     }
-    return kRowTotals * sizeof(RowTotal) + most + most / (kScratchParts - 2);
+    return most;
+}();
+
+// Those in one row, and a little more for the middle pass.
+size_t chain_scratch_bytes()
+{
+    return kRowTotals * sizeof(RowTotal) + most_partials + most_partials / (kScratchParts - 2);
 }
 
 cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)

@@ -41,6 +41,20 @@ __device__ __forceinline__ u32 warp_or(u32 v)
     return v;
 }
 
+__device__ __forceinline__ u32 warp_max(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(kFullMask, v);
+#else
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v = max(v, __shfl_xor_sync(kFullMask, v, d));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ u32 warp_min(u32 v) { return ~warp_max(~v); }
+
 // The lanes of this thread's group of so many, a power of two, as a mask of its warp.
 __device__ inline u32 group_mask(u32 lanes)
 {

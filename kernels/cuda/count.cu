@@ -1,6 +1,6 @@
 // Counting elements that are not zero (a NaN is nonzero unless it is skipped, -0.0 is zero), or NaNs.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/walk.cuh"
+#include "kernels/cuda/tile.cuh"
 
 namespace rk {
 namespace {
@@ -50,6 +50,16 @@ template <int kBytes, Kind kKind> struct Count {
         nonzero += __shfl_xor_sync(mask, nonzero, distance);
         skipped += __shfl_xor_sync(mask, skipped, distance);
     }
+    __device__ __forceinline__ void join_warp()
+    {
+        nonzero = warp_sum(nonzero);
+        skipped = warp_sum(skipped);
+    }
+    __device__ __forceinline__ void join(const Count &o)
+    {
+        nonzero += o.nonzero;
+        skipped += o.skipped;
+    }
     // Counting NaNs skips none of them.
     __device__ __forceinline__ static bool of_nans(const SegmentArgs &args) { return args.layout == RP_STATE_NANS; }
     __device__ __forceinline__ u64 word(const SegmentArgs &args, u32) const { return of_nans(args) ? skipped : nonzero; }
@@ -57,6 +67,14 @@ template <int kBytes, Kind kKind> struct Count {
     __device__ __forceinline__ u32 flags(const SegmentArgs &args) const
     {
         return of_nans(args) && args.nan_error && skipped ? (u32)kFlagSkipped : 0u;
+    }
+
+    // Of NaNs there is no light way.
+    __device__ __forceinline__ int value(const FinishArgs &a, u64 elements, u64 *value) const
+    {
+        if (skipped && a.spec.nan == RP_NAN_ERROR)
+            return RP_NAN;
+        return count_value(a, nonzero, elements - skipped, value);
     }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)

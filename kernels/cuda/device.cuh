@@ -31,7 +31,7 @@ struct Device {
     struct Known {
         SegmentFn fn;
         int blocks_per_sm;
-    } known[128];
+    } known[256];
     int known_count;
 };
 

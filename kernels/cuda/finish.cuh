@@ -9,12 +9,12 @@ constexpr u32 kNoFault = ~0u; // every line has a result
 
 // What the finish needs of the request.
 struct FinishArgs {
-    rp_spec spec;
-    WordPlan plan;  // of a partial
+    void *cells;
+    u32 cell_bytes;
     bool plain;     // a float sum to be rounded, without an initial element: the hot case
     bool light;     // that, or as simple: finish_light will do
-    u32 cell_bytes;
-    void *cells;
+    rp_spec spec;
+    WordPlan plan;  // of a partial
     u32 *fault; // the first line without a result (chain.cuh)
 };
 
@@ -194,36 +194,66 @@ template <int kDigits> __device__ __forceinline__ void finish_plain(const Finish
     __syncwarp();
 }
 
-// A finished value that takes no state: an integer sum, an element, an index, a count.
+// ---- finished values that take no state ----
+
+// An integer sum.
+__device__ __forceinline__ int sum_value(const FinishArgs &a, u64 low, i64 high, u64 *value)
+{
+    const uint64_t v[3] = {low, (u64)high, (u64)(high >> 63)};
+    uint64_t word;
+    const int code = rk_fit(v, a.spec.out, &word);
+    *value = word;
+    return code;
+}
+
+// The element of this rank, the best of `count`. `dtype` is the request's, perhaps as a constant.
+__device__ __forceinline__ int element_value(const FinishArgs &a, int dtype, u64 rank, u64 count, u64 *value)
+{
+    const u64 bits = rk_unrank(dtype, a.spec.op == RP_OP_MIN, rank);
+    uint64_t word;
+    int code = RP_OK;
+    if (dtype == RP_F32 && a.spec.out == RP_F64 && !rk_is_nan(RP_F32, bits)) // the usual one, by the hardware
+        word = (u64)__double_as_longlong((double)__uint_as_float((u32)bits));
+    else
+        code = rk_element_out(dtype, bits, a.spec.out, &word);
+    *value = word;
+    return count ? code : RP_EMPTY;
+}
+
+__device__ __forceinline__ int index_value(u64 index, u64 count, u64 *value)
+{
+    *value = index;
+    return count ? RP_OK : RP_EMPTY;
+}
+
+// What follows from `some` of `count` elements.
+__device__ __forceinline__ int count_value(const FinishArgs &a, u64 some, u64 count, u64 *value)
+{
+    *value = a.spec.op == RP_OP_ANY ? some != 0 : a.spec.op == RP_OP_ALL ? some == count : some;
+    return RP_OK;
+}
+
+// Any of them: an integer sum, an element, an index, a count.
 __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *value)
 {
     const WordPlan &p = a.plan;
     const bool refused = a.spec.nan == RP_NAN_ERROR && (words[p.own + kWordFlags] & kFlagSkipped);
     u64 count = words[p.own + kWordCount];
-    uint64_t v[3], word;
-    int code = RP_OK;
+    uint64_t v[2];
     if (refused)
         return RP_NAN;
     switch (p.layout) {
     case RP_STATE_INT:
         rk_limbs_of_digits((const int64_t *)words, v, 2);
-        v[2] = (u64)((i64)v[1] >> 63);
-        code = rk_fit(v, a.spec.out, &word);
-        *value = word;
-        return code;
+        return sum_value(a, v[0], (i64)v[1], value);
     case RP_STATE_MIN:
     case RP_STATE_MAX:
-        if (count)
-            code = rk_element_out(p.dtype, bits_of_rank(p.layout, p.dtype, words[0]), a.spec.out, &word);
-        *value = word;
-        return count ? code : RP_EMPTY;
+        return element_value(a, p.dtype, words[0], count, value);
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
-        *value = words[1];
-        return count ? RP_OK : RP_EMPTY;
-    default: // counts
-        *value = a.spec.op == RP_OP_ANY ? words[0] != 0 : a.spec.op == RP_OP_ALL ? words[0] == count : words[0];
-        return RP_OK;
+        return index_value(words[1], count, value);
+    default:
+        return count_value(a, words[0], count, value);
     }
 }
 

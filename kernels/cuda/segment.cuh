@@ -34,20 +34,23 @@ namespace rk {
 enum Filling { kUnfilled, kPadded, kRepeated };
 
 struct SegmentArgs {
-    const unsigned char *data; // rows x row_len elements
-    u64 rows, row_len;
-    u64 first_row;             // number of the first of these rows in the request
+    u64 rows;
     u64 first_index;           // index of element 0 of a row in the whole array (arg ops)
+    RowTotal *totals;          // of these rows
+    u32 rounds, share;         // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
     u32 element_log2;          // log2 of the bytes of an element
-    u64 rank_flip;             // min and max: see best.cu
-    u64 inf_bits;              // floats: exponent field all ones, in the element's own width
+    u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
     u8 layout, dtype;          // rp_layout, rp_dtype
     bool skip;                 // NaNs are left out and counted
     bool nan_error;            // policy `error`
     bool doubles;              // the device is fast at them
-    u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
-    RowTotal *totals;          // of these rows
-    u32 rounds, share;         // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
+    // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
+    // their arguments, so here it is one (where arguments begin at 0x210: H100).
+    const unsigned char *data; // rows x row_len elements
+    u64 row_len;
+    u64 first_row;             // number of the first of these rows in the request
+    u64 rank_flip;             // min and max: see best.cu
+    u64 inf_bits;              // floats: exponent field all ones, in the element's own width
 };
 
 using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
@@ -62,6 +65,7 @@ struct SegmentKernel {
     size_t shared_bytes;
     u32 max_per_thread;
     WalkFn walk; // for what it cannot take (walk.cuh); may be NULL: there is no fast way
+    SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
 };
 
 // 16 bytes of such elements.
@@ -83,34 +87,6 @@ __device__ __forceinline__ void add_whole(Accumulator &acc, const uint4 (&tile)[
     }
 }
 
-// What stands where a row has no vectors. `first`: the row's first one.
-template <class Accumulator> __device__ __forceinline__ uint4 filling(const uint4 *first)
-{
-    if constexpr (Accumulator::kFilling == kRepeated)
-        return *first;
-    else
-        return vector_of(Accumulator::kPadding);
-}
-
-// A row of no more than a tile that begins with a whole vector: as little as possible, for there are few elements to share it.
-template <class Accumulator>
-__device__ __forceinline__ u64 add_short(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
-{
-    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
-    const u32 n = (u32)args.row_len, log2 = args.element_log2, per_vector = 16 >> log2, nvec = n >> (4 - log2);
-    const uint4 *mine = (const uint4 *)p + threadIdx.x, fill = filling<Accumulator>((const uint4 *)p);
-    uint4 tile[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; u++)
-        tile[u] = threadIdx.x + u * kThreads < nvec ? load_vector(mine + u * kThreads) : fill;
-    acc.init(shared, args);
-    add_whole(acc, tile, 0, per_vector);
-    const u32 tail = nvec * per_vector + threadIdx.x;
-    if (tail < n)
-        acc.add_element(p + (tail << log2), tail);
-    return n;
-}
-
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
 __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
@@ -118,9 +94,6 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
     constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
     constexpr bool kPads = Accumulator::kFilling == kPadded;
     const u32 log2 = args.element_log2, per_vector = 16 >> log2;
-    if constexpr (Accumulator::kFilling != kUnfilled)
-        if (gridDim.x == 1 && args.row_len <= kTile * per_vector && args.row_len >= per_vector && ((uintptr_t)p & 15) == 0)
-            return add_short(acc, args, p, shared);
     u64 head = ((16 - ((uintptr_t)p & 15)) & 15) >> log2;
     if (head > args.row_len)
         head = args.row_len;
@@ -233,6 +206,7 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kUnroll,
             Accumulator::shared_bytes(),
             Accumulator::kMaxPerThread,
+            NULL,
             NULL};
 }
 

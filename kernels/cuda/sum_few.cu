@@ -4,7 +4,7 @@
 #include "kernels/cuda/bins.cuh"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/pair.cuh"
+#include "kernels/cuda/tile_sum.cuh"
 
 namespace rk {
 namespace {
@@ -20,27 +20,13 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     Pair sum;
     u32 skipped;
 
-    // Some thread's sum is lost.
-    static __device__ __forceinline__ volatile u32 &any_lost()
-    {
-        __shared__ u32 any;
-        return any;
-    }
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sum = {-0.0, -0.0, false};
         skipped = 0;
-        if (threadIdx.x == 0)
-            any_lost() = 0;
-        __syncthreads();
     }
-    // Wide data are found out early, and cost little more than the other way from the start.
-    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const
-    {
-        if (__any_sync(kFullMask, sum.lost))
-            any_lost() = 1;
-        return !any_lost();
-    }
+    // Wide data are found out early, by each warp for itself, and cost little more than the other way from the start.
+    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__any_sync(kFullMask, sum.lost); }
 
     __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
@@ -50,20 +36,19 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     // f32: most tiles need no more than one addition for an element, and a pair's for all of them.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-        float most = 0;
-        u32 least = ~0u; // of 2 |bits| - 1, so that zeros are the largest
+        Span<kDtype> span;
+        span.init();
         double all = -0.0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             each_element<4>(tile[u], [&](u32 bits, int) {
-                most = fmaxf(most, fabsf(__uint_as_float(bits)));
-                least = min(least, bits + bits - 1);
+                span.note(bits);
                 all = __dadd_rn(all, (double)__uint_as_float(bits));
             });
         // within so many binades it is exact: 53 bits less 24 of an element, and 4 for 16 of them
         constexpr u32 kBinades = 25;
         static_assert(kUnroll <= 4);
-        if (2 * __float_as_uint(most) - least <= 2 * kBinades << 23 && (!kSkip || all == all)) {
+        if (span.within(kBinades) && (!kSkip || all == all)) {
             sum.add(all);
         } else {
 #pragma unroll
@@ -170,58 +155,94 @@ __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
     return a.plain && a.spec.out == RP_F64 && !(skipped && a.spec.nan == RP_NAN_ERROR);
 }
 
-template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
-sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+// The block's part of a row. Whole block.
+template <class Few, class Any>
+__device__ __forceinline__ void sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsigned char *p,
+                                         u64 *partials)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ u64 words[Few::kWords + kTailWords];
+    const u64 number = row * gridDim.x;
+    Few few;
+    u64 elements = add_part(few, args, p, shared);
+    bool kept = few.join(), some = elements > few.skipped;
+    u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
+    if (!kept)
+        add_again<Any>(args, p, shared, partial);
+    else if (!finish.light)
+        few.write(elements, partial);
+    if (!finish.light)
+        return;
+    RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
+    PairPartial *pairs = (PairPartial *)partials + number;
+    if (!kept && total)
+        add_words(finish.plan, total, words);
+    if (threadIdx.x == 0)
+        pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
+                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
+    if (total) {
+        if (!last_of_row(total))
+            return;
+        kept = join_pairs(few, pairs, some);
+    }
+    if (!kept || !is_value(finish, few.skipped))
+        finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
+    else if (threadIdx.x == 0)
+        ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
+}
+
+template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
+sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
     if (!finish.light) // else the last block finishes the row
         let_next_pass_start();
-    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
-        const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-        const u64 number = row * gridDim.x;
-        Few few;
-        u64 elements = add_part(few, args, p, shared);
-        bool kept = few.join(), some = elements > few.skipped;
-        u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
-        if (!kept)
-            add_again<Any>(args, p, shared, partial);
-        else if (!finish.light)
-            few.write(elements, partial);
-        if (!finish.light)
-            continue;
-        RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
-        PairPartial *pairs = (PairPartial *)partials + number;
-        if (!kept && total)
-            add_words(finish.plan, total, words);
-        if (threadIdx.x == 0)
-            pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
-                                 (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
-        if (total) {
-            if (!last_of_row(total))
-                continue;
-            kept = join_pairs(few, pairs, some);
-        }
-        if (!kept || !is_value(finish, few.skipped))
-            finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
-        else if (threadIdx.x == 0)
-            ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
-    }
+    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads())
+        sum_part<Few, Any>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
+}
+
+// Out of line, lest its registers and instructions be in the way of the rest.
+template <class Few, class Any>
+__device__ __noinline__ void sum_whole(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsigned char *p,
+                                       u64 *partials)
+{
+    sum_part<Few, Any>(args, finish, row, p, partials);
+}
+
+// A block a row of a tile or less, along y; the reply is f64.
+template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Few::kThreads)
+sum_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    const unsigned char *p = row_of_block(args, sizeof(typename Tile::Bits));
+    Tile x;
+    reduce_tile(x, args, p);
+    const bool first = threadIdx.x == 0, certain = x.certain();
+    if (first && certain)
+        ((double *)finish.cells)[args.first_row + blockIdx.y] = x.sum.value();
+    if (__syncthreads_or(first && !certain))
+        sum_whole<Few, Any>(args, finish, blockIdx.y, p, partials);
 }
 
 template <class Few, class Any> SegmentKernel pick()
 {
     // the same tiles, for a block may change its way while others do not
     static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL};
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL};
+}
+
+// For rows that may be no more than a tile.
+template <class Few, class Any> SegmentKernel pick_short()
+{
+    SegmentKernel k = pick<Few, Any>();
+    k.tile = sum_tiles<TileSum<Few::kType, Few::kThreads, Few::kUnroll>, Few, Any>;
+    return k;
 }
 
 template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len)
 {
     if (dtype == RP_F32)
-        return pick<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
+        return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
     if (row_len < kTuning.middle_f64_row)
-        return pick<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+        return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
     if (row_len < kTuning.long_f64_row)
         return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
     return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();

@@ -3,7 +3,7 @@
 // 8-bit elements are added four at a time (dp4a with ones) and 16-bit ones two at a time, into 32 bits for one vector
 // and then into 64. 64-bit elements go into 64 bits and a count of carries minus the count of negative elements.
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/walk.cuh"
+#include "kernels/cuda/tile.cuh"
 
 namespace rk {
 namespace {
@@ -79,9 +79,15 @@ template <class T> struct NarrowSum {
     __device__ __forceinline__ void add_element(const void *p, u64) { sum += *(const T *)p; }
     __device__ __forceinline__ void add(Bits bits, u64) { sum += (T)bits; }
     __device__ __forceinline__ void join_lane(u32 mask, int distance) { sum += __shfl_xor_sync(mask, sum, distance); }
+    __device__ __forceinline__ void join_warp() { sum = warp_sum(sum); }
+    __device__ __forceinline__ void join(const NarrowSum &o) { sum += o.sum; }
     __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const { return digit_of_int((u64)sum, sum >> 63, j); }
     __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ int value(const FinishArgs &a, u64, u64 *value) const
+    {
+        return sum_value(a, (u64)sum, sum >> 63, value);
+    }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         __shared__ WarpDigits<kThreads / kWarp> digits;
@@ -125,15 +131,28 @@ template <bool kSigned> struct WideSum {
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const u64 *)p); }
     __device__ __forceinline__ void add(Bits bits, u64) { add(bits); }
+    __device__ __forceinline__ void join(const WideSum &o)
+    {
+        low += o.low;
+        high += o.high + (low < o.low);
+    }
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
-        u64 other = __shfl_xor_sync(mask, low, distance);
-        low += other;
-        high += __shfl_xor_sync(mask, high, distance) + (low < other);
+        join({__shfl_xor_sync(mask, low, distance), __shfl_xor_sync(mask, high, distance)});
+    }
+    __device__ __forceinline__ void join_warp()
+    {
+#pragma unroll
+        for (int d = kWarp / 2; d; d >>= 1)
+            join_lane(kFullMask, d);
     }
     __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const { return digit_of_int(low, high, j); }
     __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ int value(const FinishArgs &a, u64, u64 *value) const
+    {
+        return sum_value(a, low, high, value);
+    }
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *, u64 elements, u64 *partial)
     {
         __shared__ WarpDigits<kThreads / kWarp> digits;

@@ -7,13 +7,13 @@
 // these are neighbouring lanes of a warp. What they keep is the Walker's business:
 //
 //   using Bits                                   unsigned, of the element's width
-//   static constexpr int kWords                  its words of a partial at most, the tail not included; if kLight only
 //   void init(NULL, const SegmentArgs &)
 //   void add(Bits, u64 index)                    in ascending order of the index
 //   void join_lane(u32 mask, int distance)       with the other lane's, both get the result
 //   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
 //   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
 //   u32 flags(const SegmentArgs &) const         of the tail
+//   int value(const FinishArgs &, u64 elements, u64 *value) const   as light_value does; if kLight only
 //
 // Sums of floats walk by a way of their own: walk_float.cu.
 #pragma once
@@ -144,21 +144,16 @@ __device__ __forceinline__ u64 word_of(const Walker &x, const SegmentArgs &g, u3
     return j == own + kWordCount ? taken - skipped : x.flags(g) | (skipped ? (u32)kFlagSkipped : 0u);
 }
 
-template <class Walker> __device__ __forceinline__ void finish_walk(const Walker &x, const FinishArgs &a,
-                                                                    const SegmentArgs &g, u64 line, u64 taken)
+template <class Walker> __device__ __forceinline__ void finish_walk(const Walker &x, const FinishArgs &a, u64 line,
+                                                                    u64 taken)
 {
-    u64 words[Walker::kWords + kTailWords], bits = 0;
-    const u32 own = a.plan.own;
-#pragma unroll
-    for (u32 j = 0; j < Walker::kWords + kTailWords; j++)
-        if (j < a.plan.all)
-            words[j] = word_of(x, g, own, taken, j);
-    if (light_value(a, words, &bits) != RP_OK)
+    u64 bits = 0;
+    if (x.value(a, taken, &bits) != RP_OK)
         set_fault(a, line);
     write_bits(a.cell_bytes, a.cells, line, bits);
 }
 
-// kLight: a walker may make the line's value, by light_value.
+// kLight: a walker may make the line's value.
 template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThreads)
 walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
            u64 *partials)
@@ -179,7 +174,7 @@ walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ Segment
         if constexpr (kLight) {
             if (w.values) {
                 if (lane == 0)
-                    finish_walk(x, a, g, w.first_line + s.number, taken);
+                    finish_walk(x, a, w.first_line + s.number, taken);
                 continue;
             }
         }
@@ -196,13 +191,6 @@ template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_w
     k.walk = walk_lines<false, Walker>;
     return k;
 }
-template <class Accumulator> SegmentKernel light_kernels()
-{
-    SegmentKernel k = segment_kernel<Accumulator>();
-    k.walk = walk_lines<true, Accumulator>;
-    return k;
-}
-
 SegmentKernel prod_kernel(int dtype); // walk_prod.cu: only walks
 
 // Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed

@@ -276,6 +276,50 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     }
 }
 
+/* Floats that span so many binades, from a random one downwards: in all of them, or only in the two outermost; with random
+ * digits, or all ones. At times zeros, and a special one. Sums are exact by different ways, which change with the span. */
+static void fill_binades(void *data, int dtype, uint64_t n, uint64_t binades)
+{
+    const shape s = float_shape(dtype);
+    const size_t bytes = rp_dtype_size(dtype);
+    const uint64_t ones = ((uint64_t)1 << s.fraction) - 1, sign = (uint64_t)1 << (s.width - 1), inf = (sign - 1) & ~ones;
+    const uint64_t fields = inf >> s.fraction, top = rng() % 8 ? binades + rng() % fields : fields - 1;
+    const bool between = rng() % 2, digits = rng() % 2, signs = rng() % 2, zeros = rng() % 2, only = rng() % 16 == 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t r = rng(), down = between ? r % (binades + 1) : r % 64 ? 0 : binades, high = top < fields ? top : fields - 1;
+        uint64_t bits = (high > down ? high - down : 0) << s.fraction | (digits ? r >> 8 & ones : ones);
+        if (signs && r >> 63)
+            bits |= sign;
+        if (only || (zeros && (r >> 60 & 7) == 1))
+            bits &= sign;
+        memcpy((char *)data + i * bytes, &bits, bytes);
+    }
+    if (n && rng() % 8 == 0) {
+        uint64_t at = rng() % n, bits = inf | (rng() % 2 ? sign : 0) | (rng() % 2);
+        memcpy((char *)data + at * bytes, &bits, bytes);
+    }
+}
+
+/* Rows of about a tile of a block and less, of any length. */
+static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    enum { TILE = 16 << 10 };
+    const size_t bytes = rp_dtype_size(dtype);
+    const int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc(2 * TILE);
+    for (int i = 0; i < (quick == FULL ? 400 : quick == QUICK ? 100 : 24); i++) {
+        const uint64_t rows = i % 8 ? 1 : 1 + rng() % 3, most = (i % 2 ? TILE + 64 : TILE / 4) / bytes / rows;
+        const uint64_t row_len = i % 5 ? 1 + rng() % most : TILE / bytes / rows / (1 + rng() % 4);
+        if (is_float)
+            fill_binades(memory, dtype, rows * row_len, 8 + rng() % 56);
+        else
+            fill(memory, dtype, (kind)(rng() % KINDS), rows * row_len);
+        rk_task t = task_of(op, dtype, is_float ? (int)(rng() % 3) : 0, 0, rows, row_len, memory);
+        compare(e, w, &t, "a few binades");
+    }
+    free(memory);
+}
+
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
@@ -552,6 +596,7 @@ int main(int argc, char **argv)
                 continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
             check_type(e, &w, op, dtype, quick);
+            check_short(e, &w, op, dtype, quick);
         }
     rk_stats s;
     rk_get_stats(e, &s);
