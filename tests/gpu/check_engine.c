@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long | --batched]
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long | --batched | --huge]
  *
  * Exit 0: all equal; 77: no device. The last line counts. */
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 #include "kernels/engine.h"
 
 enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
+enum { HUGE_BYTES = 600 << 20 };               /* bytes of a row of --huge, at most */
 
 static uint64_t rng_state;
 static unsigned long passed, failed;
@@ -396,6 +397,31 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
+/* Rows on the device that fill it many times over: what changes with a row's length is beyond what other tests reach. With
+ * data that every block has by the fast way, that none has, and that one has not, which finds out late. */
+static void check_huge(rk_engine *e, waker *w, int op, int dtype)
+{
+    const size_t bytes = rp_dtype_size(dtype);
+    const uint64_t lengths[] = {(1 << 18) + 1, (1 << 22) + 3, (1 << 24) + 5, HUGE_BYTES / bytes};
+    char *memory = malloc(HUGE_BYTES);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int k = 0; k < 3; k++) {
+            const uint64_t n = lengths[i];
+            fill(memory, dtype, k == 1 ? ANY_BITS : UNIFORM, n);
+            if (k == 2)
+                fill(memory + n / 7 * 6 * bytes, dtype, SUBNORMAL, 1);
+            rk_task t = task_of(op, dtype, RP_NAN_OMIT, 0, 1, n, memory), on_device = t;
+            t.cells = calloc(1, rp_cell_size(&t.spec));
+            rk_cpu_run(&t);
+            fill_memory(e, w, &t, 0);
+            on_device.memory = device;
+            on_device.data = NULL;
+            expect_same(e, w, &t, on_device, k == 1 ? "any bits" : k == 2 ? "one far below" : "uniform");
+            free(t.cells);
+        }
+    free(memory);
+}
+
 /* Handles that no driver made: refused, and the device is none the worse, which all that follows shows. */
 static void check_handles(rk_engine *e)
 {
@@ -552,7 +578,7 @@ int main(int argc, char **argv)
     uint64_t seed = 1;
     int only = 0;
     rk_sums sums = RK_SUMS_AUTO;
-    bool batches = false;
+    bool batches = false, huge = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -568,10 +594,12 @@ int main(int argc, char **argv)
             sums = RK_SUMS_LONG;
         else if (strcmp(argv[i], "--batched") == 0)
             batches = true;
+        else if (strcmp(argv[i], "--huge") == 0)
+            huge = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
-    chunk_bytes = quick ? RP_MAX_DATA : 600000;
+    chunk_bytes = quick || huge ? RP_MAX_DATA : 600000;
     rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = chunk_bytes, .slots = 3,
                     .batch_bytes = RK_MAX_BATCH_BYTES, .sums = sums, .wake = wake, .wake_arg = &w};
     char why[160];
@@ -581,7 +609,7 @@ int main(int argc, char **argv)
     if (err != RP_OK)
         return err == RP_TYPE ? 77 : 1;
     rp_fault f;
-    if (rk_memory_new(e, MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
+    if (rk_memory_new(e, huge ? HUGE_BYTES : MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
         printf("memory on the device: %s\n", f.text);
         return 1;
     }
@@ -595,8 +623,12 @@ int main(int argc, char **argv)
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
                 continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
-            check_type(e, &w, op, dtype, quick);
-            check_short(e, &w, op, dtype, quick);
+            if (!huge) {
+                check_type(e, &w, op, dtype, quick);
+                check_short(e, &w, op, dtype, quick);
+            } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
+                check_huge(e, &w, op, dtype);
+            }
         }
     rk_stats s;
     rk_get_stats(e, &s);
