@@ -7,7 +7,7 @@
 // In the notes the parent calls cudaDeviceSynchronize() to wait for its child. Device code has no such call any more
 // (CUDA 12, compute capability 9.0; CUDA 13, all). What the wait said is now said by the stream: a tail launch starts
 // when the grid that made it, all of its blocks, has ended, and tail launches of one grid run one after another. So the
-// blocks of the first grid take turns, each with its whole recursion.
+// blocks of a grid take turns, each with its whole recursion; and there are several grids, in streams side by side.
 #include "kernels/ladder/ladder.cuh"
 #include "kernels/ladder/nested.cuh"
 
@@ -37,8 +37,8 @@ template <class T> __global__ void nested(T *data, size_t n, unsigned segment, u
 
 template <class T> cudaError_t launch_nested(const Launch<T> &l)
 {
-    return in_slices(l, 2, [&](T *data, size_t n, unsigned grid, unsigned number) {
-        nested<<<grid, l.block, 0, l.stream>>>(data, n, l.block, number, l.out);
+    return in_slices(l, 2, [&](T *data, size_t n, unsigned grid, unsigned number, cudaStream_t stream) {
+        nested<<<grid, l.block, 0, stream>>>(data, n, l.block, number, l.out);
     });
 }
 

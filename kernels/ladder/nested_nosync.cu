@@ -1,7 +1,7 @@
 // nested-nosync: the recursion without the waits. (gpuRecursiveReduceNosync)
 //
 // The idea       the parent needs nothing from its child, so why wait: the blocks' recursions run side by side.
-// What it fixes  the turns that the blocks of nested take.
+// What it fixes  the turns that the blocks of each of nested's grids take.
 // What is wrong  as many launches as before, most of them of grids that are smaller than a warp.
 //
 // In the notes thread 0 launches the child without any barrier, while other warps of its block may not have added yet:
@@ -35,8 +35,8 @@ template <class T> __global__ void nested_nosync(T *data, size_t n, unsigned seg
 template <class T> cudaError_t launch_nested_nosync(const Launch<T> &l)
 {
     // a grid has not ended before those that it launched: a block's ten levels may all have a place at once
-    return in_slices(l, 16, [&](T *data, size_t n, unsigned grid, unsigned number) {
-        nested_nosync<<<grid, l.block, 0, l.stream>>>(data, n, l.block, number, l.out);
+    return in_slices(l, 16, [&](T *data, size_t n, unsigned grid, unsigned number, cudaStream_t stream) {
+        nested_nosync<<<grid, l.block, 0, stream>>>(data, n, l.block, number, l.out);
     });
 }
 

@@ -13,7 +13,7 @@
 #include "kernels/engine.h"
 
 enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
-enum { HUGE_BYTES = 600 << 20 };               /* bytes of a row of --huge, at most */
+enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
 
 static uint64_t rng_state;
 static unsigned long passed, failed;
