@@ -38,8 +38,7 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
 {
     bool skip = skips_nans(s);
     const bool pairs = !d->slow_doubles && !d->long_sums;
-    const bool few = s.dtype == RP_F32 && s.rows * s.row_len * sizeof(float) <= kTuning.few_bytes;
-    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && few)))
+    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
         return sum_few_kernel(s.dtype, skip, s.row_len);
     switch (layout) {
     case RP_STATE_SUM32:

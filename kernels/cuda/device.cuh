@@ -48,7 +48,6 @@ struct Tuning {
     u64 least_walk;        // ... and elements below which another walker on a line is not worth its partial
     size_t walk_shared;    // bytes of shared memory of a block of walkers with a state each
     u64 block_row;         // bytes of a row from which a block of its own is worth while
-    u64 few_bytes;         // f32 sums of so many bytes at most are tried in two doubles a thread
     u32 waves;             // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
@@ -64,7 +63,6 @@ constexpr Tuning kTuning = {
     16,
     48u << 10, // what every device gives a block without asking
     16u << 10, // a tile of a block's threads
-    512u << 20, // beyond, bins read as fast and cost no more to begin and to end than 1 %
     1,    // persistent blocks: the tiles are handed out round-robin
 };
 

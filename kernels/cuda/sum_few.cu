@@ -1,4 +1,4 @@
-// Exact sums of short f32 arrays and of f64: in two doubles a thread (pair.cuh), which cost nothing to begin and little to
+// Exact sums of f32 and f64: in two doubles a thread (pair.cuh), which cost nothing to begin and little to
 // join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
 // The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
 #include "kernels/cuda/bins.cuh"
