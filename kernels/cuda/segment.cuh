@@ -36,19 +36,19 @@ enum Filling { kUnfilled, kPadded, kRepeated };
 struct SegmentArgs {
     u64 rows;
     u64 first_index;           // index of element 0 of a row in the whole array (arg ops)
-    RowTotal *totals;          // of these rows
-    u32 rounds, share;         // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
-    u32 element_log2;          // log2 of the bytes of an element
-    u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
     u8 layout, dtype;          // rp_layout, rp_dtype
     bool skip;                 // NaNs are left out and counted
     bool nan_error;            // policy `error`
     bool doubles;              // the device is fast at them
+    u32 keep;                  // of a float's upper 32 bits: all, or all but the sign
+    RowTotal *totals;          // of these rows
+    u32 rounds, share;         // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
     // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
     // their arguments, so here it is one (where arguments begin at 0x210: H100).
     const unsigned char *data; // rows x row_len elements
     u64 row_len;
     u64 first_row;             // number of the first of these rows in the request
+    u32 element_log2;          // log2 of the bytes of an element. Not before row_len: ptxas 13.0 spilled then, in argmax
     u64 rank_flip;             // min and max: see best.cu
     u64 inf_bits;              // floats: exponent field all ones, in the element's own width
 };
