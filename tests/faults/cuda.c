@@ -2,7 +2,8 @@
  * kernel that breaks the context: opening, tasks of every kind, closing. Each task comes back, with a result (of kernels that
  * do nothing) or with a fault that has a text; a broken context is told as lost; nothing hangs, leaks or crashes. */
 #include <driver_types.h>
-#include <stdatomic.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,23 +55,22 @@ static void reduce(rk_engine *e, rp_spec spec, rk_memory *m)
     run(e, &t);
 }
 
-static atomic_bool handed_back;
+static sem_t handed_back;
 
 static void hand_back(rk_task *t)
 {
     (void)t;
-    handed_back = true;
+    sem_post(&handed_back);
 }
 
 /* In the thread that brings it. */
 static void reduce_alone(rk_engine *e, rp_spec spec, rk_memory *m)
 {
     rk_task t = {.spec = spec, .bytes = spec.row_len * sizeof *data, .memory = m, .cells = cells};
-    handed_back = false;
+    sem_init(&handed_back, 0, 0);
     while (!rk_submit_alone(e, &t, hand_back)) /* the engine is not at rest yet */
-        usleep(50); /* poll interval */
-    while (!handed_back)
-        usleep(50); /* poll interval */
+        sched_yield();
+    sem_wait(&handed_back);
     faults += t.fault.code != RP_OK;
 }
 
