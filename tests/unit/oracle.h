@@ -122,34 +122,53 @@ static inline void t_big_add(t_big *b, const t_big *o)
     }
 }
 
-/* bits * 2^at; what is shifted out below must be zero */
+/* b += bits * 2^at, or -=; what is shifted out below must be zero. Only the words that change are touched. */
+static inline void t_big_add_at(t_big *b, bool negative, unsigned __int128 bits, int at)
+{
+    if (at < 0 && bits) {
+        if (bits & (((unsigned __int128)1 << -at) - 1))
+            abort();
+        bits >>= -at;
+        at = 0;
+    }
+    int shift = at & 63;
+    uint64_t low = (uint64_t)bits, high = (uint64_t)(bits >> 64);
+    uint64_t part[3] = {low << shift, high << shift | low >> 1 >> (63 - shift), high >> 1 >> (63 - shift)};
+    __int128 carry = 0;
+    for (int k = 0; bits && at / 64 + k < T_WORDS && (k < 3 || carry); k++) {
+        __int128 x = k < 3 ? part[k] : 0;
+        carry += (negative ? -x : x) + b->w[at / 64 + k];
+        b->w[at / 64 + k] = (uint64_t)carry;
+        carry >>= 64;
+    }
+}
+
 static inline t_big t_big_at(unsigned __int128 bits, int at)
 {
     t_big r = {{0}};
-    for (; bits; bits >>= 1, at++)
-        if (bits & 1) {
-            if (at < 0)
-                abort();
-            r.w[at / 64] |= (uint64_t)1 << at % 64;
-        }
+    t_big_add_at(&r, false, bits, at);
     return r;
 }
 
-/* A finite number, or its square; it must be a multiple of 2^e0. */
+/* b += v, a finite number, which must be a multiple of 2^e0; or its square */
+static inline void t_big_add_number(t_big *b, long double v, int e0)
+{
+    int e;
+    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
+    t_big_add_at(b, signbit(v), m, e - 64 - e0);
+}
+static inline void t_big_add_square(t_big *b, long double v, int e0)
+{
+    int e;
+    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
+    t_big_add_at(b, false, (unsigned __int128)m * m, 2 * (e - 64) - e0);
+}
+
 static inline t_big t_big_of(long double v, int e0)
 {
-    int e;
-    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
-    t_big r = t_big_at(m, e - 64 - e0);
-    if (signbit(v))
-        t_big_negate(&r);
+    t_big r = {{0}};
+    t_big_add_number(&r, v, e0);
     return r;
-}
-static inline t_big t_big_square_of(long double v, int e0)
-{
-    int e;
-    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
-    return t_big_at((unsigned __int128)m * m, 2 * (e - 64) - e0);
 }
 
 static inline t_big t_big_times(const t_big *a, const t_big *b)
@@ -169,10 +188,10 @@ static inline t_big t_big_times(const t_big *a, const t_big *b)
 static inline int t_big_bit(const t_big *b, int i) { return i < 0 ? 0 : (int)(b->w[i / 64] >> i % 64 & 1); }
 static inline int t_big_top(const t_big *b) /* -1: zero */
 {
-    int top = 64 * T_WORDS - 1;
-    while (top >= 0 && !t_big_bit(b, top))
-        top--;
-    return top;
+    int word = T_WORDS - 1;
+    while (word >= 0 && !b->w[word])
+        word--;
+    return word < 0 ? -1 : 64 * word + 63 - __builtin_clzll(b->w[word]);
 }
 
 /* b * 2^T_EXTRA / by, b not negative, bit by bit; true if something is left over */
@@ -326,10 +345,9 @@ static inline void t_add_sums(t_facts *f, t_value v)
 {
     if (v.nan || isinf(v.v))
         return;
-    t_big one = t_big_of(v.v, f->e0), magnitude = t_big_of(fabsl(v.v), f->e0), square = t_big_square_of(v.v, 2 * f->e0);
-    t_big_add(&f->sum, &one);
-    t_big_add(&f->magnitudes, &magnitude);
-    t_big_add(&f->squares, &square);
+    t_big_add_number(&f->sum, v.v, f->e0);
+    t_big_add_number(&f->magnitudes, fabsl(v.v), f->e0);
+    t_big_add_square(&f->squares, v.v, 2 * f->e0);
 }
 
 static inline void t_add_product(t_facts *f, t_value v, uint64_t bits)
