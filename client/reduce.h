@@ -71,7 +71,7 @@ typedef enum reduce_err {
     REDUCE_E_QUOTA = -10,      /* this client's share of a resource is used up */
     REDUCE_E_BUSY = -11,       /* no capacity, also after the repeats that the time allowed */
     REDUCE_E_DEADLINE = -12,   /* not done within deadline_ms */
-    REDUCE_E_CANCELLED = -13,  /* reduce_cancel or reduce_close came first */
+    REDUCE_E_CANCELLED = -13,  /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also the daemon's end */
     REDUCE_E_NO_SESSION = -14, /* the daemon forgot us; the library says hello again by itself */
     REDUCE_E_BAD_HANDLE = -15, /* the daemon does not know the stream, or has no data of the name */
     REDUCE_E_IO = -16,         /* reading the data failed */

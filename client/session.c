@@ -595,7 +595,7 @@ void rc_session_init(reduce_client *c)
 bool rc_session_lost(int err)
 {
     return err == REDUCE_E_NO_SESSION || err == REDUCE_E_NO_DAEMON || err == REDUCE_E_BAD_HANDLE ||
-           err == REDUCE_E_DEVICE_LOST;
+           err == REDUCE_E_DEVICE_LOST || err == REDUCE_E_CANCELLED;
 }
 
 /* ---- waiting for one call ---- */

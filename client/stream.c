@@ -49,7 +49,7 @@ static int fail(reduce_stream *s, const rp_fault *f)
 
 static int fail_call(reduce_stream *s, rc_call *call, int err)
 {
-    if (rc_session_lost(err) && call->bound) {
+    if (call->bound && !call->cancelled && rc_session_lost(err)) {
         s->begun = false; /* nothing to abort */
         rc_fail(&call->fault, REDUCE_E_STREAM_LOST, "", "the daemon went away during the stream; begin again");
     }

@@ -1,5 +1,5 @@
 """A relay that makes a daemon's messages small: it passes everything on but writes other sizes into the replies to HELLO,
-so that clients cut small arrays as they would cut huge ones."""
+so that clients cut small arrays as they would cut huge ones. And it can answer like a daemon at its end."""
 import contextlib
 import socket
 import struct
@@ -24,10 +24,12 @@ def read_exactly(sock, n):
 
 class Relay:
     """Relay(path, url, max_data, chunk): listens on the unix socket `path` for the daemon at ipc `url` while the `with` block
-    lasts. `longest` is the longest data of a request that came by."""
+    lasts. `longest` is the longest data of a request that came by. `cancelled`: a kind of request; the client gets CANCELLED for
+    the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None."""
 
-    def __init__(self, path, url, max_data, chunk):
+    def __init__(self, path, url, max_data, chunk, cancelled=None):
         self.url, self.target, self.sizes, self.longest = f"ipc://{path}", url.removeprefix("ipc://"), struct.pack("<II", max_data, chunk), 0
+        self.cancelled = cancelled
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -65,7 +67,7 @@ class Relay:
                     head = read_exactly(source, 9)
                     frame = bytearray(read_exactly(source, int.from_bytes(head[1:], "big")))
                     edit(frame)
-                    sink.sendall(head + frame)
+                    sink.sendall(head[:1] + len(frame).to_bytes(8, "big") + frame)
             for s in (source, sink):
                 with contextlib.suppress(OSError):
                     s.shutdown(socket.SHUT_RDWR)
@@ -79,6 +81,10 @@ class Relay:
             self.longest = max(self.longest, len(frame) - 4 - HEADER.size - fixed)
 
     def _rewrite(self, frame):
-        _, _, kind, _, status, *_ = HEADER.unpack_from(frame, 4)
+        _, _, kind, _, status, _, session, mid, _ = HEADER.unpack_from(frame, 4)
         if kind == rawclient.HELLO and status == 0:
             frame[SIZES_AT : SIZES_AT + 8] = self.sizes
+        if kind == self.cancelled and status == 0:
+            self.cancelled = None
+            error = struct.pack("<QQ16xHHI", 0, rawclient.NO_INDEX, 0, 0, 0)
+            frame[4:] = rawclient.header(kind, len(error), flags=1, status=rawclient.ERRORS.index("CANCELLED"), session=session, mid=mid) + error

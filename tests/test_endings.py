@@ -1,0 +1,50 @@
+"""What libreduce makes of ends: of a daemon that answers CANCELLED because its time to drain is over."""
+import ctypes as C
+import struct
+
+import pytest
+
+from rawclient import APPEND, COMMIT, FINISH, WRITE
+from relay import Relay
+
+SIZES = 1 << 16, 1 << 16  # bytes of messages and chunks
+ONES = struct.pack("<f", 1) * 100_000  # several chunks
+SUM = struct.pack("<d", 100_000)
+
+
+@pytest.fixture
+def lib(pytestconfig):
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    import libreduce
+
+    return libreduce
+
+
+@pytest.mark.parametrize("kind", [APPEND, FINISH])
+def test_a_stream_that_the_daemon_cancels_is_lost(lib, shared, scratch, kind):
+    """What was sent is gone with the daemon: the one thing to do is to begin again, so that is what the error says."""
+    with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay, lib.Client(relay.url) as client:
+        with pytest.raises(lib.Fault) as caught:
+            client.stream("sum", "f32", [ONES])
+        assert caught.value.code == "STREAM_LOST" and relay.cancelled is None
+        assert client.stream("sum", "f32", [ONES]) == SUM
+
+
+@pytest.mark.parametrize("kind", [APPEND, FINISH])
+def test_reducectl_begins_again(shared, ctl, scratch, kind):
+    (scratch / "ones").write_bytes(ONES)
+    with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay:
+        done = ctl("sum", "--path", "stream", scratch / "ones", url=relay.url)
+        assert (done.returncode, done.stdout) == (0, b"100000\n"), done.stderr
+        assert relay.cancelled is None
+
+
+@pytest.mark.parametrize("kind", [WRITE, COMMIT])
+def test_a_put_that_the_daemon_cancels_begins_again(lib, shared, scratch, kind):
+    data = C.create_string_buffer(ONES, len(ONES))
+    with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay, lib.Client(relay.url) as client:
+        client.put("ones", "f32", C.addressof(data), len(ONES))
+        assert relay.cancelled is None
+        assert client.named("sum", "f32", "ones")[0] == SUM
+        client.drop("ones")
