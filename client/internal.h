@@ -213,7 +213,7 @@ int rc_job_write(reduce_client *c, const rc_target *to, const rc_input *in, uint
 /* reduce_run on bytes of any input. */
 int rc_job_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
                reduce_result *result);
-void rc_job_settle(reduce_client *c, reduce_job *j); /* run the callback; mutex not held before and after */
+void rc_job_settle(reduce_client *c); /* run the callback of the first in `settling`; the mutex is released meanwhile */
 
 /* Check a spec given by the user (rows apart, which the library may split); *s is ready for the wire, with rows and
  * row_len left to the caller. */

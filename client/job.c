@@ -581,32 +581,27 @@ static void launch(reduce_job *j)
     advance(j);
 }
 
-void rc_job_settle(reduce_client *c, reduce_job *j)
+void rc_job_settle(reduce_client *c)
 {
-    while (j) {
-        reduce_job *next = j->next;
-        rc_enter(c);
-        j->in_callback = true;
-        j->callback_thread = pthread_self();
-        int err = -(int)j->fault.code;
-        pthread_mutex_unlock(&c->lock);
-        if (err)
-            rc_report(&j->fault);
-        j->callback(j->arg, j, err);
-        rc_enter(c);
-        j->in_callback = false;
-        j->settled = true;
-        bool gone = j->free_after;
-        c->jobs--;
-        pthread_cond_broadcast(&j->settled_cond);
-        pthread_cond_broadcast(&c->changed);
-        if (gone)
-            c->refs--; /* never the last: reduce_close waits for c->jobs before it lets go of its own */
-        pthread_mutex_unlock(&c->lock);
-        if (gone)
-            free_job(j);
-        j = next;
-    }
+    reduce_job *j = c->settling; /* one: its callback may wait for those behind it, which settles them */
+    c->settling = j->next;
+    j->in_callback = true;
+    j->callback_thread = pthread_self();
+    int err = -(int)j->fault.code;
+    pthread_mutex_unlock(&c->lock);
+    if (err)
+        rc_report(&j->fault);
+    j->callback(j->arg, j, err);
+    rc_enter(c);
+    j->in_callback = false;
+    j->settled = true;
+    c->jobs--;
+    pthread_cond_broadcast(&j->settled_cond);
+    pthread_cond_broadcast(&c->changed);
+    if (!j->free_after)
+        return;
+    c->refs--; /* never the last: reduce_close waits for c->jobs before it lets go of its own */
+    free_job(j);
 }
 
 /* With the mutex held: cancel what is under way. Calls may come back at once, so look anew each time. */

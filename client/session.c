@@ -91,20 +91,17 @@ static void flush(reduce_client *c)
 {
     for (;;) {
         rc_place *p = take_outbox(c);
-        reduce_job *j = p ? NULL : c->settling;
-        if (!p && !j)
+        if (!p && !c->settling)
             return;
-        if (j)
-            c->settling = NULL;
-        uint64_t post = p ? p->posts : 0;
+        if (!p) {
+            rc_job_settle(c);
+            continue;
+        }
+        uint64_t post = p->posts;
         pthread_mutex_unlock(&c->lock);
-        if (p)
-            send_place(p);
-        else
-            rc_job_settle(c, j);
+        send_place(p);
         pthread_mutex_lock(&c->lock);
-        if (p)
-            posted(c, p, post);
+        posted(c, p, post);
     }
 }
 

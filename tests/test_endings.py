@@ -1,6 +1,10 @@
-"""What libreduce makes of ends: of a daemon that answers CANCELLED because its time to drain is over."""
+"""What libreduce makes of ends: of a daemon that answers CANCELLED because its time to drain is over, and of its own client's
+while jobs are under way."""
 import ctypes as C
+import os
+import signal
 import struct
+import threading
 
 import pytest
 
@@ -48,3 +52,28 @@ def test_a_put_that_the_daemon_cancels_begins_again(lib, shared, scratch, kind):
         assert relay.cancelled is None
         assert client.named("sum", "f32", "ones")[0] == SUM
         client.drop("ones")
+
+
+def test_callbacks_free_each_other_s_jobs(lib, start):
+    """reduce_close ends two jobs in one moment, and the callback of whichever comes first frees the other one."""
+    daemon = start()
+    client = lib.Client(daemon.url)
+    spec, jobs, cells, ends = client.spec("sum", "f32"), [C.c_void_p(), C.c_void_p()], [C.c_double(), C.c_double()], []
+
+    @C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_int)
+    def done(number, _, err):
+        ends.append((number, err))
+        if len(ends) == 1:
+            client.lib.reduce_job_free(jobs[2 - number])  # numbers are 1 and 2
+
+    os.kill(daemon.process.pid, signal.SIGSTOP)  # so that neither is done before
+    for i in (0, 1):
+        assert client.lib.reduce_submit(client.handle, C.byref(spec), ONES, C.c_size_t(len(ONES)), C.byref(cells[i]), C.c_size_t(8), done,
+                                        C.c_void_p(i + 1), C.byref(jobs[i])) == 0
+    closing = threading.Thread(target=client.lib.reduce_close, args=(client.handle,), daemon=True)
+    closing.start()
+    closing.join(30)
+    os.kill(daemon.process.pid, signal.SIGCONT)
+    assert not closing.is_alive(), f"reduce_close hangs after {ends}"
+    assert sorted(ends) == [(1, -13), (2, -13)]
+    client.lib.reduce_job_free(jobs[ends[0][0] - 1])
