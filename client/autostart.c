@@ -49,15 +49,22 @@ static int open_log(const char *url, char *path, size_t cap)
     return fd;
 }
 
+/* Where no dup2 to a standard stream overwrites it, or leaves it to be closed by the exec: the caller may have closed these,
+ * and their numbers were the next free ones. */
+static int above_standard(int fd) { return fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); }
+
 static void become_daemon(char **argv, int null, int log, int back)
 {
     sigset_t none;
+    null = above_standard(null);
+    log = log >= 0 ? above_standard(log) : null;
+    back = above_standard(back);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    dup2(null, 0);
-    dup2(log >= 0 ? log : null, 1);
-    dup2(log >= 0 ? log : null, 2);
+    dup2(null, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
     report r = {0, getpid()};
     if (chdir("/") || write(back, &r, sizeof r) != (ssize_t)sizeof r)
         _exit(127);

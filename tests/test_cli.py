@@ -5,16 +5,18 @@ import math
 import os
 import pathlib
 import re
+import select
 import signal
 import struct
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import gens
 import oracle
-from conftest import BIN, ROOT
+from conftest import BIN, LIB, ROOT
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
 
@@ -566,6 +568,19 @@ def test_output_that_cannot_be_written(shared):
     assert done.returncode == FAILED and b"cannot write" in done.stderr
 
 
+@pytest.mark.parametrize("source, closed, code, told", [
+    ("FILE", "<&-", OK, ""), ("FILE", "2>&-", OK, ""), ("FILE", ">&-", FAILED, "cannot write"), ("FILE", "<&- >&-", FAILED, "cannot write"),
+    ("-", "<&-", FAILED, "cannot read"), ("-", "<&- >&-", FAILED, "cannot read"),
+])
+def test_closed_standard_streams(shared, scratch, source, closed, code, told):
+    """Their numbers go to nothing else, such as an eventfd of nng's, which takes 8 bytes and keeps them to itself."""
+    (scratch / "FILE").write_text("1234567")
+    script = f'exec "$0" sum --text --no-autostart {source} {closed}'
+    done = subprocess.run(["sh", "-c", script, BIN / "reducectl"], cwd=scratch, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "REDUCED_URL": shared.url})
+    assert (done.returncode, done.stdout) == (code, "" if code else "1234567\n") and told in done.stderr, done
+
+
 def test_deadline(fails, shared):
     with subprocess.Popen([BIN / "reducectl", "sum", "--deadline", "200", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env={**os.environ, "REDUCED_URL": shared.url}) as p:
@@ -659,6 +674,36 @@ def test_autostart(ctl, scratch):
     finally:
         for pid in pids():
             os.kill(pid, signal.SIGTERM)
+
+
+def test_autostart_by_a_program_without_standard_streams(scratch, pytestconfig):
+    """The daemon gets whole ones all the same: what it opens later must not be where its log goes."""
+    if pytestconfig.sanitized:
+        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+    url = f"ipc://{scratch}/own.sock"
+    program = f"""if True:
+        import ctypes as C, os
+        lib, client = C.CDLL({str(LIB / "libreduce.so")!r}), C.c_void_p()
+        Opts = type("Opts", (C.Structure,), {{"_fields_": [("size", C.c_uint32), ("flags", C.c_uint32), ("name", C.c_char_p)] + [
+            (n, C.c_uint32) for n in ("connect", "reconnect", "timeout")] + [("daemon", C.c_char_p), ("idle", C.c_uint32)] + [
+            (n, C.c_char_p) for n in ("ca", "cert", "key")] + [("priority", C.c_int32), ("reserved", C.c_uint32)]}})
+        opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
+        for closed in {{closed}}:
+            os.close(closed)
+        os._exit(lib.reduce_open(C.byref(client), {url!r}.encode(), C.byref(opts)) != 0)
+    """
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
+    log = str(scratch / "reduced.log")
+    for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+        done = subprocess.run([sys.executable, "-c", program.replace("{closed}", repr(closed))], env=env, timeout=60)
+        found = [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and owned(p, scratch)]
+        streams = [[os.path.realpath(p / "fd" / str(n)) for n in range(3)] for p in found]
+        for p in found:
+            leaving = os.pidfd_open(int(p.name))
+            os.kill(int(p.name), signal.SIGTERM)
+            select.select([leaving], [], [])  # readable once it has left, and the next one can have its socket
+            os.close(leaving)
+        assert done.returncode == 0 and streams == [["/dev/null", log, log]], closed
 
 
 def test_many_autostart_at_once(ctl, scratch):

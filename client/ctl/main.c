@@ -1,6 +1,8 @@
 /* reducectl: reduce files and pipes from the shell. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/top.h"
@@ -76,10 +78,22 @@ static int talk(const ctl_options *o)
     return ctl_interrupted() ? CTL_INTERRUPTED : code;
 }
 
+/* A standard stream that the caller closed stays closed: else its number goes to what is opened next, an eventfd of nng's, say,
+ * and the result into that. What takes the number here refuses to be read or written. */
+static bool keep_standard_numbers(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     ctl_options o;
     char why[CTL_WHY];
+    if (!keep_standard_numbers())
+        return CTL_FAILED;
     if (argc > 1 && !strcmp(argv[1], "ladder"))
         return ctl_ladder(argc, argv);
     if (!ctl_parse(&o, argc, argv, why))
