@@ -46,14 +46,15 @@ static bool user_url(char *out, size_t cap)
 
 int rc_find(rc_urls *u, const char *given, rp_fault *f)
 {
-    u->n = 0;
+    *u = (rc_urls){.own = true};
     if (given)
         return add(u, given, "url", f);
     const char *env = getenv("REDUCED_URL");
     if (env && env[0])
         return add(u, env, "REDUCED_URL", f);
     char own[RC_MAX_URL];
-    if (user_url(own, sizeof own))
+    u->own = user_url(own, sizeof own);
+    if (u->own)
         add(u, own, "XDG_RUNTIME_DIR", f);
     return add(u, SYSTEM_URL, "url", f);
 }

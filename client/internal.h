@@ -46,6 +46,7 @@ int rc_error(int err, const char *field, const char *fmt, ...) __attribute__((fo
 enum { RC_MAX_URL = 256, RC_MAX_CANDIDATES = 2 };
 
 typedef struct rc_urls {
+    bool own; /* the first one is where this user may have a daemon started */
     int n;
     char url[RC_MAX_CANDIDATES][RC_MAX_URL];
 } rc_urls;

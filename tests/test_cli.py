@@ -706,6 +706,14 @@ def test_autostart_by_a_program_without_standard_streams(scratch, pytestconfig):
         assert done.returncode == 0 and streams == [["/dev/null", log, log]], closed
 
 
+def test_no_place_for_a_daemon_of_ones_own(ctl):
+    """None is started in the system's place then."""
+    if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
+        pytest.skip("the system's daemon runs here, and serves")
+    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
+    assert done.returncode == NO_DAEMON and b"START: no place for a daemon of this user" in done.stderr, done.stderr
+
+
 def test_many_autostart_at_once(ctl, scratch):
     """Ten first commands at the same moment: all answered, one daemon in the end."""
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
