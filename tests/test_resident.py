@@ -595,9 +595,11 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
     url = clean.url
     np.save(scratch / "f.npy", np.asfortranarray(np.arange(6.0).reshape(2, 3)))
     (scratch / "odd").write_bytes(b"12345")
+    (scratch / "cut").write_bytes((scratch / "f.npy").read_bytes()[:40])
     ctl("put", "x", "-t", "f32", stdin=bytes(8), url=url)
     for args, code, text in ((["put", "x", "-"], 1, b"x: EXISTS: there are resident data named 'x'"),
                              (["put", "y", scratch / "f.npy"], 1, b"f.npy: SHAPE: the .npy is in Fortran order"),
+                             (["put", "y", scratch / "cut"], 1, b"cut: BAD_MESSAGE: the .npy header is cut"),
                              (["put", "y", scratch / "odd"], 1, b"odd: SHAPE"), (["put", "y", scratch / "none"], 1, b"none: IO"),
                              (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-"], 1, b"a/b: BAD_MESSAGE"),
                              (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),

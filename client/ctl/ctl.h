@@ -26,6 +26,9 @@ enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_NO_DAEMON = 3, CTL_INTERRU
 
 enum { CTL_WHY = 256 }; /* bytes of an error line */
 
+/* Elements of one input, and results: the protocol's cap. Their bytes, with a mask's, fit 64 bits. */
+#define CTL_MAX_COUNT (UINT64_C(1) << 60)
+
 /* ---- options.c ---- */
 
 typedef enum {

@@ -52,6 +52,12 @@ static bool file_size(int fd, uint64_t *size)
     return at >= 0;
 }
 
+static int no_memory(char why[CTL_WHY])
+{
+    snprintf(why, CTL_WHY, "no memory to read it");
+    return REDUCE_E_NO_MEMORY;
+}
+
 static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes, char why[CTL_WHY])
 {
     ctl_npy npy;
@@ -60,14 +66,10 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
         return REDUCE_E_BAD_MESSAGE;
     uint8_t *header = malloc(offset > CTL_NPY_PREFIX ? offset : CTL_NPY_PREFIX);
     if (!header)
-        return REDUCE_E_NO_MEMORY;
+        return no_memory(why);
     memcpy(header, in->head, in->head_len);
     long more = offset > in->head_len ? read_head(in->fd, header + in->head_len, offset - in->head_len, why) : 0;
     int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, in->head_len + (size_t)more, source->dtype, &npy, why);
-    if (!err && in->head_len + (size_t)more < offset) {
-        snprintf(why, CTL_WHY, "the .npy header is cut");
-        err = REDUCE_E_BAD_MESSAGE;
-    }
     free(header);
     if (err)
         return err;
@@ -79,10 +81,11 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     in->sized = true;
     in->start += offset;
     in->head_len = 0;
-    if (__builtin_mul_overflow(npy.count, (uint64_t)reduce_dtype_size(npy.dtype), &in->bytes)) {
-        snprintf(why, CTL_WHY, "the .npy header tells of more than 2^64 bytes");
+    if (npy.count > CTL_MAX_COUNT) {
+        snprintf(why, CTL_WHY, "the .npy header tells of more than 2^60 elements");
         return REDUCE_E_TOO_LARGE;
     }
+    in->bytes = npy.count * reduce_dtype_size(npy.dtype);
     if (in->regular && file_bytes - offset != in->bytes) {
         snprintf(why, CTL_WHY, "the .npy header tells of %" PRIu64 " bytes of data, the file holds %" PRIu64, in->bytes,
                  file_bytes - offset);
@@ -122,7 +125,7 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
         in->text = true;
         in->dtype = REDUCE_F64;
         in->numbers = malloc((TEXT_PIECE / 2 + 1) * sizeof *in->numbers);
-        return in->numbers ? 0 : REDUCE_E_NO_MEMORY;
+        return in->numbers ? 0 : no_memory(why);
     }
     long n = read_head(in->fd, in->head, sizeof in->head, why);
     if (n < 0)

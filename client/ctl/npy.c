@@ -210,6 +210,8 @@ int ctl_npy_parse(const uint8_t *header, size_t len, int dtype, ctl_npy *npy, ch
 {
     memset(npy, 0, sizeof *npy);
     size_t end = ctl_npy_is(header, len) ? ctl_npy_data_offset(header, len, why) : 0;
+    if (end > len)
+        snprintf(why, CTL_WHY, "the .npy header is cut");
     if (end == 0 || end > len)
         return REDUCE_E_BAD_MESSAGE;
     cursor c = {(const char *)header + (header[6] == 1 ? 10 : 12), (const char *)header + end};

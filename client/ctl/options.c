@@ -133,7 +133,7 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_ROWS:
         o->by_rows = true;
-        return take_number(&o->spec.rows, "--rows", optarg, 1, UINT64_C(1) << 60, why);
+        return take_number(&o->spec.rows, "--rows", optarg, 1, CTL_MAX_COUNT, why);
     case OPT_AXIS:
         if (!take_number(&n, "--axis", optarg, 0, 1, why))
             return false;
@@ -151,7 +151,7 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
     case OPT_MERGE:
         return o->merge = true;
     case OPT_INDEX_BASE:
-        return take_number(&o->spec.index_base, "--index-base", optarg, 0, UINT64_C(1) << 60, why);
+        return take_number(&o->spec.index_base, "--index-base", optarg, 0, CTL_MAX_COUNT, why);
     case OPT_DEADLINE:
         if (!take_number(&n, "--deadline", optarg, 1, INT32_MAX, why))
             return false;
