@@ -548,6 +548,10 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
+    (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
+    (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
+    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "for operations and put"),
+    (("ls", "--dtype", "f32"), "for operations and put"), (("status", "--deadline", "5"), "for operations and put"),
 ])
 def test_wrong_usage(fails, args, told):
     done = fails(USAGE, told, *args)

@@ -14,6 +14,7 @@ enum {
     OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_REPLACE, OPT_TTL, OPT_NO_AUTOSTART, OPT_ONCE
 };
 
+static const char SHORT[] = ":t:o:vhV";
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"out", required_argument, NULL, 'o'},
                                      {"nan", required_argument, NULL, OPT_NAN},
@@ -233,26 +234,46 @@ static bool names_resident(const ctl_options *o)
     return some;
 }
 
+static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->axis != CTL_NO_AXIS; }
+
+/* Do they say what to reduce of the elements, or how? */
+static bool has_reduction(const ctl_options *o)
+{
+    const reduce_spec *s = &o->spec;
+    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || s->flags || s->out || s->nan || s->ddof ||
+           s->index_base;
+}
+
+/* Files and options that the command does not know: the first such, or NULL. */
+static const char *misplaced(const ctl_options *o)
+{
+    bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
+    if (named && (o->n_files == 0 || (put && o->n_files > 2)))
+        return put ? "put takes a name and a file" : "drop takes names";
+    if (!reduce && !named && o->n_files)
+        return "ping, info, status, metrics, top and ls take no files";
+    if (!reduce && has_reduction(o))
+        return "options that say what to reduce, or how, need an operation";
+    if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
+        return "--dtype, --text, --deadline and --path are for operations and put";
+    if (!put && (o->replace || o->ttl_ms))
+        return "--replace and --ttl are for put";
+    if (o->once && o->command != CTL_TOP)
+        return "--once is for top";
+    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
+        return "metrics and top have one format";
+    if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
+        return "ping, info, status and ls know --json only";
+    return NULL;
+}
+
 /* Options that do not go together: the first such, or NULL. */
 static const char *clash(const ctl_options *o)
 {
     int op = o->spec.op;
-    bool shaped = o->by_rows || o->offsets || o->axis != CTL_NO_AXIS, partial = o->spec.flags & REDUCE_STATES_OUT;
-    bool named = o->command == CTL_PUT || o->command == CTL_DROP;
-    if (named && (o->n_files == 0 || (o->command == CTL_PUT && o->n_files > 2)))
-        return o->command == CTL_PUT ? "put takes a name and a file" : "drop takes names";
-    if (o->command != CTL_REDUCE && !named && o->n_files)
-        return "ping, info, status, metrics, top and ls take no files";
-    if (o->command != CTL_REDUCE && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls know --json only";
-    if (o->command != CTL_PUT && (o->replace || o->ttl_ms))
-        return "--replace and --ttl are for put";
+    bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
-    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top have one format";
-    if (o->once && o->command != CTL_TOP)
-        return "--once is for top";
     if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
         return "--text reads f64; --dtype names another type";
     if (o->total && shaped)
@@ -274,7 +295,9 @@ static const char *clash(const ctl_options *o)
 
 static bool consistent(const ctl_options *o, char why[CTL_WHY])
 {
-    const char *text = clash(o);
+    const char *text = misplaced(o);
+    if (!text)
+        text = clash(o);
     if (text)
         snprintf(why, CTL_WHY, "%s", text);
     return !text;
@@ -306,14 +329,14 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     why[0] = 0;
     optind = 0; /* glibc: start anew */
     opterr = 0;
-    for (int opt; (opt = getopt_long(argc, argv, ":t:o:vhV", LONG, NULL)) != -1;) {
+    for (int opt; (opt = getopt_long(argc, argv, SHORT, LONG, NULL)) != -1;) {
         bool swallowed = opt != '?' && opt != ':' && optarg && optarg == argv[optind - 1] && !strncmp(optarg, "--", 2);
         if (swallowed)
             opt = ':';
         if (opt == ':')
             snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1 - swallowed]);
-        else if (opt == '?' && optopt && optopt < 256)
-            snprintf(why, CTL_WHY, "unknown option -%c", optopt);
+        else if (opt == '?' && optopt && optopt < 256 && !strchr(SHORT, optopt)) /* else a long one, given a value */
+            snprintf(why, CTL_WHY, "unknown option -%c", optopt > ' ' && optopt < 127 ? optopt : '?');
         else if (opt == '?')
             snprintf(why, CTL_WHY, "unknown or misused option %.60s", argv[optind - 1]);
         if (!take(o, opt, why))
