@@ -94,6 +94,8 @@ rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f)
                      .body_len = get64(msg + 32)};
     if (flags & ~FLAG_REPLY)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown header flags 0x%x", flags);
+    if (!h->reply && h->status)
+        return rp_fail(f, RP_BAD_MESSAGE, "status", 0, "a request with status %" PRIu32, h->status);
     if (h->body_len != len - RP_HEADER_SIZE)
         return rp_fail(f, RP_BAD_MESSAGE, "body_len", len - RP_HEADER_SIZE,
                        "body_len says %" PRIu64 " bytes, %zu follow the header", h->body_len, len - RP_HEADER_SIZE);

@@ -180,7 +180,7 @@ def lying(message, at, fmt, value):
 GOOD = header(PING, 0)
 BAD_FRAMES = {
     "empty": b"", "one byte": b"R", "39 bytes": GOOD[:39], "magic": b"RDCF" + GOOD[4:], "big-endian magic": b"ECDR" + GOOD[4:],
-    "reply flag": header(PING, 0, flags=1), "unknown flag": header(PING, 0, flags=2), "flags": header(PING, 0, flags=0xFFFE),
+    "reply flag": header(PING, 0, flags=1), "status": header(PING, 0, status=1), "unknown flag": header(PING, 0, flags=2), "flags": header(PING, 0, flags=0xFFFE),
     "body_len too long": lying(GOOD, 32, "<Q", 1), "body_len too short": GOOD + b"x", "body_len huge": lying(GOOD, 32, "<Q", 2**64 - 1),
     "body_len wraps": lying(GOOD, 32, "<Q", 2**64 - 40), "noise": bytes(range(256)),
 }

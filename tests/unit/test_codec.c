@@ -663,6 +663,7 @@ static void bad_values_are_named(void **state)
         {"store", 58, '/', RP_BAD_MESSAGE, "name", 0},
         {"list_one", 40, '.', RP_BAD_MESSAGE, "name", 0},
         {"list_one", 41, 0, RP_BAD_MESSAGE, "name", 0},
+        {"drop", 8, 1, RP_BAD_MESSAGE, "status", 0},
         {"drop", 43, 0xc3, RP_BAD_MESSAGE, "name", 0},
         {"listed", 76, 0, RP_BAD_MESSAGE, "dtype", 0},
         {"listed", 77, 65, RP_BAD_MESSAGE, "entry", 65},
