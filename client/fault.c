@@ -1,5 +1,6 @@
 /* Error texts: one last fault per thread, so that clients can be shared between threads. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,9 @@ RP_ERRORS(X)
     X(PROTOCOL, "the reply is not one of this protocol")                         \
     X(START, "the daemon could not be started")
 
+/* The daemon's code of an error; any number may come, and -INT_MIN is none. */
+static int code_of(int err) { return err > INT_MIN ? -err : err; }
+
 const char *reduce_errname(int err)
 {
     switch (err) {
@@ -35,7 +39,7 @@ const char *reduce_errname(int err)
         LIBRARY_ERRORS(X)
 #undef X
     default:
-        return rp_err_name(-err);
+        return rp_err_name(code_of(err));
     }
 }
 
@@ -48,7 +52,7 @@ const char *reduce_strerror(int err)
         LIBRARY_ERRORS(X)
 #undef X
     default:
-        return rp_err_help(-err);
+        return rp_err_help(code_of(err));
     }
 }
 

@@ -1,4 +1,5 @@
 /* The tables of types.def: names there and back, and PROTOCOL.md's tables say the same. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "client/reduce.h"
 #include "proto/types.h"
 
 static void names_there_and_back(void **state)
@@ -80,6 +82,19 @@ static void unknown_codes_and_names(void **state)
         assert_int_equal(rp_nan_parse(names[i]), -1);
         assert_int_equal(rp_priority_parse(names[i]), -1);
     }
+}
+
+/* With UndefinedBehaviorSanitizer, too: INT_MIN has no negative. */
+static void the_library_names_any_number(void **state)
+{
+    (void)state;
+    static const int none[] = {INT_MIN, -1000, 1, INT_MAX};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_string_equal(reduce_errname(none[i]), "?");
+        assert_string_equal(reduce_strerror(none[i]), "?");
+    }
+    assert_string_equal(reduce_errname(REDUCE_E_SHAPE), "SHAPE");
+    assert_string_equal(reduce_errname(REDUCE_E_START), "START");
 }
 
 static void faults_are_cut_and_null_is_fine(void **state)
@@ -240,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_there_and_back),
         cmocka_unit_test(unknown_codes_and_names),
+        cmocka_unit_test(the_library_names_any_number),
         cmocka_unit_test(faults_are_cut_and_null_is_fine),
         cmocka_unit_test(protocol_page_has_the_codes),
         cmocka_unit_test(protocol_page_has_the_layouts_and_limits),
