@@ -219,7 +219,6 @@ void rc_job_settle(reduce_client *c); /* run the callback of the first in `settl
 /* Check a spec given by the user (rows apart, which the library may split); *s is ready for the wire, with rows and
  * row_len left to the caller. */
 int rc_spec(const reduce_spec *given, rp_spec *s, rp_fault *f);
-size_t rc_item_size(const rp_spec *s); /* bytes of an element or state of the data */
 
 /* ---- device.c ---- */
 

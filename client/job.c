@@ -72,11 +72,6 @@ enum {
     SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS
 };
 
-size_t rc_item_size(const rp_spec *s)
-{
-    return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
-}
-
 static uint8_t code(int32_t v) { return v >= 0 && v <= UINT8_MAX ? (uint8_t)v : UINT8_MAX; }
 
 /* Flags of the wire: those of the spec and what its pointers say. */
@@ -148,7 +143,7 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room)
         return rc_error(REDUCE_E_ARGUMENT, "room", "nowhere to put the size");
     if (rc_spec(spec, &l.spec, &f))
         return rc_report(&f);
-    l.item = rc_item_size(&l.spec);
+    l.item = rp_item_size(&l.spec);
     l.lines = spec->rows;
     if ((l.spec.flags & RP_COLUMNS) && shape(&l, spec, bytes, &f))
         return rc_report(&f);
@@ -420,7 +415,7 @@ static int prepare(reduce_job *j, const reduce_spec *spec, size_t bytes, size_t 
     if (spec->flags & REDUCE_MASKED)
         return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for streams; here `mask` is an array");
     size_t cell = rp_cell_size(&l->spec);
-    l->item = rc_item_size(&l->spec);
+    l->item = rp_item_size(&l->spec);
     err = shape(l, spec, bytes, f);
     if (err)
         return err;

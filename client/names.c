@@ -14,6 +14,9 @@ RP_NANS(X)
 #define X(NAME, name, code) SAME(REDUCE_PRIORITY_##NAME, code)
 RP_PRIORITIES(X)
 #undef X
+#define X(NAME, name, code) SAME(REDUCE_PATH_##NAME, code)
+RP_PATHS(X)
+#undef X
 SAME(REDUCE_STATES_IN, RP_STATES_IN)
 SAME(REDUCE_STATES_OUT, RP_STATES_OUT)
 SAME(REDUCE_WRAP, RP_WRAP)
@@ -55,11 +58,11 @@ const char *reduce_backend_name(int backend) { return rp_backend_name(backend); 
 const char *reduce_path_name(int path) { return rp_path_name(path); }
 const char *reduce_priority_name(int priority) { return rp_priority_name(priority); }
 
-int reduce_op_parse(const char *name) { return name ? rp_op_parse(name) : 0; }
-int reduce_dtype_parse(const char *name) { return name ? rp_dtype_parse(name) : 0; }
+int reduce_op_parse(const char *name) { return rp_op_parse(name); }
+int reduce_dtype_parse(const char *name) { return rp_dtype_parse(name); }
 int reduce_priority_parse(const char *name) { return rp_priority_parse(name); }
-int reduce_path_parse(const char *name) { return name ? rp_path_parse(name) : 0; }
-int reduce_nan_parse(const char *name) { return name ? rp_nan_parse(name) : -1; }
+int reduce_path_parse(const char *name) { return rp_path_parse(name); }
+int reduce_nan_parse(const char *name) { return rp_nan_parse(name); }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }
 

@@ -186,14 +186,6 @@ static bool open_locked(reduce_client *c)
 
 /* ---- public ---- */
 
-bool rc_side_open(reduce_client *c)
-{
-    pthread_mutex_lock(&c->side.lock);
-    bool open = open_locked(c);
-    pthread_mutex_unlock(&c->side.lock);
-    return open;
-}
-
 uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
 {
     rp_side ask = {.kind = RP_SIDE_FILE}, reply;

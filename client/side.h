@@ -40,7 +40,6 @@ void rc_side_init(rc_side *s);
 void rc_side_fini(rc_side *s);
 
 /* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not to be had, s->why tells. */
-bool rc_side_open(struct reduce_client *c);                       /* for the session of now */
 uint64_t rc_side_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_side_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
 uint64_t rc_side_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */

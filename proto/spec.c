@@ -217,14 +217,14 @@ rp_err rp_spec_check(rp_spec *s, rp_fault *f)
     return err ? err : check_shape(s, f);
 }
 
-static size_t item_size(const rp_spec *s)
+size_t rp_item_size(const rp_spec *s)
 {
     return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
 }
 
 rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
 {
-    uint64_t item = item_size(s) + (s->flags & RP_MASK ? 1 : 0), want, head = 0;
+    uint64_t item = rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0), want, head = 0;
     if (s->flags & RP_OFFSETS) {
         head = 8 * (s->rows + 1); /* rows is at most 2^60 */
         if (bytes < head)
@@ -252,7 +252,7 @@ rp_parts rp_spec_parts(const rp_spec *s, const void *data)
         p.elements += 8 * (s->rows + 1);
     }
     if (s->flags & RP_MASK)
-        p.mask = p.elements + rp_elements(s) * item_size(s);
+        p.mask = p.elements + rp_elements(s) * rp_item_size(s);
     return p;
 }
 

@@ -133,6 +133,9 @@ uint64_t rp_results(const rp_spec *s);
 /* Elements (states) of a matching spec. */
 uint64_t rp_elements(const rp_spec *s);
 
+/* Bytes of an element, or state, of the data of a checked spec. */
+size_t rp_item_size(const rp_spec *s);
+
 /* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax; else one. */
 size_t rp_cell_size(const rp_spec *s);
 

@@ -32,7 +32,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
     return (view){.spec = s,
                   .p = rp_spec_parts(s, t->data),
                   .layout = layout,
-                  .size = s->flags & RP_STATES_IN ? rp_state_size(layout) : rp_dtype_size(s->dtype),
+                  .size = rp_item_size(s),
                   .base = s->index_base + t->base,
                   .reduce = simd->reduce[layout][s->dtype],
                   .simd = simd};

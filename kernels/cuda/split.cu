@@ -13,18 +13,13 @@ struct Split {
     rp_fault fault;       // of the first row that failed
 };
 
-static size_t item_bytes(const rp_spec &s)
-{
-    return s.flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s.op, s.dtype)) : rp_dtype_size(s.dtype);
-}
-
 static uint64_t div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Parts of whole rows, each writing its own cells.
 static void cut_rows(Split *s, uint64_t rows_each)
 {
     const rk_task *p = s->parent;
-    size_t row_bytes = p->spec.row_len * item_bytes(p->spec), cell = rp_cell_size(&p->spec);
+    size_t row_bytes = p->spec.row_len * rp_item_size(&p->spec), cell = rp_cell_size(&p->spec);
     for (uint64_t i = 0; i < s->count; i++) {
         rk_task *t = &s->parts[i];
         uint64_t first = i * rows_each, rows = p->spec.rows - first < rows_each ? p->spec.rows - first : rows_each;
@@ -41,7 +36,7 @@ static void cut_rows(Split *s, uint64_t rows_each)
 static void cut_pieces(Split *s, uint64_t items_each)
 {
     const rk_task *p = s->parent;
-    size_t item = item_bytes(p->spec), state = rp_state_size(rp_state_layout(p->spec.op, p->spec.dtype));
+    size_t item = rp_item_size(&p->spec), state = rp_state_size(rp_state_layout(p->spec.op, p->spec.dtype));
     for (uint64_t i = 0; i < s->count; i++) {
         rk_task *t = &s->parts[i];
         uint64_t row = i / s->pieces, from = i % s->pieces * items_each;
@@ -68,8 +63,8 @@ static void cut_pieces(Split *s, uint64_t items_each)
 Split *split_open(rk_task *parent, size_t chunk_bytes)
 {
     const rp_spec &spec = parent->spec;
-    uint64_t row_bytes = spec.row_len * item_bytes(spec), rows_each = chunk_bytes / row_bytes;
-    uint64_t items_each = chunk_bytes / 64 * 64 / item_bytes(spec); // pieces start where 16-byte loads may
+    uint64_t row_bytes = spec.row_len * rp_item_size(&spec), rows_each = chunk_bytes / row_bytes;
+    uint64_t items_each = chunk_bytes / 64 * 64 / rp_item_size(&spec); // pieces start where 16-byte loads may
     size_t state = rp_state_size(rp_state_layout(spec.op, spec.dtype));
     Split *s = (Split *)calloc(1, sizeof *s);
     if (s) {
