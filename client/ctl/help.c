@@ -89,6 +89,7 @@ void ctl_help(FILE *out)
           "  reducectl put temps data.npy && reducectl stats @temps\n"
           "  reducectl sum --nan omit --json t.npy     for scripts\n"
           "\n"
-          "Exit status: 0 done; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage; 3 no daemon\n",
+          "Exit status: 0 done; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage; 3 no daemon;\n"
+          "130 interrupted\n",
           out);
 }

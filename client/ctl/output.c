@@ -138,8 +138,10 @@ static void json_error(const ctl_where *w, const reduce_fault *f)
     ctl_json_string(stdout, w->name);
     printf(",\"error\":\"%s\",\"message\":", reduce_errname(f->code));
     ctl_json_string(stdout, f->text);
-    if (f->field[0])
-        printf(",\"field\":\"%s\"", f->field);
+    if (f->field[0]) {
+        fputs(",\"field\":", stdout);
+        ctl_json_string(stdout, f->field);
+    }
     if (w->unit && f->index != REDUCE_NO_INDEX)
         printf(",\"%s\":%" PRIu64, w->unit, f->index);
     if (e.known)
