@@ -549,6 +549,7 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
+    (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
     (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "for operations and put"),
     (("ls", "--dtype", "f32"), "for operations and put"), (("status", "--deadline", "5"), "for operations and put"),

@@ -322,6 +322,17 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
     return true;
 }
 
+/* What is read twice gives each reader a part of it. */
+static bool one_stdin(const ctl_options *o, char why[CTL_WHY])
+{
+    int n = (o->mask && !strcmp(o->mask, "-")) + (o->offsets && !strcmp(o->offsets, "-"));
+    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
+        n += !strcmp(o->files[i], "-");
+    if (n > 1)
+        snprintf(why, CTL_WHY, "standard input ('-') can be read once, not %d times", n);
+    return n <= 1;
+}
+
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
     *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT, .axis = CTL_NO_AXIS};
@@ -352,5 +363,5 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
         return false;
     o->files = argv + optind;
     o->n_files = argc - optind;
-    return o->command == CTL_HELP || (consistent(o, why) && default_file(o, why));
+    return o->command == CTL_HELP || (consistent(o, why) && default_file(o, why) && one_stdin(o, why));
 }
