@@ -42,6 +42,7 @@ static int open_log(const char *url, char *path, size_t cap)
     const char *slash = strrchr(url, '/');
     int n = snprintf(path, cap, "%.*s/reduced.log", (int)(slash - (url + 6)), url + 6);
     int fd = -1;
+    errno = ENAMETOOLONG;
     if (n > 0 && (size_t)n < cap)
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -134,6 +135,7 @@ int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child,
     char *argv[] = {program, "--autostarted", "--idle-exit", idle, "--listen", (char *)url, NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int log = open_log(url, child->log, sizeof child->log);
+    child->no_log = log < 0 ? errno : 0;
     pid_t pid = 0;
     int err = null < 0 ? errno : launch(argv, null, log, &pid);
     if (null >= 0)

@@ -244,6 +244,14 @@ static void pause_ms(unsigned ms)
         ;
 }
 
+/* `how` it failed. A place without room for a log has none for a socket, most often. */
+static int start_failed(const rc_child *child, const char *how, rp_fault *f)
+{
+    if (child->log[0])
+        return rc_fail(f, REDUCE_E_START, "daemon", "the daemon %s; see %.100s", how, child->log);
+    return rc_fail(f, REDUCE_E_START, "daemon", "the daemon %s; no log beside its socket: %s", how, strerror(child->no_log));
+}
+
 /* Try again and again until `end`. A started daemon that is gone ends it sooner: either another starter's was first, which
  * has its lock and will soon listen, or it cannot run here. */
 static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const rc_child *child, rp_fault *f)
@@ -259,11 +267,9 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
         if (err != REDUCE_E_NO_DAEMON)
             return err;
         if (gone && rc_now_ns() >= end)
-            return rc_fail(f, REDUCE_E_START, "daemon", "the daemon left at once%s%.100s", child->log[0] ? "; see " : "",
-                           child->log);
+            return start_failed(child, "left at once", f);
         if (rc_now_ns() >= end && child)
-            return rc_fail(f, REDUCE_E_START, "daemon", "the daemon did not listen in time%s%.100s",
-                           child->log[0] ? "; see " : "", child->log);
+            return start_failed(child, "did not listen in time", f);
         if (rc_now_ns() >= end)
             return err;
         pause_ms(ms);

@@ -56,7 +56,8 @@ int rc_find(rc_urls *u, const char *given, rp_fault *f);
 
 typedef struct rc_child {
     int pidfd; /* readable once the daemon is gone; -1 if the kernel has no pidfds */
-    char log[RC_MAX_URL]; /* where it writes, "" if nowhere */
+    char log[RC_MAX_URL]; /* where it writes, "" if nowhere, */
+    int no_log;           /* because of this errno */
 } rc_child;
 
 /* Start a daemon of this user that listens on `url`, detached from this process. Close child->pidfd. */
