@@ -211,6 +211,8 @@ def test_axis_of_other_inputs(run, fails, scratch):
     assert run("sum", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
     assert run("sum", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
     fails(FAILED, "SHAPE.*known size", "sum", "--rows", 3, "--axis", 0, stdin=bytes(48))
+    (scratch / "nothing").write_bytes(b"")
+    assert run("sum", "--rows", 3, scratch / "nothing") == run("sum", "--rows", 3, "-", stdin=b"") == "0\n" * 3, "no elements are a known size"
     assert run("sum", "--axis", 0, "-", stdin=npy_bytes(np.ones((3, 2)))).split() == ["3", "3"], "a .npy tells its size"
     for shape, axis, lines in (((0, 3), 0, 3), ((0, 3), 1, 0), ((3, 0), 0, 0), ((3, 0), 1, 3)):
         for order in MATRICES:
@@ -265,6 +267,8 @@ def test_offsets(run, fails, scratch):
                       (np.array([0, 2], "<i4"), "TYPE.*i32"), (np.array([0.0, 2.0]), "TYPE.*f64")):
         fails(FAILED, told, "sum", "--dtype", "i16", "--offsets", npy(scratch / "bad.npy", bad), raw)
     fails(FAILED, "IO", "sum", "--dtype", "i16", "--offsets", scratch / "nothing", raw)
+    (scratch / "none").write_bytes(b"")
+    fails(FAILED, "no offsets", "sum", "--dtype", "i16", "--offsets", scratch / "none", raw)
     fails(FAILED, "Fortran", "sum", "--offsets", scratch / "o.bin", npy(scratch / "f.npy", np.zeros((2, 4), order="F")))
 
 
@@ -535,7 +539,9 @@ def test_errors_of_the_reduction(fails, scratch):
     fails(FAILED, "SHAPE", "sum", "--rows", 3, "--dtype", "u8", scratch / "odd")
     fails(FAILED, "IO", "sum", scratch)  # a directory
     fails(FAILED, "IO", "sum", scratch / "nothing")
+    fails(FAILED, r"two\?\?\[31mlines: IO", "sum", scratch / "two\n\x1b[31mlines")
     os.mkdir(scratch / "locked", 0)
+    fails(FAILED, "IO", "sum", scratch / "locked" / "x")
 
 
 @pytest.mark.parametrize("args, told", [
@@ -606,6 +612,11 @@ def test_json(run, scratch):
     assert json.loads(run("sum", "--json", stdin=struct.pack("<f", math.nan)))["value"] == "nan"
     assert [json.loads(x)["row"] for x in run("max", "--json", "--rows", 3, name).splitlines()] == [0, 1, 2]
     assert json.loads(run("sum", "--json", "--dtype", "u64", stdin=b"\xff" * 8))["value"] == 2**64 - 1
+
+
+def test_verbose_of_nothing(ctl, shared, scratch):
+    done = ctl("sum", "-v", "--axis", "0", npy(scratch / "n.npy", np.zeros((3, 0))), url=shared.url)
+    assert done.returncode == OK and done.stdout == b"" and b"0 x f64" in done.stderr and b"?" not in done.stderr, done.stderr
 
 
 def test_verbose_names_the_default_type(ctl, shared):

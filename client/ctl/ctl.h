@@ -97,6 +97,8 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, double *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 number, or -1. */
 long ctl_text_end(ctl_text *t, double *out, char why[CTL_WHY]);
+/* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
+void ctl_clean(char *out, size_t cap, const char *token);
 
 /* ---- narrow.c ---- */
 

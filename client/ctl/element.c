@@ -17,10 +17,7 @@ static bool is_signed(int dtype)
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])
 {
     char clean[48];
-    size_t n = 0;
-    for (; n + 1 < sizeof clean && text[n]; n++)
-        clean[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
-    clean[n] = 0;
+    ctl_clean(clean, sizeof clean, text);
     snprintf(why, CTL_WHY, "'%s' is %s %s", clean, what, reduce_dtype_name(dtype));
     return false;
 }

@@ -98,7 +98,7 @@ static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes
 {
     in->defaulted = source->dtype == 0;
     in->dtype = in->defaulted ? source->raw_dtype : source->dtype;
-    in->sized = in->regular;
+    in->sized = in->regular || in->head_len == 0; /* nothing came */
     in->bytes = file_bytes;
     size_t element = reduce_dtype_size(in->dtype);
     if (in->sized && in->bytes % element) {

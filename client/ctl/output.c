@@ -102,6 +102,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
     const char *kind = in->resident ? "resident" : in->npy ? ".npy" : in->text ? "text" : "raw bytes";
     fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind,
             r->count, reduce_dtype_name(in->dtype), in->defaulted ? " (the default; --dtype names another)" : "");
+    if (!r->cells) /* nobody was asked */
+        return;
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,
             reduce_backend_name(r->backend), reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms,
             (double)r->copy_ns * ms, (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
@@ -110,6 +112,13 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 }
 
 /* ---- errors ---- */
+
+/* A file's name in a message: what a terminal might take amiss, as another line, say, becomes '?'. */
+static void put_name(const char *name)
+{
+    for (; *name; name++)
+        fputc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, stderr);
+}
 
 static bool no_daemon(int err)
 {
@@ -156,8 +165,9 @@ static void text_error(const ctl_where *w, const reduce_fault *f)
     char unit[40] = "";
     if (w->unit && f->index != REDUCE_NO_INDEX)
         snprintf(unit, sizeof unit, "%s %" PRIu64 ": ", w->unit, f->index);
-    fprintf(stderr, "reducectl: %s: %s: %s%s", w->name, reduce_errname(f->code), unit,
-            f->text[0] ? f->text : reduce_strerror(f->code));
+    fputs("reducectl: ", stderr);
+    put_name(w->name);
+    fprintf(stderr, ": %s: %s%s", reduce_errname(f->code), unit, f->text[0] ? f->text : reduce_strerror(f->code));
     if (e.known)
         fprintf(stderr, "; the exact value is %s%s", e.least ? "at least " : "", e.text);
     fputc('\n', stderr);

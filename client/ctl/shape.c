@@ -110,8 +110,8 @@ static int load(ctl_input *in, uint64_t **offsets, uint64_t *n, char why[CTL_WHY
         snprintf(why, CTL_WHY, "offsets are u64 or i64, not %s", reduce_dtype_name(in->dtype));
         return REDUCE_E_TYPE;
     }
-    if (!in->regular)
-        return wrong(why, "offsets come from a file, not a pipe");
+    if (!in->sized)
+        return wrong(why, "raw offsets come from a file, not a pipe");
     *n = in->bytes / sizeof **offsets;
     *offsets = malloc((size_t)(in->bytes ? in->bytes : 1));
     if (!*offsets) {

@@ -9,8 +9,7 @@
 
 static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* The token for a message: what a terminal might take amiss becomes '?'. */
-static void clean(char *out, size_t cap, const char *token)
+void ctl_clean(char *out, size_t cap, const char *token)
 {
     size_t n = 0;
     for (; n + 1 < cap && token[n]; n++)
@@ -21,7 +20,7 @@ static void clean(char *out, size_t cap, const char *token)
 static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
 {
     char token[48];
-    clean(token, sizeof token, t->token);
+    ctl_clean(token, sizeof token, t->token);
     snprintf(why, CTL_WHY, "line %" PRIu64 ": '%s%s' %s", t->line + 1, token, t->len >= sizeof token ? "..." : "", what);
     return false;
 }
