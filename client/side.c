@@ -208,8 +208,12 @@ bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
     bool given = open_locked(c) && exchange(c, &ask, -1, &reply, &got, &e);
     if (given && got >= 0 && reply.size >= bytes && reply.size <= SIZE_MAX)
         base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
-    if (given && base == MAP_FAILED)
+    if (given && base == MAP_FAILED) {
         set_why(c, "an arena cannot be mapped", strerror(errno));
+        enter(c);
+        rc_side_drop(c, c->side.session, reply.value); /* its bytes count */
+        leave(c);
+    }
     if (got >= 0)
         close(got);
     if (base != MAP_FAILED)

@@ -5,7 +5,7 @@ from conftest import LIB
 from oracle import DTYPES, NANS, OPS
 
 ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "SHAPE", -6: "EMPTY", -7: "OVERFLOW", -8: "NAN", -9: "TOO_LARGE",
-          -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -15: "BAD_HANDLE", -16: "IO", -21: "EXISTS", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
+          -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -15: "BAD_HANDLE", -16: "IO", -19: "NO_MEMORY", -21: "EXISTS", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
 
 
 STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64

@@ -2,9 +2,11 @@
 them cannot be had."""
 import ctypes
 import json
+import mmap
 import os
 import pathlib
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -115,6 +117,23 @@ def test_parts_of_allocated_memory(lib):
         assert int.from_bytes(got, "little") == size
     lib.free(memory)
     lib.free(None)
+
+
+def test_an_arena_that_cannot_be_mapped_is_given_back(shared, lib):
+    """No room for addresses: the daemon must not count what nobody has."""
+    resource_limits = resource.getrlimit(resource.RLIMIT_AS)
+    with shared.connect() as c:
+        before = c.query(2)["side.arena_bytes"]
+        used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+        resource.setrlimit(resource.RLIMIT_AS, (used + 16 * MIB, resource_limits[1]))
+        try:
+            with pytest.raises(Fault) as caught:
+                lib.alloc(64 * MIB)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, resource_limits)
+        assert caught.value.code == "NO_MEMORY"
+        lib.free(lib.alloc(MIB))  # answered after what was given back
+        assert c.query(2)["side.arena_bytes"] <= before + MIB
 
 
 def test_small_arrays_go_in_messages(lib, scratch):
