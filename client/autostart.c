@@ -125,8 +125,8 @@ int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child,
     char program[MAX_PATH], idle[16];
     child->pidfd = -1;
     child->log[0] = 0;
-    if (strncmp(url, "ipc://", 6) || !strchr(url + 6, '/'))
-        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.100s; only local daemons are started", url);
+    if (strncmp(url, "ipc:///", 7)) /* a path that begins here would begin somewhere else for the daemon */
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.90s; daemons are started on ipc:///PATH only", url);
     if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon lives in / */
         snprintf(program, sizeof program, "%s", o->daemon);
     else if (!o->daemon)

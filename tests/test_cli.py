@@ -732,6 +732,13 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
 
+def test_none_is_started_elsewhere(ctl):
+    """The daemon lives in /, so a relative path is another one for it. Over the network there is nothing to start."""
+    for url in ("ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
+        done = ctl("ping", autostart=True, url=url)
+        assert done.returncode == NO_DAEMON and b"daemons are started on ipc:///PATH only" in done.stderr, done.stderr
+
+
 def test_many_autostart_at_once(ctl, scratch):
     """Ten first commands at the same moment: all answered, one daemon in the end."""
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
