@@ -24,7 +24,8 @@
  * Memory. Arrays that you pass stay yours, may have any alignment, are only read, and must stay untouched until the call
  *   returns (jobs: until the job is done). Nothing returned has to be freed except what a function named *_open,
  *   *_begin or *_submit made: by *_close, *_finish or *_abort, *_free.
- * Time. Durations are milliseconds (uint32_t) where they are asked for, nanoseconds (uint64_t) where they are told.
+ * Time. Durations are milliseconds (uint32_t, at most 2^31 - 1 but for reduce_wait) where they are asked for, nanoseconds
+ *   (uint64_t) where they are told.
  *   Every call ends: see `timeout_ms` and `deadline_ms`.
  * Structs that begin with `size` come from their _INIT macro, so that later versions can add fields:
  *     reduce_spec s = REDUCE_SPEC_INIT;  s.op = REDUCE_MAX;  s.dtype = REDUCE_I32;
@@ -106,8 +107,8 @@ typedef struct reduce_fault {
 #define REDUCE_FAULT_INIT {sizeof(reduce_fault), 0, 0, 0, 0, 0, 0, {0}, {0}}
 #define REDUCE_NO_INDEX UINT64_MAX
 
-/* One line about the last failure of this thread: "OVERFLOW: row 3: ...". "" if none. Valid until the thread's next
- * libreduce call. */
+/* One line about the last failure of this thread: "OVERFLOW: row 3: ..."; a column or segment is called row there, too. "" if
+ * none. Valid until the thread's next libreduce call. */
 const char *reduce_errmsg(void);
 
 /* The same in fields. REDUCE_E_ARGUMENT if `f` is NULL or its size is wrong. */
