@@ -280,8 +280,9 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
 {
     rc_child child;
     if (!u->own)
-        return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR", "no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or "
-                                                             "not set and /tmp/reduced-UID somebody else's");
+        return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
+                       "no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or not set and /tmp/reduced-UID "
+                       "somebody else's");
     int err = rc_start_daemon(u->url[0], o, &child, f);
     if (err)
         return err;

@@ -182,8 +182,8 @@ int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
 /* The same with the mutex held; it is released while waiting. */
 int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
 
-/* Did a bound call, which was not cancelled here, fail because what was sent before is gone, with the session, the daemon or its
- * memory of it? */
+/* Did a bound call, which was not cancelled here, fail because what was sent before is gone, with the session, the daemon or
+ * its memory of it? */
 bool rc_session_lost(int err);
 
 /* Is `c` usable here? 0, or the error, reported. */
