@@ -735,9 +735,10 @@ static uint8_t *make_frame(bool ipc, const void *head, size_t head_len, const vo
                            size_t *size)
 {
     size_t front = rp_frame_head_size(ipc), len = RP_ROUTE_LEAST + head_len + data_len;
-    uint8_t *frame = malloc(front + len), *to = frame + front + RP_ROUTE_LEAST;
+    uint8_t *frame = malloc(front + len);
     if (!frame)
         return NULL;
+    uint8_t *to = frame + front + RP_ROUTE_LEAST;
     rp_put_frame_head(frame, ipc, len);
     memcpy(to, head, head_len);
     if (fill)
