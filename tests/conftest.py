@@ -26,16 +26,30 @@ BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 
 
-def is_sanitized():
-    data = (BIN / "reduced").read_bytes()
-    return b"__asan_init" in data or b"__tsan_init" in data
+# A sanitizer's runtime that Python was started with, so that it can load libreduce. Programs that tests start bring theirs.
+LOADED = os.environ.pop("LD_PRELOAD", "")
+
+
+def sanitizer():
+    """What the programs are built with: SANITIZE of the Makefile."""
+    data = (BIN / "reduced").read_bytes() if (BIN / "reduced").exists() else b""
+    return "address,undefined" if b"__asan_init" in data else "thread" if b"__tsan_init" in data else ""
+
+
+def python_env():
+    """The environment of a Python that loads libreduce. What Python itself leaks at its end is not ours."""
+    options = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
+    return {**os.environ, "LD_PRELOAD": LOADED, "ASAN_OPTIONS": options} if LOADED else dict(os.environ)
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
-    config.sanitized = (BIN / "reduced").exists() and is_sanitized()
-    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
+    config.sanitized = bool(sanitizer())
+    if config.sanitized and not LOADED:
+        pytest.exit("Python must load the sanitizer before libreduce: tests/run does so, as python_env() says", 2)
+    os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
+    os.environ["ASAN_OPTIONS"] += ":detect_leaks=1"
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     # ThreadSanitizer sleeps for a second at each exit otherwise
     os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))

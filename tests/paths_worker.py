@@ -1,4 +1,4 @@
-"""The process of test_paths.py that loads libreduce, sanitized or not:  paths_worker.py URL FILE
+"""The process of test_paths.py that loads libreduce:  paths_worker.py URL FILE
 
 Five threads reduce the file by every path while the parent kills the daemon and starts another one. Prints "ready", reads
 lines from its standard input until that ends, and prints how many rounds were done."""

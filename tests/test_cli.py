@@ -16,7 +16,7 @@ import pytest
 
 import gens
 import oracle
-from conftest import BIN, LIB, ROOT
+from conftest import BIN, LIB, ROOT, python_env
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
 
@@ -692,10 +692,8 @@ def test_autostart(ctl, scratch):
             os.kill(pid, signal.SIGTERM)
 
 
-def test_autostart_by_a_program_without_standard_streams(scratch, pytestconfig):
+def test_autostart_by_a_program_without_standard_streams(scratch):
     """The daemon gets whole ones all the same: what it opens later must not be where its log goes."""
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
     url = f"ipc://{scratch}/own.sock"
     program = f"""if True:
         import ctypes as C, os
@@ -708,7 +706,7 @@ def test_autostart_by_a_program_without_standard_streams(scratch, pytestconfig):
             os.close(closed)
         os._exit(lib.reduce_open(C.byref(client), {url!r}.encode(), C.byref(opts)) != 0)
     """
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
+    env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     log = str(scratch / "reduced.log")
     for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
         done = subprocess.run([sys.executable, "-c", program.replace("{closed}", repr(closed))], env=env, timeout=60)

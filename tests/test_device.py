@@ -299,7 +299,6 @@ def test_the_end_of_a_daemon_that_is_not_drained(device, allocate):
     assert "not drained" in daemon.log()
 
 
-@pytest.mark.unsanitized
 @pytest.mark.parametrize("op,dtype,kw", [
     ("sum", "f32", {}), ("stats", "f64", {"nan": "omit"}), ("argmin", "i16", {"index_base": 1000}), ("prod", "bf16", {}), ("max", "u8", {"rows": MIB}),
     ("min", "i32", {"rows": 1024, "flags": LIB_COLUMNS}), ("sumsq", "u32", {"flags": STATES_OUT, "rows": 2}),
@@ -314,7 +313,6 @@ def test_libreduce_gives_the_same_bits(device, allocate, op, dtype, kw):
         assert result.path == PATH_DEVICE and result.count == len(data) // SIZE[dtype]
 
 
-@pytest.mark.unsanitized
 def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratch):
     daemon = device()
     a = allocate(struct.pack("<d", 0.5) * 1024)
@@ -338,7 +336,6 @@ def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratc
     settle(again)
 
 
-@pytest.mark.unsanitized
 def test_libreduce_imports_a_descriptor(device, allocate, scratch):
     """... which the program may close at once, and passes it on to the next daemon by itself."""
     daemon = device()

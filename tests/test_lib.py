@@ -5,9 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import LIB, ROOT, SANITIZER
-
-pytestmark = pytest.mark.unsanitized
+from conftest import LIB, ROOT, SANITIZER, sanitizer
 
 EXAMPLE = r"""
 #include "client/reduce.h"
@@ -124,6 +122,7 @@ int main(int argc, char **argv)
 }
 """
 
+SANITIZE = [f"-fsanitize={sanitizer()}"] if sanitizer() else []
 COMPILERS = {
     "c11": ["gcc", "-std=c11", "-D_GNU_SOURCE", "-x", "c"],
     "c++17": ["g++", "-std=c++17", "-x", "c++", "-Wno-missing-field-initializers"],
@@ -136,7 +135,7 @@ def test_program(start, scratch, language, link):
     source, program = scratch / "example.src", scratch / "example"
     source.write_text(EXAMPLE)
     libs = [f"-L{LIB}", "-lreduce"] if link == "shared" else [LIB / "libreduce.a", "-lnng", "-lm"]
-    command = [*COMPILERS[language], "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}", source, "-x", "none", *libs, "-pthread", "-o", program]
+    command = [*COMPILERS[language], "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}", *SANITIZE, source, "-x", "none", *libs, "-pthread", "-o", program]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     daemon = start()
@@ -150,6 +149,7 @@ def symbols(path, *flags):
     return {line.split()[-1].split("@")[0] for line in text.splitlines() if line and " U " not in line}
 
 
+@pytest.mark.unsanitized
 def test_exported_symbols_are_the_header_s():
     exported = {s for s in symbols(LIB / "libreduce.so", "-D", "--defined-only") if s != "REDUCE_0"}
     assert exported and all(s.startswith("reduce_") for s in exported), exported
@@ -159,11 +159,13 @@ def test_exported_symbols_are_the_header_s():
     assert declared == exported, (declared - exported, exported - declared)
 
 
+@pytest.mark.unsanitized
 def test_header_needs_nothing_but_standard_types():
     header = (ROOT / "client" / "reduce.h").read_text()
     assert set(re.findall(r"#include\s+<(\w+\.h)>", header)) - {"reduce.h"} <= {"stddef.h", "stdint.h", "stdbool.h"}
 
 
+@pytest.mark.unsanitized
 def test_codes_are_the_protocol_s():
     """The public header repeats the codes of types.def."""
     header, table = (ROOT / "client" / "reduce.h").read_text(), (ROOT / "proto" / "types.def").read_text()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import oracle
-from conftest import BIN, TESTS, Daemon, select_a_moment
+from conftest import BIN, TESTS, Daemon, python_env, select_a_moment
 from rawclient import REDUCE, Closed, Connection, Fault, parse_result, spec
 
 F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
@@ -21,8 +21,12 @@ SUM = struct.pack("<d", 3.25)
 REQUESTS = int(os.environ.get("REDUCED_MEMORY_REQUESTS", 20_000))
 
 
+WAYS = "raw", "lib"
+
+
 def worker(how, url, seed, count):
-    return subprocess.Popen([sys.executable, TESTS / "worker.py", how, url, str(seed), str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, TESTS / "worker.py", how, url, str(seed), str(count)], env=python_env(), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
 
 
 def finished(process, seconds=300):
@@ -40,16 +44,11 @@ def until(condition, what, seconds=60):
             subprocess.Popen(["sleep", "0.02"]).wait()
 
 
-def ways(config):
-    return ["raw"] if config.sanitized else ["raw", "lib"]
-
-
 # ---- many ----
 def test_sixteen_processes_at_once(start, request):
     daemon = start(tcp=True)
     count = 40 if request.config.sanitized else 250
-    how = ways(request.config)
-    workers = [worker(how[i % len(how)], daemon.tcp_url if i % 5 == 4 else daemon.url, i, count) for i in range(16)]
+    workers = [worker(WAYS[i % 2], daemon.tcp_url if i % 5 == 4 else daemon.url, i, count) for i in range(16)]
     assert [finished(w) for w in workers] == [count] * 16
     until(lambda: daemon.status()["sessions"] == 1, "sessions of processes that ended without a word")
     status = daemon.status()
@@ -59,10 +58,9 @@ def test_sixteen_processes_at_once(start, request):
 def test_clients_killed_at_work(start, request):
     daemon = start()
     rng = np.random.default_rng(30)
-    how = ways(request.config)
     with daemon.connect() as bystander:
         for round_ in range(3 if request.config.sanitized else 6):
-            victims = [worker(how[i % len(how)], daemon.url, 100 * round_ + i, 10**9) for i in range(4)]
+            victims = [worker(WAYS[i % 2], daemon.url, 100 * round_ + i, 10**9) for i in range(4)]
             for v in victims:
                 assert v.stdout.readline() == "ready\n", v.stderr.read()
             for _ in range(int(rng.integers(1, 60))):  # they are in the middle of something
@@ -106,7 +104,6 @@ def test_clients_that_hang_up_with_replies_pending(start, tcp):
 
 
 # ---- restarts ----
-@pytest.mark.unsanitized
 def test_daemon_killed_and_restarted_under_clients(start):
     """libreduce repeats what the death of the daemon cut off: no wrong and no lost answer."""
     daemon = start()

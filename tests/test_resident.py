@@ -423,9 +423,7 @@ AUTO, INLINE, STREAM, SHM, FILE = range(5)
 
 
 @pytest.fixture
-def lib(clean, pytestconfig):
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
+def lib(clean):
     with libreduce.Client(clean.url) as c:
         yield c
 
@@ -533,10 +531,8 @@ def test_a_put_that_fails_leaves_nothing(lib, clean, scratch):
     os.close(fd)
 
 
-def test_a_put_outlives_a_restart(start, pytestconfig):
+def test_a_put_outlives_a_restart(start):
     """The daemon is killed once a put is on its way: the put begins again with the next one."""
-    if pytestconfig.sanitized:
-        pytest.skip("a sanitized library cannot be loaded into an unsanitized Python")
     data = bytearray(noise(48 * MIB))
     daemons = [start()]
 

@@ -11,11 +11,10 @@ import pytest
 
 import gens
 import oracle
+from conftest import sanitizer
 from relay import Relay
 
-pytestmark = pytest.mark.unsanitized
-
-CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 700))
+CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 80 if sanitizer() else 700))
 LEAST = 4096  # bytes of a message: libreduce takes no less
 
 
