@@ -50,29 +50,30 @@ static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
 
 /* ---- gathered elements ---- */
 
-/* The index of the k-th element that the mask lets in. */
-static uint64_t kept_index(const uint8_t *mask, uint64_t stride, uint64_t k)
+/* The index of the k-th of n elements that the mask lets in. A mask in memory that a client writes to may let in fewer by
+ * now: then the last one. */
+static uint64_t kept_index(const uint8_t *mask, uint64_t stride, uint64_t n, uint64_t k)
 {
     uint64_t i = 0;
-    for (;; i++)
-        if (mask[i * stride] && k-- == 0)
-            return i;
+    while (i + 1 < n && !(mask[i * stride] && k-- == 0))
+        i++;
+    return i;
 }
 
-/* Join s with n gathered elements: the first of them is element `index` of the line, and with a mask (which begins there)
- * the others are those that it lets in. */
-static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, const uint8_t *mask,
-                         uint64_t stride)
+/* Join s with n gathered elements. They are elements [index, index + of) of the line, or with a mask, which begins there,
+ * those of them that it lets in. */
+static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, uint64_t of,
+                         const uint8_t *mask, uint64_t stride)
 {
     rk_state part;
     rk_state_init(&part, v->layout, v->spec->dtype);
     v->reduce(&part, x, n, mask ? 0 : index, v->spec->nan);
     if (mask && part.count && (v->layout == RP_STATE_ARGMIN || v->layout == RP_STATE_ARGMAX))
-        part.limb[1] = index + kept_index(mask, stride, part.limb[1]);
+        part.limb[1] = index + kept_index(mask, stride, of, part.limb[1]);
     if (mask && part.count && rk_is_stats(v->layout)) {
         uint64_t *other = part.limb + rk_sum_limbs(v->layout) + rk_square_limbs(v->layout);
-        other[RK_STATS_MIN_INDEX] = index + kept_index(mask, stride, other[RK_STATS_MIN_INDEX]);
-        other[RK_STATS_MAX_INDEX] = index + kept_index(mask, stride, other[RK_STATS_MAX_INDEX]);
+        other[RK_STATS_MIN_INDEX] = index + kept_index(mask, stride, of, other[RK_STATS_MIN_INDEX]);
+        other[RK_STATS_MAX_INDEX] = index + kept_index(mask, stride, of, other[RK_STATS_MAX_INDEX]);
     }
     rk_state_merge(s, &part);
 }
@@ -129,7 +130,7 @@ static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8
             k = keep(v->size, kept, k, x + i * v->size, mask + i, take);
         }
         if (k)
-            add_gathered(v, s, kept, k, from + start, mask + start, 1);
+            add_gathered(v, s, kept, k, from + start, i - start, mask + start, 1);
     }
 }
 
@@ -194,7 +195,7 @@ static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t fro
         turn(v->size, turned, v->p.elements + at * v->size, mask, row_len, (size_t)rows, columns, kept);
         for (size_t c = 0; c < columns; c++)
             if (kept[c])
-                add_gathered(v, &states[c], turned + c * TURNED_ROWS * v->size, kept[c], v->base + i,
+                add_gathered(v, &states[c], turned + c * TURNED_ROWS * v->size, kept[c], v->base + i, rows,
                              mask ? mask + c : NULL, row_len);
     }
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <xmmintrin.h>
 
 #include "kernels/cpu/cpu.h"
@@ -627,6 +628,41 @@ static void test_short_sums(void **state)
     free(data);
 }
 
+/* A mask that its client clears while the task runs: right behind its elements are known, before their places are looked for.
+ * No memory follows it. */
+enum { FADING = 4096 }; /* bytes of elements and mask: a page */
+static uint8_t *fading;
+
+static void reduce_and_clear(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan)
+{
+    rk_simd_best()->reduce[s->layout][s->dtype](s, x, n, index, nan);
+    memset(fading + FADING / 2, 0, FADING / 2);
+}
+
+static void test_mask_that_changes(void **state)
+{
+    (void)state;
+    static const int placed[] = {RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_STATS};
+    enum { N = FADING / 2, COLUMNS = 4 };
+    fading = mmap(NULL, 2 * FADING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(fading, MAP_FAILED);
+    assert_int_equal(mprotect(fading + FADING, FADING, PROT_NONE), 0);
+    for (int i = 0; i < N; i++)
+        fading[i] = (uint8_t)(i / 8);
+    for (int i = 0; i < 6; i++) {
+        uint64_t cells[COLUMNS][RP_MAX_CELL_WORDS], bad_row, rows = i < 3 ? 1 : N / COLUMNS;
+        int op = placed[i % 3];
+        rk_state bad_state;
+        rk_simd simd = *rk_simd_best();
+        simd.reduce[rp_state_layout(op, RP_U8)][RP_U8] = reduce_and_clear;
+        memset(fading + N, 1, N);
+        rk_task t = task_of(op, RP_U8, 0, RP_MASK | (i < 3 ? 0 : RP_COLUMNS), rows, N / rows, fading, cells);
+        assert_int_equal(rk_cpu_lines(&simd, &t, 0, rp_results(&t.spec), &bad_row, &bad_state), RP_OK);
+        assert_true((op == RP_OP_STATS ? cells[0][RP_STATS_ARGMAX] : cells[0][0]) < (i < 3 ? N : N / COLUMNS));
+    }
+    munmap(fading, 2 * FADING);
+}
+
 /* Pieces: what several threads share. */
 static void test_large_shapes(void **state)
 {
@@ -931,6 +967,7 @@ int main(void)
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_short_sums),
+        cmocka_unit_test(test_mask_that_changes),
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_edges_of_pieces),
         cmocka_unit_test(test_states_in),
