@@ -198,16 +198,23 @@ rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, si
     return NULL;
 }
 
-void rk_batch_close(rk_batcher *b)
+void rk_batch_stop(rk_batcher *b)
 {
-    if (!b)
+    if (!b || !b->started)
         return;
     pthread_mutex_lock(&b->lock);
     b->closing = true;
     pthread_cond_signal(&b->wake);
     pthread_mutex_unlock(&b->lock);
-    if (b->started)
-        pthread_join(b->thread, NULL);
+    pthread_join(b->thread, NULL);
+    b->started = false;
+}
+
+void rk_batch_close(rk_batcher *b)
+{
+    if (!b)
+        return;
+    rk_batch_stop(b);
     pthread_cond_destroy(&b->wake);
     pthread_mutex_destroy(&b->lock);
     free(b);

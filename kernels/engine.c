@@ -193,8 +193,7 @@ void rk_stop(rk_engine *e)
     if (!e || e->stopped)
         return;
     e->stopped = true;
-    rk_batch_close(e->batcher);
-    e->batcher = NULL;
+    rk_batch_stop(e->batcher);
     e->ops->stop(e->impl);
     hand_back_dropped(e);
     e->done = NULL;
@@ -206,6 +205,7 @@ void rk_close(rk_engine *e)
     if (!e)
         return;
     rk_stop(e);
+    rk_batch_close(e->batcher);
     e->ops->close(e->impl);
     rk_busy_fini(&e->busy);
     pthread_mutex_destroy(&e->open_lock);

@@ -200,7 +200,7 @@ static void tasks_of_many_threads_keep_their_own(void **state)
     (void)state;
     rk_options o = {.backend = RP_BACKEND_CPU, .threads = 1, .batch_bytes = RK_MAX_BATCH_BYTES};
     rk_engine *e;
-    rk_stats s;
+    rk_stats s, stopped;
     pthread_t thread[THREADS];
     client *c = calloc(THREADS, sizeof *c);
     sem_init(&finished, 0, 0);
@@ -220,6 +220,11 @@ static void tasks_of_many_threads_keep_their_own(void **state)
     assert_int_equal(s.batched_tasks, THREADS * TASKS);
     assert_int_equal(s.tasks, THREADS * TASKS);
     assert_true(s.batches >= THREADS * TASKS / RK_BATCH_TASKS && s.batches <= THREADS * TASKS);
+    rk_stop(e);
+    rk_get_stats(e, &stopped); /* counters do not fall */
+    assert_int_equal(stopped.batched_tasks, s.batched_tasks);
+    assert_int_equal(stopped.tasks, s.tasks);
+    assert_int_equal(stopped.batches, s.batches);
     rk_close(e);
     sem_destroy(&finished);
     free(c);
