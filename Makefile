@@ -78,7 +78,7 @@ B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
 
 # ---- flags ----
-# No fast-math and no contraction: the arithmetic of CONTRACT is the arithmetic of the binary.
+# No fast-math and no contraction: the arithmetic of PROTOCOL.md is the arithmetic of the binary.
 FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
 OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g

@@ -26,7 +26,7 @@ extern const rk_simd rk_simd_baseline, rk_simd_avx2, rk_simd_avx512;
 bool rk_simd_runs(const rk_simd *simd); /* does this processor have what the table needs? */
 const rk_simd *rk_simd_best(void);
 
-/* MXCSR for the arithmetic of CONTRACT: nearest-even, no flushing to zero, no traps. `leave` puts the caller's back. */
+/* MXCSR for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` puts the caller's back. */
 unsigned rk_fp_enter(void);
 void rk_fp_leave(unsigned saved);
 
