@@ -32,7 +32,7 @@ namespace rk {
 namespace {
 
 constexpr int kDefaultSlots = 8, kMaxSlots = 64;
-constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short
+constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short; nobody gets less
 // How the completer waits for the device: it watches without a pause for about as long as 1 GiB takes on an H100, then looks
 // every kNapNs, so that some 10 us are lost only of what takes longer. Sleeping in cudaEventSynchronize took 0.1 s a call on a
 // virtual machine with an H100 (2026-11-21).
@@ -171,8 +171,9 @@ void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err)
     complete(b, t);
 }
 
-void start_clock(rk_task *t)
+void start(rk_task *t)
 {
+    t->backend = RP_BACKEND_CUDA;
     t->start_ns = rk_now_ns();
     t->copy_ns = t->compute_ns = 0;
 }
@@ -204,26 +205,51 @@ bool do_with_fewer(Backend *b, const Slot *missing)
     return true;
 }
 
+// The slot that was taken, opened. The completer and who asks for counters look at slots meanwhile.
+cudaError_t open_taken(Backend *b, Slot *s)
+{
+    Slot fresh;
+    TRY_CUDA(slot_open(&fresh, b->chunk_bytes));
+    pthread_mutex_lock(&b->lock);
+    *s = fresh;
+    pthread_mutex_unlock(&b->lock);
+    return cudaSuccess;
+}
+
+void close_idle(Backend *b, Slot *s)
+{
+    pthread_mutex_lock(&b->lock);
+    Slot old = *s;
+    *s = Slot{};
+    pthread_mutex_unlock(&b->lock);
+    slot_close(&old);
+}
+
 Slot *open_slot(Backend *b, cudaError_t *err)
 {
     for (;;) {
         Slot *s = take_slot(b);
-        *err = s->open ? cudaSuccess : slot_open(s, b->chunk_bytes);
+        *err = s->open ? cudaSuccess : open_taken(b, s);
         if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
             return s;
     }
 }
 
+// Are the partial states that it brings possible? Else its fault says why not.
+bool states_fine(rk_task *t)
+{
+    return t->fill || !(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK;
+}
+
 void run(Backend *b, rk_task *t)
 {
-    start_clock(t);
+    start(t);
     if (is_lost(b)) {
         fail(b, t, cudaErrorUnknown, "lost already");
         complete(b, t);
         return;
     }
-    if ((t->spec.flags & RP_STATES_IN) && rk_check_states(t) != RP_OK) {
-        t->backend = RP_BACKEND_CUDA;
+    if (!states_fine(t)) {
         complete(b, t);
         return;
     }
@@ -237,20 +263,17 @@ void run(Backend *b, rk_task *t)
 // A task of any size, or a part that the completer put back.
 void run_any(Backend *b, rk_task *t)
 {
-    if (t->impl || t->memory || t->bytes <= b->chunk_bytes) {
+    if (t->impl || t->bytes <= b->chunk_bytes || (t->memory && !t->fill)) {
         run(b, t);
         return;
     }
-    if (t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)) { // not to be cut; messages never get so large
+    if (!t->fill && t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)) { // not to be cut. Rare: memory was short for slots
         rk_cpu_run(t);
         complete(b, t);
         return;
     }
-    if ((t->spec.flags & RP_STATES_IN) && rk_check_states(t) != RP_OK) {
-        complete(b, t);
-        return;
-    }
-    Split *s = split_open(t, b->chunk_bytes);
+    start(t);
+    Split *s = states_fine(t) ? split_open(t, b->chunk_bytes) : NULL;
     if (!s) {
         complete(b, t);
         return;
@@ -284,7 +307,7 @@ void trim(Backend *b)
         return;
     for (int i = 1; i < b->slot_count; i++)
         if (b->slots[i].open)
-            slot_close(&b->slots[i]);
+            close_idle(b, &b->slots[i]);
     pthread_mutex_lock(&b->lock);
     b->slot_count = b->slot_limit;
     pthread_mutex_unlock(&b->lock);
@@ -354,7 +377,7 @@ bool wait_for_flight(Backend *b)
 bool land_ready(Backend *b)
 {
     bool any = false;
-    for (int i = 0; i < b->slot_count; i++) {
+    for (int i = 0; i < b->slot_limit; i++) {
         Slot *s = &b->slots[i];
         pthread_mutex_lock(&b->lock);
         bool flying = s->task != NULL;
@@ -492,7 +515,7 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
     }
     b->engine = e;
     b->tail = &b->head;
-    b->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : RP_MAX_DATA;
+    b->chunk_bytes = o->chunk_bytes == 0 ? RP_MAX_DATA : o->chunk_bytes < kLeastChunk ? kLeastChunk : o->chunk_bytes;
     b->slot_limit = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
     if (!limit_slots(b, o->device_bytes)) {
         snprintf(why, cap, "device memory: %zu bytes are the least", slot_device_bytes(b));
@@ -553,7 +576,7 @@ bool cuda_begin(void *impl, rk_task *t)
     if (!s)
         return false;
     cudaSetDevice(b->device.id); // whatever thread this is
-    start_clock(t);
+    start(t);
     take_off(b, s, t, slot_launch(s, &b->device, t, false));
     return true;
 }
@@ -591,8 +614,8 @@ void cuda_stats(void *impl, rk_stats *s)
     s->slots_busy = (u64)b->in_flight;
     s->busy_ns = b->busy_ns;
     for (int i = 0; i < b->slot_count; i++) {
-        s->device_bytes += b->slots[i].device_bytes;
-        s->pinned_bytes += b->slots[i].pinned_bytes;
+        s->device_bytes += __atomic_load_n(&b->slots[i].device_bytes, __ATOMIC_RELAXED);
+        s->pinned_bytes += __atomic_load_n(&b->slots[i].pinned_bytes, __ATOMIC_RELAXED);
     }
     const u64 batch = b->batch.memory ? batch_pinned_bytes() : 0;
     s->pinned_bytes += batch;
@@ -620,11 +643,11 @@ void cuda_unpin(void *impl, const void *base)
     pins_remove(&b->pins, base);
 }
 
-rp_err memory_fault(Backend *b, cudaError_t err, size_t bytes, rp_fault *f)
+rp_err memory_fault(Backend *b, cudaError_t err, rp_fault *f)
 {
     cudaGetLastError();
     if (err == cudaErrorMemoryAllocation)
-        return rp_fail(f, RP_NO_MEMORY, "device", 0, "the device has no memory of %zu bytes", bytes);
+        return rp_fail(f, RP_NO_MEMORY, "device", 0, "out of device memory");
     device_lost(b, err, "getting memory");
     return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
 }
@@ -634,18 +657,23 @@ rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f)
     Backend *b = (Backend *)impl;
     cudaSetDevice(b->device.id);
     cudaError_t err = memory_new(m);
-    return err == cudaSuccess ? RP_OK : memory_fault(b, err, m->bytes, f);
+    return err == cudaSuccess ? RP_OK : memory_fault(b, err, f);
 }
 
-// Another process's memory could not be had. An error is the fault of what it gave, `field`, unless the context no longer
-// answers a simple question either.
-rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
+// After an error: does the context still answer a simple question?
+cudaError_t ask_context()
 {
     size_t idle, total;
     cudaGetLastError();
-    cudaError_t alive = cudaMemGetInfo(&idle, &total);
+    return cudaMemGetInfo(&idle, &total);
+}
+
+// Another process's memory could not be had. An error is the fault of what it gave, `field`, unless the context is at its end.
+rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
+{
+    cudaError_t alive = ask_context();
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
-        return memory_fault(b, alive == cudaSuccess ? err : alive, 0, f);
+        return memory_fault(b, alive == cudaSuccess ? err : alive, f);
     return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver does not take the %s: %s", field, cudaGetErrorString(err));
 }
 
@@ -670,8 +698,12 @@ void cuda_memory_close(void *impl, rk_memory *m)
     Backend *b = (Backend *)impl;
     cudaSetDevice(b->device.id);
     cudaError_t err = memory_close(m);
-    cudaGetLastError();
-    if (err != cudaSuccess)
+    if (err == cudaSuccess)
+        return;
+    cudaError_t alive = ask_context();
+    if (alive != cudaSuccess)
+        device_lost(b, alive, "giving memory back");
+    else
         rk_log(b->engine, RK_LOG_WARN, "device memory is not given back: %s", cudaGetErrorString(err));
 }
 

@@ -10,14 +10,14 @@ namespace {
 cudaError_t pinned(Slot *s, void **p, size_t bytes)
 {
     TRY_CUDA(cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
-    s->pinned_bytes += bytes;
+    __atomic_fetch_add(&s->pinned_bytes, bytes, __ATOMIC_RELAXED);
     return cudaSuccess;
 }
 
 cudaError_t device_memory(Slot *s, void **p, size_t bytes)
 {
     TRY_CUDA(cudaMalloc(p, bytes));
-    s->device_bytes += bytes;
+    __atomic_fetch_add(&s->device_bytes, bytes, __ATOMIC_RELAXED);
     return cudaSuccess;
 }
 

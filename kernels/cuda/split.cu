@@ -15,6 +15,21 @@ struct Split {
 
 static uint64_t div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
+// Parts of what is copied to memory of the engine.
+static void cut_fill(Split *s, size_t bytes_each)
+{
+    const rk_task *p = s->parent;
+    for (uint64_t i = 0; i < s->count; i++) {
+        rk_task *t = &s->parts[i];
+        const size_t first = i * bytes_each;
+        *t = *p;
+        t->data = (const unsigned char *)p->data + first;
+        t->bytes = p->bytes - first < bytes_each ? p->bytes - first : bytes_each;
+        t->offset = p->offset + first;
+        t->impl = s;
+    }
+}
+
 // Parts of whole rows, each writing its own cells.
 static void cut_rows(Split *s, uint64_t rows_each)
 {
@@ -60,21 +75,19 @@ static void cut_pieces(Split *s, uint64_t items_each)
     join->impl = s;
 }
 
-Split *split_open(rk_task *parent, size_t chunk_bytes)
+// Room for `count` parts, of long rows `pieces` of each. NULL: the parent's fault is set.
+static Split *new_split(rk_task *parent, uint64_t count, uint64_t pieces)
 {
-    const rp_spec &spec = parent->spec;
-    uint64_t row_bytes = spec.row_len * rp_item_size(&spec), rows_each = chunk_bytes / row_bytes;
-    uint64_t items_each = chunk_bytes / 64 * 64 / rp_item_size(&spec); // pieces start where 16-byte loads may
-    size_t state = rp_state_size(rp_state_layout(spec.op, spec.dtype));
+    const size_t state = rp_state_size(rp_state_layout(parent->spec.op, parent->spec.dtype));
     Split *s = (Split *)calloc(1, sizeof *s);
     if (s) {
         s->parent = parent;
-        s->pieces = rows_each ? 0 : div_up(spec.row_len, items_each);
-        s->count = rows_each ? div_up(spec.rows, rows_each) : spec.rows * s->pieces;
-        s->parts = (rk_task *)calloc(s->count + 1, sizeof *s->parts);
-        s->states = s->pieces ? (unsigned char *)malloc(s->count * state) : NULL;
+        s->pieces = pieces;
+        s->count = count;
+        s->parts = (rk_task *)calloc(count + 1, sizeof *s->parts);
+        s->states = pieces ? (unsigned char *)malloc(count * state) : NULL;
     }
-    if (!s || !s->parts || (s->pieces && !s->states)) {
+    if (!s || !s->parts || (pieces && !s->states)) {
         rp_fail(&parent->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");
         if (s) {
             free(s->parts);
@@ -84,13 +97,42 @@ Split *split_open(rk_task *parent, size_t chunk_bytes)
         return NULL;
     }
     rp_fail(&s->fault, RP_OK, "", 0, "%s", "");
-    parent->start_ns = rk_now_ns();
-    parent->copy_ns = parent->compute_ns = 0;
-    if (rows_each)
+    return s;
+}
+
+static Split *open_fill(rk_task *parent, size_t chunk_bytes)
+{
+    Split *s = new_split(parent, div_up(parent->bytes, chunk_bytes), 0);
+    if (s)
+        cut_fill(s, chunk_bytes);
+    return s;
+}
+
+static Split *open_rows(rk_task *parent, uint64_t rows_each)
+{
+    Split *s = new_split(parent, div_up(parent->spec.rows, rows_each), 0);
+    if (s)
         cut_rows(s, rows_each);
-    else
+    return s;
+}
+
+static Split *open_pieces(rk_task *parent, uint64_t items_each)
+{
+    const uint64_t pieces = div_up(parent->spec.row_len, items_each);
+    Split *s = new_split(parent, parent->spec.rows * pieces, pieces);
+    if (s)
         cut_pieces(s, items_each);
     return s;
+}
+
+Split *split_open(rk_task *parent, size_t chunk_bytes)
+{
+    if (parent->fill)
+        return open_fill(parent, chunk_bytes);
+    const size_t item = rp_item_size(&parent->spec);
+    const uint64_t rows_each = chunk_bytes / (parent->spec.row_len * item);
+    return rows_each ? open_rows(parent, rows_each)
+                     : open_pieces(parent, chunk_bytes / 64 * 64 / item); // they start where 16-byte loads may
 }
 
 rk_task *split_next(Split *s, bool *more)

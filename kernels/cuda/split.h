@@ -1,7 +1,8 @@
 // Tasks larger than a staging slot: cut into parts that are tasks themselves.
 //
 // Short rows: a part is a run of whole rows and writes its cells where they belong. Long rows: a part is a piece of one
-// row and leaves a state; when all are done one more part joins the states (CONTRACT: the same bits in any order).
+// row and leaves a state; when all are done one more part joins the states (the same bits in any order). A fill: a part is
+// some of its bytes.
 #pragma once
 
 #include "kernels/engine.h"
