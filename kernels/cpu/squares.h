@@ -1,8 +1,11 @@
-/* Exact sums of squares of floats: the squares as doubles, which the block adder of sum_f64.h takes.
+/* Exact sums of squares of floats.
  *
- * The square of an f32, bf16 or f16 is a double. That of an f64 is two, p + q with p = x^2 rounded and q its error (Dekker
- * 1971; one fused multiply-add where there is one), as long as q does not underflow nor p overflow; the few elements
- * beyond that are squared as integers. */
+ * The square of an f32, bf16 or f16 is a double. Most blocks are summed by the loops of sum_f32.h, in an anchored lane and
+ * one for the rests; squares that span too much for that, by the block adder of sum_f64.h.
+ *
+ * The square of an f64 is two doubles for that adder, p + q with p = x^2 rounded and q its error (Dekker 1971; one fused
+ * multiply-add where there is one), as long as q does not underflow nor p overflow; the few elements beyond that are squared
+ * as integers. */
 #ifndef RK_CPU_SQUARES_H
 #define RK_CPU_SQUARES_H
 
@@ -10,7 +13,7 @@
 
 typedef struct square_acc {
     acc a;
-    pace p, q; /* of the two doubles */
+    pace p, q; /* f64: of the two doubles; others: of squares as doubles, and of those in lanes */
 } square_acc;
 
 static void squares_start(square_acc *s, const rk_state *state, uint64_t n, int nan_policy)
@@ -29,6 +32,51 @@ static size_t pad64(double *x, size_t n)
 }
 
 /* ---- f32, bf16, f16 ---- */
+
+typedef span square_lanes_fn(const void *x, size_t n, int k, vf64 *sums, vf64 *rests);
+
+/* The anchored lanes' sum as an integer in units of 2^(k - 52). */
+static int64_t sum_of_anchored(const vf64 *sums, int k)
+{
+    const vf64 start = (vf64){0} + anchor(k);
+    vi64 v = {0};
+    int64_t total = 0;
+    for (int u = 0; u < SQUARE_SUMS; u++)
+        v += (vi64)sums[u] - (vi64)start;
+    for (int j = 0; j < LANES64; j++)
+        total += v[j];
+    return total;
+}
+
+/* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart.
+ *
+ * Let elements be multiples of u = 2^(lowest - 150) below 2^(guess - 126), and 2^c of them go to a lane. Their squares sum
+ * to at most 2^(k-1). A rest is at most 2^(k-53), half of the anchor's last place, and 2^c of them at most 2^50 u^2, if guess -
+ * lowest is at most 27 - c; multiples of u^2 they are. So both lanes' additions are exact. */
+static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lanes_fn *lanes)
+{
+    const int c = log2_up(n / (SQUARE_SUMS * LANES64)), most = 27 - c;
+    vf64 sums[SQUARE_SUMS], rests[SQUARE_SUMS];
+    if (s->q.skip > 0) {
+        s->q.skip--;
+        return false;
+    }
+    for (int tries = 0; tries < 2; tries++) {
+        const int k = 2 * (s->q.guess - 126) + c + 1;
+        span r = lanes(x, n, k, sums, rests);
+        if (r.highest == 0xff || r.highest - r.lowest > most)
+            break;
+        if (r.highest <= s->q.guess && s->q.guess - r.lowest <= most) {
+            acc_add(&s->a, sum_of_anchored(sums, k), k - 52);
+            acc_add(&s->a, sum_of_lanes(rests, SQUARE_SUMS, 2 * (r.lowest + RK_E0_32)), 2 * (r.lowest + RK_E0_32));
+            block_fitted(&s->q);
+            return true;
+        }
+        s->q.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
+    }
+    block_failed(&s->q);
+    return false;
+}
 
 /* n is at most BLOCK64 */
 #define SQUARES(TYPE, BYTES)                                                                             \
@@ -50,8 +98,13 @@ static size_t pad64(double *x, size_t n)
     static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                               \
     {                                                                                                    \
         double p[BLOCK64];                                                                               \
-        squares_of_##TYPE(p, x, n);                                                                      \
-        add_block64(&s->a, &s->p, p, pad64(p, n));                                                       \
+        size_t whole = n / STEP32 * STEP32;                                                              \
+        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                               \
+            whole = 0;                                                                                   \
+        if (whole == n)                                                                                  \
+            return;                                                                                      \
+        squares_of_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                                \
+        add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                               \
     }
 SQUARES(f32, 4)
 SQUARES(bf16, 2)

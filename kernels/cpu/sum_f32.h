@@ -2,7 +2,9 @@
  *
  * Elements that are multiples of u and a sum below 2^51 u make every partial sum of plain f64 additions exact. For f32
  * and bf16 that is checked for each block from its smallest and largest exponent, found in the same pass; f16 always
- * fits. Lanes start at -0.0, the identity, so a lane of -0.0 tells that it saw nothing else. */
+ * fits. Lanes start at -0.0, the identity, so a lane of -0.0 tells that it saw nothing else.
+ *
+ * The same loops sum squares (squares.h), in two lanes each: one that starts at an anchor (sum_f64.h) and one for the rests. */
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
@@ -10,6 +12,7 @@
 
 enum {
     SUMS = 8, /* f64 accumulators of a block */
+    SQUARE_SUMS = 4, /* pairs of them for squares: as many as there are registers for */
     STEP32 = SUMS * LANES64,
     BLOCK32 = 4096
 };
@@ -27,13 +30,13 @@ static inline float f32_of(uint32_t b)
     return f;
 }
 
-/* The lanes' sum as an integer in units of 2^unit; each lane is below 2^51 of them. */
-static int64_t sum_of_lanes(const vf64 *sums, int unit)
+/* The sum of `vectors` of lanes as an integer in units of 2^unit; each lane is below 2^51 of them. */
+static int64_t sum_of_lanes(const vf64 *sums, int vectors, int unit)
 {
     const vf64 start = (vf64){0} + anchor(unit + 52);
     vi64 v = {0};
     int64_t total = 0;
-    for (int u = 0; u < SUMS; u++)
+    for (int u = 0; u < vectors; u++)
         v += (vi64)(sums[u] + start) - (vi64)start;
     for (int j = 0; j < LANES64; j++)
         total += v[j];
@@ -52,10 +55,28 @@ static bool lanes_nonzero(const vf64 *sums)
     return any != 0;
 }
 
-static void start_lanes(vf64 *sums)
+/* What is summed: elements, their magnitudes or their squares. */
+typedef enum { AS_IS, AS_MAGNITUDE, AS_SQUARE } taking;
+
+/* Squares: from the anchor 1.5 * 2^k. */
+INLINE void start_lanes(vf64 *sums, vf64 *rests, taking how, int k)
 {
     for (int u = 0; u < SUMS; u++)
-        sums[u] = (vf64)((vi64){0} + INT64_MIN);
+        sums[u] = how == AS_SQUARE ? (vf64){0} + anchor(k) : (vf64)((vi64){0} + INT64_MIN);
+    for (int u = 0; u < SQUARE_SUMS; u++)
+        rests[u] = (vf64){0};
+}
+
+/* An f32's square is a double. What the anchor rounds off of it is known exactly. */
+INLINE void add_lanes(vf64 *sums, vf64 *rests, int u, vf64 v, taking how)
+{
+    if (how == AS_SQUARE) {
+        vf64 square = v * v, *s = &sums[u % SQUARE_SUMS], with = *s + square;
+        rests[u % SQUARE_SUMS] += square - (with - *s);
+        *s = with;
+    } else {
+        sums[u] += how == AS_MAGNITUDE ? (vf64)((vi64)v & INT64_MAX) : v;
+    }
 }
 
 /* The exponent fields between which a block's nonzero elements lie; highest 0xff: infinities or NaNs. */
@@ -70,6 +91,13 @@ static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bit
     return (span){(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
 }
 
+INLINE void give_lanes(vf64 *out, vf64 *rests_out, const vf64 *sums, const vf64 *rests, taking how)
+{
+    if (how == AS_SQUARE)
+        memcpy(rests_out, rests, SQUARE_SUMS * sizeof *rests);
+    memcpy(out, sums, (how == AS_SQUARE ? SQUARE_SUMS : SUMS) * sizeof *sums);
+}
+
 /* Take the lanes in if the additions were exact: elements are multiples of 2^(lowest - 150) below 2^(highest - 126), and
  * that holds for subnormals, of field 0, as well. */
 static bool take_lanes(acc *a, pace *p, const vf64 *sums, span r, size_t n)
@@ -78,7 +106,7 @@ static bool take_lanes(acc *a, pace *p, const vf64 *sums, span r, size_t n)
         return false;
     a->nz |= lanes_nonzero(sums);
     if (!r.zero)
-        acc_add(a, sum_of_lanes(sums, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
+        acc_add(a, sum_of_lanes(sums, SUMS, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
     block_fitted(p);
     return true;
 }
@@ -95,14 +123,13 @@ static span span_f32(vi32 largest, vi32 smallest)
     return span_of((uint32_t)hi, (uint32_t)lo, 23);
 }
 
-INLINE vf64 magnitudes_if(bool yes, vf64 v) { return yes ? (vf64)((vi64)v & INT64_MAX) : v; }
-
-/* Exact sums by lane, if the span says so, of n elements (a multiple of STEP32) or of their magnitudes. */
-INLINE span lanes_of_f32(const void *x, size_t n, bool magnitudes, vf64 *out)
+/* Exact sums by lane, if the span says so, of n elements (a multiple of STEP32), or of what is made of them. Squares have
+ * `rests`, and the anchor 1.5 * 2^k. */
+INLINE span lanes_of_f32(const void *x, size_t n, taking how, int k, vf64 *out, vf64 *rests)
 {
-    vf64 s[SUMS];
+    vf64 s[SUMS], r[SQUARE_SUMS];
     vi32 largest = {0}, smallest = (vi32){0} + INT32_MAX;
-    start_lanes(s);
+    start_lanes(s, r, how, k);
     for (size_t i = 0; i < n; i += STEP32) {
         for (int u = 0; u < SUMS; u += 2) {
             const char *p = (const char *)x + 4 * (i + (size_t)u * LANES64);
@@ -111,29 +138,33 @@ INLINE span lanes_of_f32(const void *x, size_t n, bool magnitudes, vf64 *out)
                 prefetch(p, AHEAD);
             largest = max_i32(largest, m);
             smallest = min_i32(smallest, (m - 1) & INT32_MAX);
-            s[u] += magnitudes_if(magnitudes, load_f32(p));
-            s[u + 1] += magnitudes_if(magnitudes, load_f32(p + VB / 2));
+            add_lanes(s, r, u, load_f32(p), how);
+            add_lanes(s, r, u + 1, load_f32(p + VB / 2), how);
         }
     }
-    memcpy(out, s, sizeof s);
+    give_lanes(out, rests, s, r, how);
     return span_f32(largest, smallest);
 }
 
-/* Two copies of a loop, one for magnitudes, chosen by the accumulator. */
-#define LANES(RESULT, TYPE)                                                                       \
-    static __attribute__((noinline)) RESULT lanes_plain_##TYPE(const void *x, size_t n, vf64 *out) \
-    {                                                                                             \
-        return lanes_of_##TYPE(x, n, false, out);                                                 \
-    }                                                                                             \
-    static __attribute__((noinline)) RESULT lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)  \
-    {                                                                                             \
-        return lanes_of_##TYPE(x, n, true, out);                                                  \
-    }                                                                                             \
-    static RESULT lanes_##TYPE(const acc *a, const void *x, size_t n, vf64 *out)                  \
-    {                                                                                             \
-        return a->magnitudes ? lanes_abs_##TYPE(x, n, out) : lanes_plain_##TYPE(x, n, out);       \
+/* Copies of a loop: for elements and for their magnitudes, chosen by the accumulator, and for squares. */
+#define LANES(TYPE)                                                                              \
+    static __attribute__((noinline)) span lanes_plain_##TYPE(const void *x, size_t n, vf64 *out) \
+    {                                                                                            \
+        return lanes_of_##TYPE(x, n, AS_IS, 0, out, NULL);                                       \
+    }                                                                                            \
+    static __attribute__((noinline)) span lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)   \
+    {                                                                                            \
+        return lanes_of_##TYPE(x, n, AS_MAGNITUDE, 0, out, NULL);                                \
+    }                                                                                            \
+    static span lanes_##TYPE(const acc *a, const void *x, size_t n, vf64 *out)                   \
+    {                                                                                            \
+        return a->magnitudes ? lanes_abs_##TYPE(x, n, out) : lanes_plain_##TYPE(x, n, out);      \
+    }                                                                                            \
+    static __attribute__((noinline)) span square_lanes_##TYPE(const void *x, size_t n, int k, vf64 *out, vf64 *rests) \
+    {                                                                                            \
+        return lanes_of_##TYPE(x, n, AS_SQUARE, k, out, rests);                                  \
     }
-LANES(span, f32)
+LANES(f32)
 
 ODD_BLOCKS(32, BLOCK32, ((uint32_t)0xff << 23))
 #undef ODD_BLOCKS
@@ -167,11 +198,11 @@ static void widen_bf16(float *out, const void *x, size_t n)
         out[i] = f32_of((uint32_t)p[i] << 16);
 }
 
-INLINE span lanes_of_bf16(const void *x, size_t n, bool magnitudes, vf64 *out)
+INLINE span lanes_of_bf16(const void *x, size_t n, taking how, int k, vf64 *out, vf64 *rests)
 {
-    vf64 s[SUMS];
+    vf64 s[SUMS], r[SQUARE_SUMS];
     vi16 largest = {0}, smallest = (vi16){0} + INT16_MAX;
-    start_lanes(s);
+    start_lanes(s, r, how, k);
     for (size_t i = 0; i < n; i += STEP32) {
         for (int u = 0; u < SUMS; u += 4) {
             const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
@@ -181,10 +212,10 @@ INLINE span lanes_of_bf16(const void *x, size_t n, bool magnitudes, vf64 *out)
             largest = max_i16(largest, m);
             smallest = min_i16(smallest, (m - 1) & INT16_MAX);
             for (int v = 0; v < 4; v++)
-                s[u + v] += magnitudes_if(magnitudes, load_bf16(p + v * (VB / 4)));
+                add_lanes(s, r, u + v, load_bf16(p + v * (VB / 4)), how);
         }
     }
-    memcpy(out, s, sizeof s);
+    give_lanes(out, rests, s, r, how);
     int hi = 0, lo = INT16_MAX;
     for (int j = 0; j < LANES16; j++) {
         hi = largest[j] > hi ? largest[j] : hi;
@@ -192,7 +223,7 @@ INLINE span lanes_of_bf16(const void *x, size_t n, bool magnitudes, vf64 *out)
     }
     return span_of((uint32_t)hi, (uint32_t)lo, 7);
 }
-LANES(span, bf16)
+LANES(bf16)
 
 static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
@@ -208,6 +239,8 @@ static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 }
 
 /* ---- f16: multiples of 2^-24 below 2^16, so 2^11 of them in one lane stay below 2^51 * 2^-24 ---- */
+
+enum { F16_LOWEST = 150 - 24, F16_HIGHEST = 126 + 16 }; /* as fields of f32 */
 
 static void widen_f16(float *out, const void *x, size_t n)
 {
@@ -231,36 +264,36 @@ INLINE vf64 load_f16(const void *p)
 #endif
 }
 
-/* Exact sums by lane; false if infinities or NaNs got in. */
-INLINE bool lanes_of_f16(const void *x, size_t n, bool magnitudes, vf64 *out)
+/* All elements lie between these fields of f32, unless infinities or NaNs are there. */
+INLINE span lanes_of_f16(const void *x, size_t n, taking how, int k, vf64 *out, vf64 *rests)
 {
-    vf64 s[SUMS];
-    start_lanes(s);
+    vf64 s[SUMS], r[SQUARE_SUMS];
+    start_lanes(s, r, how, k);
     for (size_t i = 0; i < n; i += STEP32) {
         for (int u = 0; u < SUMS; u++) {
             const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
             if (u * VB / 4 % 64 == 0)
                 prefetch(p, AHEAD);
-            s[u] += magnitudes_if(magnitudes, load_f16(p));
+            add_lanes(s, r, u, load_f16(p), how);
         }
     }
-    memcpy(out, s, sizeof s);
+    give_lanes(out, rests, s, r, how);
     vi64 odd = {0};
     int64_t any = 0;
     for (int u = 0; u < SUMS; u++)
         odd |= (vi64)(s[u] - s[u]); /* NaN, not 0, for what is not finite */
     for (int j = 0; j < LANES64; j++)
         any |= odd[j];
-    return any == 0;
+    return (span){F16_LOWEST, any ? 0xff : F16_HIGHEST, false};
 }
-LANES(bool, f16)
+LANES(f16)
 
 static void add_block_f16(acc *a, pace *p, const void *x, size_t n)
 {
     vf64 sums[SUMS];
-    if (lanes_f16(a, x, n, sums)) {
+    if (lanes_f16(a, x, n, sums).highest == F16_HIGHEST) {
         a->nz |= lanes_nonzero(sums);
-        acc_add(a, sum_of_lanes(sums, -24), -24);
+        acc_add(a, sum_of_lanes(sums, SUMS, F16_LOWEST + RK_E0_32), F16_LOWEST + RK_E0_32);
         return;
     }
     float wide[BLOCK32];

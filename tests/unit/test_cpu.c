@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -190,6 +191,19 @@ static void test_one_positive_zero(void **state)
             check_sums(dtype, RP_NAN_OMIT, x, N, "one positive zero and NaNs", at);
         }
     free(x);
+}
+
+/* Squares as large as a lane may sum, beside one small enough that nothing else would fit. */
+static void test_full_square_lanes(void **state)
+{
+    (void)state;
+    enum { N = 4096 };
+    static float x[N];
+    for (int span = 15; span <= 25; span++) {
+        for (int i = 0; i < N; i++)
+            x[i] = i == 77 ? ldexpf(1, -span) : 0x1.fffffep0f;
+        check_sums(RP_F32, 0, x, N, "full square lanes", (uint64_t)span);
+    }
 }
 
 /* Infinities and NaNs here and there in data that goes to the buckets. */
@@ -957,6 +971,7 @@ int main(void)
         cmocka_unit_test(test_every_family),
         cmocka_unit_test(test_changing_data),
         cmocka_unit_test(test_one_positive_zero),
+        cmocka_unit_test(test_full_square_lanes),
         cmocka_unit_test(test_wide_with_specials),
         cmocka_unit_test(test_full_buckets),
         cmocka_unit_test(test_long_integers),
