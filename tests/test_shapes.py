@@ -147,6 +147,7 @@ def test_threads_share_a_client(lib, shared, scratch):
 
 
 # ---- large arrays, messages as they are ----
+@pytest.mark.slow
 def test_large_shapes(lib, shared):
     """Rows, segments and columns of more than a message, with and without a mask."""
     rng = np.random.default_rng(79)
@@ -172,6 +173,7 @@ def test_large_shapes(lib, shared):
         assert got.tolist() == [max(values[a:b].max(initial=-9), -9) for a, b in zip(edges, edges[1:])]
 
 
+@pytest.mark.slow
 def test_more_results_than_one_reply_holds(lib, shared):
     rng = np.random.default_rng(80)
     values = rng.integers(-100, 100, 1_000_000).astype("<i4")
