@@ -138,15 +138,28 @@ static rp_err find_stream(const rd_request *r, uint64_t id, rd_stream **x, rp_fa
     return *x ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "stream", 0, "no open stream %" PRIu64 " in this session", id);
 }
 
+static rp_err check_count(const rd_stream *x, uint64_t count, rp_fault *f)
+{
+    uint64_t first;
+    if (rd_extents_cover(&x->extents, count, &first))
+        return RP_OK;
+    rp_fail(f, RP_SHAPE, "count", count, first < count ? "element %" PRIu64 " of %" PRIu64 " is missing"
+                                                       : "element %" PRIu64 " came, but count is %" PRIu64,
+            first, count);
+    f->index = first;
+    return RP_SHAPE;
+}
+
 static void finish_done(rd_server *s, rd_job *job);
 
-/* FINISH whose chunks are all back: merge their states. */
+/* FINISH whose chunks are all back, some perhaps without having been taken: merge their states. */
 static void merge(rd_server *s, rd_stream *x)
 {
     rd_request *r = x->finish;
+    rp_fault f = x->fault;
     x->finish = NULL;
-    if (x->fault.code) {
-        rd_refuse(s, r, &x->fault);
+    if (f.code || check_count(x, r->count, &f)) {
+        rd_refuse(s, r, &f);
         rd_streams_sweep(x->list);
         return;
     }
@@ -251,18 +264,6 @@ rp_err rd_on_append(rd_server *s, rd_request *r, rp_fault *f)
     rd_wait(s, r);
     rd_schedule(s, r);
     return RP_OK;
-}
-
-static rp_err check_count(rd_stream *x, uint64_t count, rp_fault *f)
-{
-    uint64_t first;
-    if (rd_extents_cover(&x->extents, count, &first))
-        return RP_OK;
-    rp_fail(f, RP_SHAPE, "count", count, first < count ? "element %" PRIu64 " of %" PRIu64 " is missing"
-                                                       : "element %" PRIu64 " came, but count is %" PRIu64,
-            first, count);
-    f->index = first;
-    return RP_SHAPE;
 }
 
 rp_err rd_on_finish(rd_server *s, rd_request *r, rp_fault *f)

@@ -1,6 +1,7 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
 import os
 import signal
+import struct
 import subprocess
 import time
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import rawclient
 from conftest import BIN, select_a_moment
-from rawclient import MAX_DATA, REDUCE, Fault, spec
+from rawclient import CANCEL, FINISH, MAX_DATA, REDUCE, Fault, spec
 
 ROWS = 200_000  # sums of nothing: work without data, tens of milliseconds on one thread
 WORK = spec("sum", "f64", rows=ROWS)
@@ -151,6 +152,29 @@ def test_cancelled_chunks_may_come_again(start):
                 c.wait(request)
         assert c.finish(stream, 8 * half).cells == [np.float64(8 * half).tobytes()]
         assert ends(c, before) == ["OK"] * 8
+
+
+@pytest.mark.parametrize("code", ["CANCELLED", "DEADLINE"])
+def test_a_stream_whose_chunk_was_taken_back_has_no_result(start, code):
+    """FINISH came while the chunk had its place, and is told that it is missing; never a sum without it."""
+    daemon = busy_daemon(start)
+    half = len(BIG) // 2
+    data = BIG[:half].tobytes()
+    with daemon.connect() as c:
+        stream = c.begin("sum", "f64")
+        c.append(stream, 0, data)
+        before = flood(daemon, c, MANY)
+        chunk = c.send_append(stream, half, data, time_ms=int(code == "DEADLINE"))
+        finish = c.send(FINISH, struct.pack("<QQ", stream, 2 * half))
+        cancel = c.send(CANCEL, struct.pack("<Q", chunk[2])) if code == "CANCELLED" else None
+        with pytest.raises(Fault) as caught:
+            c.wait(chunk)
+        assert caught.value.code == code
+        with pytest.raises(Fault) as caught:
+            c.wait(finish)
+        assert (caught.value.code, caught.value.field, caught.value.index) == ("SHAPE", "count", half), caught.value
+        assert not cancel or c.wait(cancel) == struct.pack("<Q", 1)
+        assert ends(c, before) == ["OK"] * MANY
 
 
 def test_priorities(start):
