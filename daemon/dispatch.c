@@ -73,6 +73,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
     end(s, r);
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
+    atomic_fetch_add_explicit(&r->session->unsent, 1, memory_order_relaxed);
     rd_reply_send(r, &h, &r->session->unsent);
 }
 

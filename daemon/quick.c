@@ -105,6 +105,7 @@ static void count(rd_quick *q, const rd_request *r)
 static void reply(rd_quick *q, rd_request *r)
 {
     const rp_spec *spec = &r->job.task.spec;
+    rd_session *session = r->session;
     rp_result x = rd_result_of(r, spec, rp_elements(spec));
     rp_header h = {.version = RP_WIRE_VERSION,
                    .type = r->header.type,
@@ -114,22 +115,25 @@ static void reply(rd_quick *q, rd_request *r)
                    .body_len = RP_RESULT_SIZE + x.cells * x.cell_size};
     rp_put_result(r->reply, &x);
     count(q, r);
-    rd_reply_send(r, &h, &r->session->unsent); /* the request is no longer ours */
+    atomic_fetch_add_explicit(&session->unsent, 1, memory_order_relaxed); /* keeps it from here on */
+    rd_session_release(session);
+    rd_reply_send(r, &h, &session->unsent); /* the request is no longer ours */
 }
 
-/* The task is finished: by this thread, or this is one of the engine's. */
+/* The task is finished. The session is released first: its client may have sent the next request, and the loop may count this
+ * one again, before the call that answers or passes it on returns. */
 static void finished(rk_task *t)
 {
     rd_quick *q = t->user;
     rd_request *r = (rd_request *)t;
-    rd_session *x = r->session;
     rp_fault f;
     let_go(q, r);
-    if (t->fault.code != RP_OK || rd_late(r, &f))
-        rd_request_pass(r);
-    else
+    if (t->fault.code == RP_OK && !rd_late(r, &f)) {
         reply(q, r);
-    rd_session_release(x);
+        return;
+    }
+    rd_session_release(r->session);
+    rd_request_pass(r);
 }
 
 static bool make_room(const rd_quick *q, rd_request *r)
@@ -142,7 +146,7 @@ static bool make_room(const rd_quick *q, rd_request *r)
     return true;
 }
 
-/* With its session held, which is released when the request is answered. False: the request is not taken. */
+/* With its session held, which is released before the request is answered. False: the request is not taken. */
 static bool take(rd_quick *q, rd_request *r)
 {
     rk_engine *e = q->server->engine;

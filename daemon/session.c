@@ -126,7 +126,7 @@ void rd_sessions_reap(rd_sessions *s)
 {
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
-        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) ||
+        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* quick.c goes over to `unsent` */
             atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;

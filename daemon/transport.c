@@ -804,7 +804,6 @@ void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
     l->next = NULL;
     l->unsent = unsent;
     l->send_by_ns = now_ns() + (uint64_t)SEND_LIMIT_MS * 1000000;
-    atomic_fetch_add_explicit(unsent, 1, memory_order_relaxed);
     pthread_mutex_lock(&c->lock);
     bool over = c->closed || (!c->replies && reply_at_once(c, l));
     if (!over)

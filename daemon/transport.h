@@ -51,8 +51,8 @@ void rd_transport_close_pipe(rd_transport *t, uint32_t pipe);
 /* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
 uint8_t *rd_reply_alloc(rd_request *r, size_t body);
 
-/* Send it with the first h->body_len bytes of its body. `unsent` counts until the kernel has the reply or the pipe is gone;
- * the request's bytes are no longer valid. */
+/* Send it with the first h->body_len bytes of its body. `unsent`, which the caller has counted up, is counted down when the
+ * kernel has the reply or the pipe is gone; the request's bytes are no longer valid. */
 void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent);
 
 /* Leave a request that `quick` had taken to the loop after all. Any thread. */

@@ -1,4 +1,6 @@
 """Small requests that share launches, in a daemon whose small requests all go that way. (The CPU engine has batches, too.)"""
+import concurrent.futures
+import contextlib
 import os
 import signal
 import struct
@@ -89,6 +91,23 @@ def test_busy_above_max_inflight(start):
                 assert (f.code, f.field, f.limit) == ("BUSY", "inflight", 8), f
         assert done >= 8
         assert c.reduce("sum", "f32", one).cells == [struct.pack("<d", 1.0)]
+
+
+def test_who_keeps_to_max_inflight_is_never_busy(start):
+    """A request no longer counts when its reply can be read, or when the loop has it again."""
+    daemon = start(*ALL_BATCHED, "--max-inflight", 1)
+
+    def talk(c):
+        good, bad = c.reduce_body("sum", "u8", b"\1\2"), c.reduce_body("min", "u8", b"")
+        for n in range(1500):
+            try:
+                assert parse_result(c.call(REDUCE, bad if n % 3 == 0 else good)).cells == [struct.pack("<Q", 3)]
+            except Fault as f:
+                assert n % 3 == 0 and f.code == "EMPTY", f
+
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(talk, stack.enter_context(daemon.connect())) for _ in range(8)]:
+            done.result()
 
 
 def test_deadlines(start):
