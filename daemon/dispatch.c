@@ -128,6 +128,13 @@ uint64_t rd_deadline_of(const rd_request *r)
     return r->header.time_ms ? r->received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
 }
 
+bool rd_halted(const rd_server *s, rp_fault *f)
+{
+    if (s->halted)
+        rp_fail(f, RP_CANCELLED, "daemon", 0, "shutting down");
+    return s->halted;
+}
+
 bool rd_late(const rd_request *r, rp_fault *f)
 {
     if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
@@ -341,7 +348,7 @@ void rd_dispatch(rd_server *s, rd_request *r)
         drop(s, r, "it does not read its replies");
         return;
     }
-    rp_err err = check(s, r, &f);
+    rp_err err = rd_halted(s, &f) ? RP_CANCELLED : check(s, r, &f);
     if (!err)
         err = table[r->header.type].run(s, r, &f);
     if (err)

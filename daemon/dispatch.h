@@ -26,6 +26,9 @@ unsigned rd_unread_limit(const rd_server *s);
 /* CLOCK_MONOTONIC; 0: none. Pure, as rd_late. */
 uint64_t rd_deadline_of(const rd_request *r);
 
+/* Is the engine stopped? Then `f` says so. */
+bool rd_halted(const rd_server *s, rp_fault *f);
+
 /* Past the deadline? Then `f` says so. */
 bool rd_late(const rd_request *r, rp_fault *f);
 

@@ -66,9 +66,11 @@ static void leave(rd_server *s, int exit_code)
 
 static bool drained(const rd_server *s)
 {
-    return !s->waiting && s->jobs == (unsigned)s->probing && rd_sessions_streams(&s->sessions) == 0;
+    return !s->waiting && s->jobs == (unsigned)s->probing && rd_sessions_streams(&s->sessions) == 0 &&
+           rd_quick_under_way(&s->quick) == 0;
 }
 
+/* What waits is refused here, and by rd_dispatch what is in the inbox yet: what the quick way left to the loop, too. */
 static void on_drain_limit(uv_timer_t *t)
 {
     rd_server *s = t->data;
@@ -79,7 +81,7 @@ static void on_drain_limit(uv_timer_t *t)
     rd_chores_close(&s->chores); /* waits for files that are being read; after the engine, whose threads add chores */
     rd_take_chores(s);
     s->halted = true;
-    rp_fail(&f, RP_CANCELLED, "daemon", 0, "shutting down");
+    rd_halted(s, &f);
     while (s->waiting)
         rd_refuse(s, s->waiting, &f);
     leave(s, RD_EXIT_OK);
@@ -121,13 +123,15 @@ static void lost(rd_server *s)
 void rd_life_turn(rd_server *s)
 {
     rk_stats k;
+    if (s->halted)
+        return;
     if (s->device_suspect && !s->device_lost) {
         s->device_suspect = false;
         rk_get_stats(s->engine, &k);
         if (k.lost)
             lost(s);
     }
-    if (s->device_lost && s->jobs == 0)
+    if (s->device_lost && s->jobs == 0 && rd_quick_under_way(&s->quick) == 0)
         leave(s, RD_EXIT_DEVICE);
     else if (s->phase == RD_DRAINING && !s->device_lost && drained(s))
         leave(s, RD_EXIT_OK);

@@ -79,7 +79,7 @@ static void put_queues(FILE *f, const rd_server *s)
     family(f, "queue_length", "gauge",
            "Requests: received and not yet sent back (all); of these in the engine, and waiting in a lane for it.");
     labelled(f, "queue_length", "queue", "all", rd_transport_busy(s->transport));
-    labelled(f, "queue_length", "queue", "engine", s->jobs);
+    labelled(f, "queue_length", "queue", "engine", s->jobs + rd_quick_under_way(&s->quick));
     for (int i = 0; i < RD_LANES; i++)
         labelled(f, "queue_length", "queue", lanes[i], s->sched.lane[i].queued);
 }

@@ -39,6 +39,8 @@ void rd_quick_close(rd_quick *q)
     pthread_rwlock_unlock(&q->gate);
 }
 
+unsigned rd_quick_under_way(const rd_quick *q) { return atomic_load(&q->under_way); }
+
 void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent)
 {
     atomic_store_explicit(&q->max_taken, max_taken, memory_order_relaxed);
@@ -136,6 +138,26 @@ static void finished(rk_task *t)
     rd_request_pass(r);
 }
 
+/* A thread of the engine: a task that was handed in is finished. Either this sees that no more are taken, or the loop, which
+ * closes first and looks then, sees that it is back. */
+static void handed_back(rk_task *t)
+{
+    rd_quick *q = t->user;
+    finished(t);
+    if (atomic_fetch_sub(&q->under_way, 1) == 1 && !atomic_load(&q->open))
+        rd_bell_ring(&q->server->bell);
+}
+
+static bool hand_in(rd_quick *q, rk_task *t)
+{
+    rk_engine *e = q->server->engine;
+    atomic_fetch_add(&q->under_way, 1);
+    if (t->memory ? rk_submit_alone(e, t, handed_back) : rk_submit_batched(e, t, handed_back))
+        return true;
+    atomic_fetch_sub(&q->under_way, 1);
+    return false;
+}
+
 static bool make_room(const rd_quick *q, rd_request *r)
 {
     rk_task *t = &r->job.task;
@@ -149,13 +171,12 @@ static bool make_room(const rd_quick *q, rd_request *r)
 /* With its session held, which is released before the request is answered. False: the request is not taken. */
 static bool take(rd_quick *q, rd_request *r)
 {
-    rk_engine *e = q->server->engine;
     rk_task *t = &r->job.task;
     if (!read_task(q, r) || !make_room(q, r))
         return false;
     t->user = q;
-    if (!rk_run_small(e, t))
-        return t->memory ? rk_submit_alone(e, t, finished) : rk_submit_batched(e, t, finished);
+    if (!rk_run_small(q->server->engine, t))
+        return hand_in(q, t);
     finished(t);
     return true;
 }

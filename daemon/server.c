@@ -123,11 +123,12 @@ void rd_turn(rd_server *s)
 {
     rd_event batch[BATCH];
     size_t n = 1;
-    if (!s->engine || s->halted)
+    if (!s->engine)
         return;
     for (int i = 0; n && i < BATCHES; i++) {
         rd_take_chores(s);
-        rd_take_finished(s);
+        if (!s->halted)
+            rd_take_finished(s);
         n = rd_inbox_take(&s->inbox, batch, BATCH);
         for (size_t k = 0; k < n; k++)
             on_event(s, &batch[k]);

@@ -35,7 +35,7 @@ typedef struct rd_server {
     int exit_code;
 
     rk_engine *engine;
-    bool halted; /* it is stopped: nothing is served any more */
+    bool halted; /* it is stopped: whatever comes is CANCELLED */
     char why[160]; /* which backend was taken and why */
     unsigned jobs; /* in the engine */
     rd_sched sched; /* of what is not yet */

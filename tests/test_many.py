@@ -14,7 +14,7 @@ import pytest
 
 import oracle
 from conftest import BIN, TESTS, Daemon, python_env, select_a_moment
-from rawclient import REDUCE, Closed, Connection, Fault, parse_result, spec
+from rawclient import REDUCE, REDUCE_AT, Closed, Connection, Fault, parse_result, spec
 
 F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
 SUM = struct.pack("<d", 3.25)
@@ -179,6 +179,48 @@ def test_sigterm_finishes_what_is_under_way(start):
         assert streaming.finish(stream, 6).cells == [struct.pack("<d", 6.5)]
         assert daemon.process.wait(60) == 0
     assert not daemon.path.exists()
+
+
+def past_the_loop(daemon, c, **fields):
+    """A reduction of resident data that takes a fraction of a second, begun while the engine was at rest."""
+    data = np.random.default_rng(7).bytes(64 << 20)  # any bits: numbers of every size, which take long, and NaNs
+    handle = c.put("x", "f64", data)
+    body = spec("var", "f64", row_len=len(data) // 8, **fields) + struct.pack("<QQQ", handle, 0, len(data))
+    with daemon.connect() as other:
+        sent = c.send(REDUCE_AT, body)
+        until(lambda: 'queue_length{queue="engine"} 1\n' in other.metrics(), "it is under way")
+    return sent
+
+
+def test_sigterm_finishes_what_went_past_the_loop(start, monkeypatch):
+    """The daemon leaves after the last answer, of which it knows: it tells how many there were."""
+    answers = []
+    receive = Connection.receive_frame
+    monkeypatch.setattr(Connection, "receive_frame", lambda c: answers.append(receive(c)) or answers[-1])
+    daemon = start("--threads", 1)
+    with daemon.connect() as c:
+        sent = past_the_loop(daemon, c, nan="omit")
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.notified("^STOPPING=1")
+        daemon.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            daemon.process.wait(1.5)  # replies have a second to leave, work has `drain`
+        daemon.process.send_signal(signal.SIGCONT)
+        assert len(parse_result(c.wait(sent)).cells[0]) == 8
+        assert daemon.process.wait(60) == 0
+    assert f"left after {len(answers)} requests" in daemon.log()
+
+
+def test_the_limit_of_draining_cancels_what_went_past_the_loop(start):
+    daemon = start("--threads", 1, "--drain", 0)
+    with daemon.connect() as c:
+        sent = past_the_loop(daemon, c, nan="error")  # which the quick way leaves to the loop
+        daemon.process.send_signal(signal.SIGTERM)
+        with pytest.raises(Fault) as caught:
+            c.wait(sent)
+        assert (caught.value.code, caught.value.field) == ("CANCELLED", "daemon")
+        assert daemon.process.wait(60) == 0
+    assert "not drained within 0 s" in daemon.log()
 
 
 def test_drain_has_a_limit(start):
