@@ -181,6 +181,7 @@ static void close_reject(rd_chore *c) { close(((reject *)c)->fd); }
 
 static void rejected(rd_server *s, rd_chore *c)
 {
+    c->user->closing--;
     rd_user_put(&s->users, c->user);
     free(c);
 }
@@ -193,6 +194,7 @@ void rd_share_reject(rd_server *s, rd_user *user, int fd)
         return;
     }
     user->refs++;
+    user->closing++;
     *x = (reject){{.run = close_reject, .done = rejected, .user = user}, fd};
     rd_chores_add(s, &x->chore);
 }

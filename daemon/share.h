@@ -54,7 +54,7 @@ rp_err rd_share_device(struct rd_server *s, rd_user *user, const uint8_t *handle
 rp_err rd_share_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *made, void *maker,
                           rd_share **x, rp_fault *f);
 
-/* Close a descriptor that is not wanted. */
+/* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
 void rd_share_reject(struct rd_server *s, rd_user *user, int fd);
 
 void rd_shares_add(struct rd_server *s, rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */

@@ -9,20 +9,25 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/listen.h"
 #include "daemon/lock.h"
 #include "daemon/log.h"
 #include "daemon/server.h"
 
 enum {
     BACKLOG = 64,
-    FDS_TAKEN = 4 /* room for more than the one that is allowed: all that came must be closed */
+    FDS_TAKEN = 253 /* as many as the kernel lets a packet carry: all that came must be closed, and not by the kernel here */
 };
 
 /* ---- channels come and go ---- */
 static void on_closed(uv_handle_t *h)
 {
     rd_channel *c = h->data;
-    close(c->fd);
+    if (c->session) /* was attached */
+        rd_share_reject(c->server, c->user, c->fd);
+    else
+        close(c->fd);
+    rd_user_put(&c->server->users, c->user);
     free(c);
 }
 
@@ -44,7 +49,7 @@ static void close_channel(rd_channel *c)
     *(c->prev ? &c->prev->next : &side->first) = c->next;
     *(c->next ? &c->next->prev : &side->last) = c->prev;
     side->channels--;
-    rd_user_put(&s->users, c->user);
+    shutdown(c->fd, SHUT_RDWR); /* it may be a while until it is closed */
     uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
@@ -151,6 +156,7 @@ static void attach(rd_channel *c, const rp_side *p)
     c->session = x;
     x->channel = c;
     side->strangers--;
+    rd_let_descriptors(c->fd);
     answer(c, NULL, RP_SIDE_ATTACH);
 }
 
@@ -233,7 +239,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     int fds[FDS_TAKEN];
     (void)events;
-    if (status < 0) { /* the socket is broken: there is no packet to look at */
+    if (status < 0 || c->user->closing >= RP_MAX_USER_CLOSING) { /* broken, or its packet may bring more of what hangs */
         close_channel(c);
         return;
     }
@@ -241,7 +247,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     unsigned n_fds = n < 0 ? 0 : take_descriptors(&m, fds);
-    bool cut = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC); /* descriptors that found no room are closed by the kernel */
+    bool cut = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC); /* too long, or this process may have no more descriptors */
     if (n <= 0 && n_fds == 0)
         close_channel(c);
     else

@@ -1,7 +1,11 @@
 /* The side channel: a unix SOCK_SEQPACKET socket beside each ipc socket, for what nng cannot carry: descriptors
  * (PROTOCOL.md, "Side channel"). A channel belongs to a session once it has shown the session's token; the loop owns all of it.
  *
- * A channel is not read while what it asked for is being made, so it has one request under way at most. */
+ * A channel is not read while what it asked for is being made, so it has one request under way at most.
+ *
+ * To close a descriptor that a client passed may hang, also for the kernel, which does it in the thread that reads a packet
+ * without room for it or closes a socket with the packet in it. So packets are read with room for all that they can carry, and
+ * attached channels are closed by chores. Those of strangers have none (listen.h). */
 #ifndef RD_SIDE_H
 #define RD_SIDE_H
 

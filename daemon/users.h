@@ -1,5 +1,5 @@
 /* Users, by what the kernel says of their connections, what they hold (files, arenas, resident data) and how much each may.
- * The loop owns all of it but `running`. */
+ * The loop owns all of it but `running`; nng's threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -20,6 +20,7 @@ typedef struct rd_user {
     rd_sched_user queues;
     unsigned running; /* chores in a thread now: under the lock of chores.c */
     unsigned files, devices;
+    unsigned closing; /* descriptors that wait for a reader to close them */
     uint64_t arena_bytes;
     unsigned residents;
     uint64_t resident_bytes;

@@ -71,6 +71,10 @@
 /* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */
 #define RP_MAX_STRANGERS 64u
 
+/* Descriptors of one user that wait to be closed, which may hang: with more, his side channels are closed instead of read. As
+ * many as files that he may have passed. */
+#define RP_MAX_USER_CLOSING RP_MAX_USER_FILES
+
 /* Elements of one result: counts stay far below 2^63 when states merge. */
 #define RP_MAX_COUNT (UINT64_C(1) << 60)
 
