@@ -178,6 +178,7 @@ static void on_tick(uv_timer_t *t)
     uint64_t now = rd_now_ns();
     rd_residents_expire(s, now);
     rd_transport_tick(s->transport);
+    rd_side_tick(s);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->http)

@@ -289,14 +289,25 @@ static void on_knock(uv_poll_t *poll, int status, int events)
     socklen_t len = sizeof who;
     (void)events;
     int fd = status < 0 ? -1 : accept4(d->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        d->resting = status < 0 || !(errno == EAGAIN || errno == EINTR || errno == ECONNABORTED);
+        if (d->resting) /* who knocks would be there all the time: descriptors and memory come back */
+            uv_poll_stop(poll);
         return;
+    }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_gate_lets(d->gate, who.uid, who.gid)) {
         welcome(d->server, fd, who.uid);
     } else {
         d->server->stats.dropped++;
         close(fd);
     }
+}
+
+void rd_side_tick(rd_server *s)
+{
+    for (rd_door *d = s->side.doors; d < s->side.doors + s->side.n_doors; d++)
+        if (d->resting)
+            d->resting = uv_poll_start(&d->poll, UV_READABLE, on_knock) != 0;
 }
 
 static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)

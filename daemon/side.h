@@ -33,6 +33,7 @@ typedef struct rd_door {
     int fd;
     struct rd_server *server;
     const rd_gate *gate; /* whom the messages' socket lets in */
+    bool resting;        /* accepting failed: not looked at until the next rd_side_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
 
@@ -48,6 +49,9 @@ bool rd_side_listen(struct rd_server *s, const char *path, const rd_gate *gate, 
 
 /* The session goes: its channel and its shares, too. */
 void rd_side_leave(struct rd_server *s, struct rd_session *x);
+
+/* About once a second: doors that rest are looked at again. */
+void rd_side_tick(struct rd_server *s);
 
 /* Close everything; the loop still has to run to close the handles. */
 void rd_side_close(struct rd_server *s);

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import select
 import signal
 import socket
@@ -338,6 +339,33 @@ def test_who_hangs_the_readers_does_not_pile_up_descriptors(start, lingering):
     with daemon.connect() as c, Side(c) as side:
         side.arena(4096)[1].close()
     os.close(null)
+
+
+def test_no_descriptors_left_for_the_side_channel(start):
+    """Who knocks waits, and the daemon does not spin meanwhile."""
+    daemon = start()
+
+    def limit(n):
+        _, most = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+        return resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (n, most))[0]
+
+    def seconds():
+        fields = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    with daemon.connect() as c:
+        taken = set(map(int, os.listdir(f"/proc/{daemon.process.pid}/fd")))
+        old = limit(next(n for n in range(len(taken) + 1) if n not in taken))
+        side = Side(c, attach=False)
+        used, began = seconds(), time.monotonic()
+        with pytest.raises(subprocess.TimeoutExpired):
+            daemon.process.wait(2)
+        assert seconds() - used < (time.monotonic() - began) / 4
+        c.ping(b"still here")
+        limit(old)
+        side.attach(c.session, c.welcome["token"])
+        side.arena(4096)[1].close()
+        side.close()
 
 
 def test_an_engine_on_the_cpu_opens_no_device_memory(both):
