@@ -106,7 +106,8 @@ static void put_request(FILE *f, int op, int dtype, int path, int result, uint64
                 known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), rp_err_name(result), v);
 }
 
-/* At most every op, type, path and error: some 25,000 lines, which fit a message. Those that happened are some dozens. */
+/* Every op with every type, path and error would be 50,050 lines, more than a message holds. A quarter of these can happen, if
+ * somebody tries hard; those that did are some dozens. */
 static void put_requests(FILE *f, const rd_stats *s)
 {
     family(f, "requests_total", "counter",
