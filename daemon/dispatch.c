@@ -79,13 +79,13 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
 
 void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
 
-static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
 
 rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
 {
     uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
     if (!body)
-        return no_memory(f);
+        return rd_no_memory(f);
     rd_answer(s, r, rp_put_u64(body, v));
     return RP_OK;
 }
@@ -93,7 +93,7 @@ rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
 rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f)
 {
     if (!rd_reply_alloc(r, 0))
-        return no_memory(f);
+        return rd_no_memory(f);
     rd_answer(s, r, 0);
     return RP_OK;
 }
@@ -159,7 +159,7 @@ static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
     memcpy(w.token, r->session->token, RP_TOKEN);
     uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
     if (!body)
-        return no_memory(f);
+        return rd_no_memory(f);
     rd_answer(s, r, rp_put_welcome(body, &w));
     return RP_OK;
 }
@@ -220,7 +220,7 @@ static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
         return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "a ping carries at most %u bytes", RP_MAX_PING);
     uint8_t *body = rd_reply_alloc(r, r->body_len);
     if (!body)
-        return no_memory(f);
+        return rd_no_memory(f);
     memcpy(body, r->body, r->body_len);
     rd_answer(s, r, r->body_len);
     return RP_OK;

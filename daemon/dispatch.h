@@ -14,6 +14,9 @@ void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f);
 rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f);
 
+/* What a handler says when rd_reply_alloc gave nothing. */
+rp_err rd_no_memory(rp_fault *f);
+
 /* Answer with the result of the finished task of the request, whose cells are in the reply. */
 void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t count);
 

@@ -166,18 +166,16 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "rss_bytes", rd_resident_bytes());
 }
 
-static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
-
 static rp_err answer_metrics(rd_server *s, rd_request *r, rp_fault *f)
 {
     if (!rd_metrics_refresh(s))
-        return no_memory(f);
+        return rd_no_memory(f);
     const rd_peer *p = &r->session->peer;
     bool admin = p->local && (p->uid == 0 || p->uid == geteuid()); /* others see no other user's doings */
     size_t len = admin ? s->metrics.len : s->metrics.totals; /* the loop alone changes them: it needs no lock */
     uint8_t *body = rd_reply_alloc(r, len);
     if (!body)
-        return no_memory(f);
+        return rd_no_memory(f);
     memcpy(body, s->metrics.text, len);
     rd_answer(s, r, len);
     return RP_OK;
@@ -189,7 +187,7 @@ static rp_err answer_entries(rd_server *s, rd_request *r, uint32_t topic, rp_fau
     enum { ROOM = 16384 }; /* some 80 entries of at most 300 bytes; all but a few have 40 */
     uint8_t *body = rd_reply_alloc(r, ROOM);
     if (!body)
-        return no_memory(f);
+        return rd_no_memory(f);
     rp_writer w = {.out = body, .cap = ROOM};
     rk_get_stats(s->engine, &k);
     if (topic == RP_TOPIC_INFO)

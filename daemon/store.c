@@ -201,7 +201,7 @@ static rp_err answer_list(rd_server *s, rd_request *r, const rd_resident *first,
         n++;
     uint8_t *body = rd_reply_alloc(r, n * (RP_RESIDENT_SIZE + RP_MAX_NAME));
     if (!body)
-        return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+        return rd_no_memory(f);
     for (const rd_resident *x = first; x; x = all ? x->next : NULL) {
         if (x->session)
             continue;

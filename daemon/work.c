@@ -41,7 +41,7 @@ void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
     r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
-    return r->reply ? RP_OK : rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply");
+    return r->reply ? RP_OK : rd_no_memory(f);
 }
 
 /* ---- REDUCE ---- */
