@@ -159,7 +159,7 @@ def test_many_start_at_once(scratch, start):
 
 # ---- leaving ----
 def test_sigterm_finishes_what_is_under_way(start):
-    daemon = start("--threads", 1, "--small-bytes", 0)
+    daemon = start("--threads", 1, "--small-bytes", 0, "--drain", 60)
     rows = 200_000
     with daemon.connect() as c, daemon.connect() as streaming:
         stream = streaming.begin("sum", "f32")
@@ -170,7 +170,8 @@ def test_sigterm_finishes_what_is_under_way(start):
         daemon.process.send_signal(signal.SIGTERM)
         daemon.notified("^STOPPING=1")
         for request in sent:
-            assert parse_result(c.wait(request)).cells == [bytes(8)] * rows
+            body = c.wait(request)
+            assert (body[4:16], body[48:]) == (struct.pack("<IQ", 8, rows), bytes(8 * rows))
         with pytest.raises((Fault, Closed)) as caught:
             late.reduce("sum", "f32", F32)
         assert isinstance(caught.value, Closed) or (caught.value.code == "BUSY" and caught.value.retry_ms)
@@ -239,9 +240,14 @@ def test_idle_daemon_leaves_at_once(start):
     assert "not drained" not in daemon.log()
 
 
-def test_idle_exit(start):
-    daemon = start("--idle-exit", 1)
+def test_idle_exit(scratch, start):
+    config = scratch / "r.conf"
+    config.touch()
+    daemon = start("--config", config)
     with daemon.connect() as c:
+        config.write_text("idle-exit = 1\n")  # only now, or a slow client would find it gone
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("config read again")
         with pytest.raises(subprocess.TimeoutExpired):  # not while somebody is there
             daemon.process.wait(2.5)
         c.ping()

@@ -261,6 +261,7 @@ def test_dying_in_the_middle_of_a_put_leaves_nothing(clean, scratch):
                           (COMMIT, struct.pack("<Q", handle)))[i % 5]
             c.send(kind, body)
     with clean.connect() as c:
+        wait_until(clean, lambda: c.query(2)["sessions"] == 1)  # the last of those connections may have things to say yet
         for x in c.list():  # a COMMIT may have come through
             c.drop(x.name)
     os.close(fd)
@@ -341,9 +342,14 @@ def test_expired_data_go_without_anybody_asking(clean):
         wait_until(clean, lambda: c.query(2)["resident.bytes"] == 0)
 
 
-def test_data_keep_an_idle_daemon_alive(start):
-    daemon = start("--idle-exit", 1)
+def test_data_keep_an_idle_daemon_alive(start, scratch):
+    config = scratch / "r.conf"
+    config.touch()
+    daemon = start("--config", config)
     with daemon.connect() as c:
+        config.write_text("idle-exit = 1\n")  # only now, or a slow client would find it gone
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("config read again")
         begun = time.monotonic()
         c.put("x", "u8", b"1", ttl_ms=2500)
     assert daemon.process.wait(60) == 0 and time.monotonic() - begun >= 2.5
