@@ -19,7 +19,7 @@ from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
 from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, spec
 from sideclient import DEVICE_FD, Side
-from test_side import refused
+from test_side import descriptors, refused
 
 PATH_DEVICE = 6
 SEED = 20261123
@@ -61,10 +61,6 @@ def allocate():
 
 def mappings(daemon):
     return pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().count("memfd:allocation")
-
-
-def descriptors(daemon):
-    return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
 
 
 def settle(daemon, seconds=60):
@@ -167,10 +163,12 @@ def test_descriptors_that_are_none(device, allocate):
             refused("BAD_HANDLE", "descriptor", side.device_fd, a.fd, size)
         assert c.reduce_at("sum", "f32", handle, 0, 4096).cells == [struct.pack("<d", 2048)]
         assert descriptors(daemon) == before
+        one.close()
+        two.settimeout(60)
+        assert two.recv(1) == b""  # nobody has the other end
     settle(daemon)
     for fd in (*pipe, folder, null):
         os.close(fd)
-    one.close()
     two.close()
 
 
