@@ -239,11 +239,13 @@ static void hand_over(connection *c, link_t *l, bool quickly)
         rd_request_pass(r);
 }
 
-/* A free link. NULL: there is none, and `c` waits for one, or all is ending (*over). */
+/* A free link. NULL: there is none, and `c` waits for one, or all is ending (*over). The time is taken under the lock: so the
+ * link's last request has ended before, and the two do not overlap in the trace. */
 static link_t *take_link(connection *c, bool *over)
 {
     rd_transport *t = c->transport;
     pthread_mutex_lock(&t->lock);
+    c->received_ns = now_ns();
     link_t *l = t->idle;
     *over = t->closing;
     if (*over) {
@@ -269,7 +271,6 @@ static void on_frame(connection *c)
         return;
     }
     if (route == RP_ROUTE_FINE) {
-        c->received_ns = now_ns();
         link_t *l = take_link(c, &over);
         if (over)
             end_receiving(c);
