@@ -92,10 +92,10 @@ static void drain(rd_server *s, const char *reason)
     if (s->phase >= RD_DRAINING)
         return;
     rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
-    rd_notify_stopping();
     s->phase = RD_DRAINING;
     rd_quick_close(&s->quick);
     rd_transport_stop_listening(s->transport);
+    rd_notify_stopping(); /* now no new work is taken */
     if (drained(s))
         leave(s, RD_EXIT_OK);
     else
