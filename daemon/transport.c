@@ -333,8 +333,10 @@ static bool send_at_once(connection *c)
     return c->out_left == 0;
 }
 
+/* Its time begins with its turn: a peer that takes what is before it is slow, not deaf. */
 static void begin_reply(connection *c, link_t *l)
 {
+    l->send_by_ns = now_ns() + (uint64_t)SEND_LIMIT_MS * 1000000;
     size_t head = rp_frame_head_size(c->ipc);
     uint8_t *frame = l->reply + FRONT - l->route_size - head;
     rp_put_frame_head(frame, c->ipc, l->route_size + l->reply_size);
@@ -804,7 +806,6 @@ void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
     l->working = false;
     l->next = NULL;
     l->unsent = unsent;
-    l->send_by_ns = now_ns() + (uint64_t)SEND_LIMIT_MS * 1000000;
     pthread_mutex_lock(&c->lock);
     bool over = c->closed || (!c->replies && reply_at_once(c, l));
     if (!over)

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -936,6 +937,17 @@ def test_clients_that_stall_or_vanish(shared, bystander):
     for c in [*stalled, deaf]:
         c.close()
     bystander.ping()
+
+
+@pytest.mark.slow
+def test_a_slow_reader_gets_all_its_replies(start):
+    """The 10 s to take a reply begin with its turn, not when it is ready: all are at once."""
+    daemon = start()
+    with daemon.connect() as c:
+        for request in [c.send(REDUCE, spec("sum", "u8", rows=MAX_DATA // 8, row_len=0)) for _ in range(12)]:
+            with pytest.raises(subprocess.TimeoutExpired):
+                daemon.process.wait(1)
+            assert len(c.wait(request)) == 48 + MAX_DATA
 
 
 def test_tcp_speaks_the_same(shared):
