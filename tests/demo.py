@@ -67,7 +67,7 @@ class Daemon:
     def __enter__(self):
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([BIN / "reduced", "--listen", self.url], stdout=log, stderr=log)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while self.ctl("ping", check=False).returncode:  # each try takes a process: pace enough
             if self.process.poll() is not None or time.monotonic() > until:
                 fail(f"the daemon did not start:\n{self.log.read_text()}")
@@ -75,7 +75,7 @@ class Daemon:
 
     def __exit__(self, *_):
         self.process.terminate()
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         if code:
             fail(f"the daemon left with {code}:\n{self.log.read_text()}")
 
