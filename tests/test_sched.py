@@ -1,4 +1,5 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
+import concurrent.futures
 import os
 import signal
 import struct
@@ -98,6 +99,11 @@ def test_a_deadline_passes_in_the_queue(start):
         assert late.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5
 
 
+def queued(c, sent):
+    """How long each request waited for the engine: queue_ns."""
+    return [struct.unpack_from("<Q", c.wait(request), 24)[0] for request in sent]
+
+
 def test_sessions_take_turns(start):
     """However much one has queued, the other's requests alternate with it."""
     daemon = busy_daemon(start)
@@ -105,7 +111,8 @@ def test_sessions_take_turns(start):
         daemon.process.send_signal(signal.SIGSTOP)
         sent = [greedy.send(REDUCE, WORK) for _ in range(32)], [modest.send(REDUCE, WORK) for _ in range(6)]
         daemon.process.send_signal(signal.SIGCONT)
-        waited = [[struct.unpack_from("<Q", c.wait(x), 24)[0] for x in some] for c, some in zip((greedy, modest), sent)]  # queue_ns
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # at once: who does not take a reply for long is disconnected
+            waited = list(pool.map(queued, (greedy, modest), sent))
         before = sum(ns < max(waited[1]) for ns in waited[0])
         assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
 
