@@ -114,9 +114,11 @@ static int put_once(put *p, bool *again)
         *again = false;
         return 0;
     }
-    if (err && !*again)
-        end(p, RP_MSG_ABORT, rc_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
-    return err;
+    if (!err || *again)
+        return err;
+    int gone = end(p, RP_MSG_ABORT, rc_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
+    /* A COMMIT that was not answered in time: it came before ABORT, and where nothing is left to abort it was done. */
+    return written && err == REDUCE_E_DEADLINE && gone == REDUCE_E_BAD_HANDLE ? 0 : err;
 }
 
 static int take_opts(put *p, const reduce_put_opts *o)

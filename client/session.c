@@ -10,7 +10,8 @@
  *
  * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
  * message would cost the connection. A CANCEL tells the
- * daemon, which then drops the request unless it has begun. */
+ * daemon, which then drops the request unless it has begun. A stream or an array that it has begun all the same is undone
+ * when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -212,6 +213,9 @@ static uint32_t ms_until(uint64_t when, uint64_t now)
 
 static uint64_t first_of(uint64_t a, uint64_t b) { return b && b < a ? b : a; }
 
+/* Does the answer name something that stays until the session ends? Then it is awaited beyond the deadline. */
+static bool begins(uint8_t type) { return type == RP_MSG_BEGIN || type == RP_MSG_STORE; }
+
 /* Write the message's header and hand the place to rc_leave for sending. */
 static void post(reduce_client *c, rc_call *call)
 {
@@ -224,7 +228,8 @@ static void post(reduce_client *c, rc_call *call)
     if (!call->bound)
         call->session = call->type == RP_MSG_HELLO ? 0 : c->session;
     call->id = ++c->last_id;
-    uint64_t end = first_of(call->give_up_ns, call->deadline_ns ? call->deadline_ns + GRACE_MS * NS_PER_MS : 0);
+    bool graced = call->deadline_ns && !begins(call->type);
+    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * NS_PER_MS : 0);
     rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
                    .type = call->type,
                    .time_ms = call->deadline_ns ? ms_until(call->deadline_ns, now) : 0,
@@ -332,17 +337,38 @@ static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
     free(call);
 }
 
-/* What tells the daemon that nobody waits for the request any more; NULL: it need not know, or there is no memory. It may have
- * answered already, or never get the request: no harm. */
+/* A message whose answer is nothing to anybody. NULL: there is no memory, or the session ends anyway. */
+static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
+{
+    rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
+    if (tell) {
+        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = on_told};
+        tell->head_len = (uint8_t)rp_put_u64(tell->head, value);
+    }
+    return tell;
+}
+
+/* What tells the daemon that nobody waits for the request any more; NULL: it need not know. It may have answered already, or
+ * never get the request: no harm. */
 static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
     bool waits = call->type != RP_MSG_HELLO && call->type != RP_MSG_CANCEL && call->session == c->session;
-    rc_call *tell = waits && !c->closing ? malloc(sizeof *tell) : NULL;
-    if (tell) {
-        *tell = (rc_call){.type = RP_MSG_CANCEL, .bound = true, .session = call->session, .done = on_told};
-        tell->head_len = (uint8_t)rp_put_u64(tell->head, call->id);
-    }
-    return tell;
+    return waits ? word_of(c, RP_MSG_CANCEL, call->session, call->id) : NULL;
+}
+
+/* An answer that nobody waited for: what it says to have begun is of no use. */
+static void end_orphan(reduce_client *c, rc_place *p, const uint8_t *msg, size_t len)
+{
+    rp_header h;
+    rp_fault bad;
+    uint64_t begun;
+    free_place(c, p);
+    if (!msg || rp_get_header(msg, len, &h, &bad) || h.status || !begins(h.type) ||
+        rp_get_u64(msg + RP_HEADER_SIZE, len - RP_HEADER_SIZE, &begun, "handle", &bad))
+        return;
+    rc_call *tell = word_of(c, RP_MSG_ABORT, h.session, begun);
+    if (tell)
+        rc_call_start(c, tell);
 }
 
 /* End the call; its place stays until the exchange is over. */
@@ -509,7 +535,7 @@ void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
     rc_call *call = p->call;
     p->posting = false;
     if (!call)
-        free_place(c, p);
+        end_orphan(c, p, reply, len);
     else if (end == RC_IO_OK)
         on_reply(c, call, reply, len);
     else if (call->cancelled || c->closing || end == RC_IO_CANCELLED)

@@ -537,6 +537,23 @@ def test_a_put_that_fails_leaves_nothing(lib, clean, scratch):
     os.close(fd)
 
 
+@pytest.mark.parametrize("begun", ["store", "begin"])
+def test_what_begins_after_the_deadline_is_undone(lib, clean, begun):
+    """STORE and BEGIN wait in front of a stopped daemon until nobody waits for their handles any more."""
+    data = bytearray(noise(2 * MIB))
+    before = clean.status()["requests." + begun]
+    clean.process.send_signal(signal.SIGSTOP)
+    try:
+        if begun == "store":
+            fails("DEADLINE", lib.put, "x", "u8", address(data), len(data), deadline_ms=50)
+        else:
+            fails("DEADLINE", lib.stream, "sum", "u8", [bytes(data)], deadline_ms=50)
+    finally:
+        clean.process.send_signal(signal.SIGCONT)
+    wait_until(clean, lambda: clean.status()["requests." + begun] > before)
+    wait_until(clean, lambda: emptied(clean) and clean.status()["streams"] == 0)
+
+
 def test_a_put_outlives_a_restart(start):
     """The daemon is killed once a put is on its way: the put begins again with the next one."""
     data = bytearray(noise(48 * MIB))
