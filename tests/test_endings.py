@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+import libreduce as lib
 from rawclient import APPEND, COMMIT, FINISH, WRITE
 from relay import Relay
 
@@ -16,15 +17,8 @@ ONES = struct.pack("<f", 1) * 100_000  # several chunks
 SUM = struct.pack("<d", 100_000)
 
 
-@pytest.fixture
-def lib():
-    import libreduce
-
-    return libreduce
-
-
 @pytest.mark.parametrize("kind", [APPEND, FINISH])
-def test_a_stream_that_the_daemon_cancels_is_lost(lib, shared, scratch, kind):
+def test_a_stream_that_the_daemon_cancels_is_lost(shared, scratch, kind):
     """What was sent is gone with the daemon: the one thing to do is to begin again, so that is what the error says."""
     with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay, lib.Client(relay.url) as client:
         with pytest.raises(lib.Fault) as caught:
@@ -43,7 +37,7 @@ def test_reducectl_begins_again(shared, ctl, scratch, kind):
 
 
 @pytest.mark.parametrize("kind", [WRITE, COMMIT])
-def test_a_put_that_the_daemon_cancels_begins_again(lib, shared, scratch, kind):
+def test_a_put_that_the_daemon_cancels_begins_again(shared, scratch, kind):
     data = C.create_string_buffer(ONES, len(ONES))
     with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay, lib.Client(relay.url) as client:
         client.put("ones", "f32", C.addressof(data), len(ONES))
@@ -52,7 +46,7 @@ def test_a_put_that_the_daemon_cancels_begins_again(lib, shared, scratch, kind):
         client.drop("ones")
 
 
-def test_callbacks_free_each_other_s_jobs(lib, start):
+def test_callbacks_free_each_other_s_jobs(start):
     """reduce_close ends two jobs in one moment, and the callback of whichever comes first frees the other one."""
     daemon = start()
     client = lib.Client(daemon.url)

@@ -10,19 +10,13 @@ import numpy as np
 import pytest
 
 import gens
+import libreduce as lib
 import oracle
 from conftest import sanitizer
 from relay import Relay
 
 CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 80 if sanitizer() else 700))
 LEAST = 4096  # bytes of a message: libreduce takes no less
-
-
-@pytest.fixture
-def lib():
-    import libreduce
-
-    return libreduce
 
 
 def whole(cells, size):
@@ -81,7 +75,7 @@ class Case:
     def states(self):
         return [oracle.state(oracle.Elements(self.dtype, bits, self.base, mask), self.op, self.nan) for bits, mask in self.lines()]
 
-    def arguments(self, lib):
+    def arguments(self):
         """Keywords for libreduce.Client.run."""
         initial = None if self.initial is None else struct.pack("<Q", self.initial)[: oracle.SIZE[self.dtype]]
         kw = dict(nan=self.nan, out=self.out, rows=self.rows, index_base=self.base, ddof=self.ddof, initial=initial)
@@ -94,46 +88,46 @@ class Case:
         return 96 if self.op == "stats" else oracle.SIZE[self.out] * (2 if self.op == "minmax" else 1)
 
 
-def run_case(lib, client, case):
+def run_case(client, case):
     try:
-        got = whole(client.run(case.op, case.dtype, case.bits.tobytes(), **case.arguments(lib)), case.cell_size())
+        got = whole(client.run(case.op, case.dtype, case.bits.tobytes(), **case.arguments()), case.cell_size())
     except lib.Fault as f:
         got = f.code, f.index
     return got
 
 
-def check_case(lib, client, case):
+def check_case(client, case):
     expected = case.expected()
     if case.nan == "error" or isinstance(expected, tuple):
-        got = run_case(lib, client, case)
+        got = run_case(client, case)
     else:  # and its states
-        kw = case.arguments(lib) | {"initial": None}
+        kw = case.arguments() | {"initial": None}
         states = client.run(case.op, case.dtype, case.bits.tobytes(), **kw | {"flags": kw["flags"] | lib.STATES_OUT})
         assert states == b"".join(case.states()), case
-        got = run_case(lib, client, case)
-        kw = case.arguments(lib) | {"mask": None, "offsets": None, "rows": len(expected), "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
+        got = run_case(client, case)
+        kw = case.arguments() | {"mask": None, "offsets": None, "rows": len(expected), "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
         if expected:
             assert whole(client.run(case.op, case.dtype, states, **kw), case.cell_size()) == expected, case
     assert got == expected, case
 
 
 @pytest.mark.parametrize("sizes", [(LEAST, LEAST), (5000, 4100), (20_000, 5000), (4 << 20, 1 << 20)], ids=str)
-def test_random_shapes(lib, shared, scratch, sizes):
+def test_random_shapes(shared, scratch, sizes):
     """Whatever the size of messages: no request is longer, and results and states are the oracle's."""
     with Relay(scratch / "relay", shared.url, *sizes) as relay, lib.Client(relay.url) as client:
         for seed in range(CASES // 4):
-            check_case(lib, client, Case(np.random.default_rng([77, sizes[0], seed])))
+            check_case(client, Case(np.random.default_rng([77, sizes[0], seed])))
         assert 0.5 * min(sizes[0], 10_000) < relay.longest <= sizes[0]
 
 
-def test_threads_share_a_client(lib, shared, scratch):
+def test_threads_share_a_client(shared, scratch):
     """Four threads, one client, small messages: everybody gets his own answers."""
     failures = []
 
     def work(number):
         for seed in range(CASES // 16):
             try:
-                check_case(lib, client, Case(np.random.default_rng([78, number, seed])))
+                check_case(client, Case(np.random.default_rng([78, number, seed])))
             except AssertionError as e:
                 failures.append(str(e)[:500])
 
@@ -148,7 +142,7 @@ def test_threads_share_a_client(lib, shared, scratch):
 
 # ---- large arrays, messages as they are ----
 @pytest.mark.slow
-def test_large_shapes(lib, shared):
+def test_large_shapes(shared):
     """Rows, segments and columns of more than a message, with and without a mask."""
     rng = np.random.default_rng(79)
     values = rng.standard_normal(3_000_000)
@@ -174,7 +168,7 @@ def test_large_shapes(lib, shared):
 
 
 @pytest.mark.slow
-def test_more_results_than_one_reply_holds(lib, shared):
+def test_more_results_than_one_reply_holds(shared):
     rng = np.random.default_rng(80)
     values = rng.integers(-100, 100, 1_000_000).astype("<i4")
     with lib.Client(shared.url) as client:
@@ -190,13 +184,13 @@ def test_more_results_than_one_reply_holds(lib, shared):
         assert struct.unpack("<d", total)[0] == values[:20_000].sum()
 
 
-def test_jobs_of_shapes(lib, shared, scratch):
+def test_jobs_of_shapes(shared, scratch):
     """Many jobs at once, each with mask and offsets of its own."""
     rng = np.random.default_rng(81)
     cases = [c for c in (Case(rng) for _ in range(200)) if len(c.bits) < 5000]
     requests, keep = [], []
     for c in cases:
-        kw = c.arguments(lib)
+        kw = c.arguments()
         keep.append((c.bits.tobytes(), kw))
         requests.append((c.op, c.dtype, keep[-1][0], kw))
     with Relay(scratch / "relay", shared.url, LEAST, LEAST) as relay, lib.Client(relay.url) as client:
@@ -205,7 +199,7 @@ def test_jobs_of_shapes(lib, shared, scratch):
             assert got == case.expected(), case
 
 
-def test_masked_streams(lib, shared, scratch):
+def test_masked_streams(shared, scratch):
     rng = np.random.default_rng(82)
     for sizes in ((LEAST, LEAST), (4 << 20, 1 << 20)):
         with Relay(scratch / f"relay{sizes[0]}", shared.url, *sizes) as relay, lib.Client(relay.url) as client:
@@ -224,7 +218,7 @@ def test_masked_streams(lib, shared, scratch):
                         assert got == expected, (dtype, n, op)
 
 
-def test_shapes_without_elements(lib, shared):
+def test_shapes_without_elements(shared):
     with lib.Client(shared.url) as client:
         assert client.run("sum", "f64", b"", rows=3) == bytes(24)
         assert client.run("sum", "f64", b"", rows=3, flags=lib.COLUMNS) == b"", "a matrix without columns"
@@ -233,7 +227,7 @@ def test_shapes_without_elements(lib, shared):
         assert client.run("sum", "f32", b"", rows=2, flags=lib.STATES_IN) == bytes(16), "rows of no states"
 
 
-def test_progress_reaches_the_end(lib, shared):
+def test_progress_reaches_the_end(shared):
     """Also of a job that leaves elements between segments alone."""
     values = bytes(4 * 2_000_000)
     with lib.Client(shared.url) as client:
@@ -258,7 +252,7 @@ def test_progress_reaches_the_end(lib, shared):
     ("TYPE", "out", dict(op="stats", out="f32")), ("TYPE", "out", dict(op="count", out="f64")), ("BAD_MESSAGE", "flags", dict(flags=1, mask=bytes(10))),
     ("BAD_MESSAGE", "flags", dict(flags=1, offsets=[0, 1])), ("BAD_MESSAGE", "flags", dict(flags=1, columns=True)),
 ])
-def test_refused(lib, shared, code, field, kw):
+def test_refused(shared, code, field, kw):
     kw = dict(kw)
     offsets, columns = kw.pop("offsets", None), kw.pop("columns", False)
     kw["flags"] = kw.get("flags", 0) | (lib.COLUMNS if columns else 0)
@@ -273,7 +267,7 @@ def test_refused(lib, shared, code, field, kw):
         assert client.run("sum", "f64", struct.pack("<d", 2.5)) == struct.pack("<d", 2.5), "the client goes on"
 
 
-def test_streams_refuse_shapes(lib, shared):
+def test_streams_refuse_shapes(shared):
     with lib.Client(shared.url) as client:
         for kw in (dict(rows=2), dict(flags=lib.COLUMNS), dict(flags=lib.STATES_IN), dict(mask=b"1"), dict(offsets=bytes(16))):
             with pytest.raises(lib.Fault) as caught:
@@ -284,7 +278,7 @@ def test_streams_refuse_shapes(lib, shared):
         assert caught.value.code == "ARGUMENT"
 
 
-def test_faults_name_the_first_line(lib, shared, scratch):
+def test_faults_name_the_first_line(shared, scratch):
     """Of many lines that fail, in whatever message, the first."""
     values = np.ones(20_000, "<f4")
     values[[7_013, 7_999, 15_000]] = np.nan
@@ -299,7 +293,7 @@ def test_faults_name_the_first_line(lib, shared, scratch):
         assert (caught.value.code, caught.value.index) == ("EMPTY", 1)
 
 
-def test_cancel_and_deadline_of_cut_jobs(lib, shared, scratch):
+def test_cancel_and_deadline_of_cut_jobs(shared, scratch):
     values = bytes(8 * 400_000)
     with Relay(scratch / "relay", shared.url, LEAST, LEAST) as relay, lib.Client(relay.url) as client:
         with pytest.raises(lib.Fault) as caught:

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 
 #include "client/ctl/ctl.h"
+#include "proto/limits.h"
+
+_Static_assert(CTL_MAX_COUNT == RP_MAX_COUNT, "reducectl, which knows the public header alone, repeats the protocol's cap");
 
 /* A header of `version` around a dict; returns its length. */
 static size_t wrap(uint8_t *out, int version, const char *dict)
