@@ -55,6 +55,25 @@ __device__ __forceinline__ u32 warp_max(u32 v)
 
 __device__ __forceinline__ u32 warp_min(u32 v) { return ~warp_max(~v); }
 
+__device__ __forceinline__ u32 warp_and(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_and_sync(kFullMask, v);
+#else
+    return ~warp_or(~v);
+#endif
+}
+
+// Modulo 2^32
+__device__ __forceinline__ u32 warp_add(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kFullMask, v);
+#else
+    return warp_sum(v);
+#endif
+}
+
 // The lanes of this thread's group of so many, a power of two, as a mask of its warp.
 __device__ inline u32 group_mask(u32 lanes)
 {

@@ -213,12 +213,13 @@ template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Fe
 sum_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     const unsigned char *p = row_of_block(args, sizeof(typename Tile::Bits));
+    double *cell = (double *)finish.cells + args.first_row + blockIdx.y;
     Tile x;
-    reduce_tile(x, args, p);
-    const bool first = threadIdx.x == 0, certain = x.certain();
-    if (first && certain)
-        ((double *)finish.cells)[args.first_row + blockIdx.y] = x.sum.value();
-    if (__syncthreads_or(first && !certain))
+    add_row(x, args, p);
+    x.join_block();
+    if (threadIdx.x == 0) // what is not certain is written over
+        *cell = x.value();
+    if (!x.certain())
         sum_whole<Few, Any>(args, finish, blockIdx.y, p, partials);
 }
 
