@@ -84,30 +84,50 @@ __device__ __forceinline__ void add_all(Walker &x, const typename Walker::Bits *
         x.add(bits[k], index);
 }
 
-// The same, but only those of the first `left` that are not masked out. Returns how many that were.
+// The same of those whose byte of the mask is not zero. Returns how many that were.
 template <class Walker>
-__device__ __forceinline__ u32 add_some(Walker &x, const typename Walker::Bits *p, const uint8_t *mask, u64 jump, u64 index,
-                                        u32 step, int left)
+__device__ __forceinline__ u32 add_masked(Walker &x, const typename Walker::Bits *p, const uint8_t *mask, u64 jump, u64 index,
+                                          u32 step)
 {
     typename Walker::Bits bits[kWalkLoads];
-    bool in[kWalkLoads];
+    uint8_t in[kWalkLoads]; // no test before all are requested: it would wait for its byte
     u32 taken = 0;
 #pragma unroll
-    for (int k = 0; k < kWalkLoads; k++, p += jump) {
-        in[k] = k < left;
-        bits[k] = in[k] ? *p : (typename Walker::Bits)0;
-        if (mask) {
-            in[k] = in[k] && *mask;
-            mask += jump;
-        }
+    for (int k = 0; k < kWalkLoads; k++, p += jump, mask += jump) {
+        bits[k] = *p;
+        in[k] = *mask;
     }
 #pragma unroll
-    for (int k = 0; k < kWalkLoads; k++, index += step) {
-        if (!in[k])
-            continue;
-        x.add(bits[k], index);
-        taken++;
+    for (int k = 0; k < kWalkLoads; k++, index += step)
+        if (in[k]) {
+            x.add(bits[k], index);
+            taken++;
+        }
+    return taken;
+}
+
+// The same of the first `left`, fewer than kWalkLoads; `mask` may be NULL.
+template <class Walker>
+__device__ __forceinline__ u32 add_rest(Walker &x, const typename Walker::Bits *p, const uint8_t *mask, u64 jump, u64 index,
+                                        u32 step, int left)
+{
+    const bool masked = mask;
+    typename Walker::Bits bits[kWalkLoads - 1];
+    bool in[kWalkLoads - 1];
+    u32 taken = 0;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads - 1; k++, p += jump) {
+        bits[k] = k < left ? *p : (typename Walker::Bits)0;
+        in[k] = k < left && (!masked || *mask);
+        if (masked)
+            mask += jump;
     }
+#pragma unroll
+    for (int k = 0; k < kWalkLoads - 1; k++, index += step)
+        if (in[k]) {
+            x.add(bits[k], index);
+            taken++;
+        }
     return taken;
 }
 
@@ -121,7 +141,7 @@ __device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_l
     u64 taken = 0, i = from;
     for (; i + (many - step) < line.n; i += many, p += kWalkLoads * jump) {
         if (mask) {
-            taken += add_some(x, p, mask, jump, i, step, kWalkLoads);
+            taken += add_masked(x, p, mask, jump, i, step);
             mask += kWalkLoads * jump;
         } else {
             add_all(x, p, jump, i, step);
@@ -131,7 +151,7 @@ __device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_l
     int left = 0;
     for (u64 k = i; k < line.n; k += step)
         left++;
-    return left ? taken + add_some(x, p, mask, jump, i, step, left) : taken;
+    return left ? taken + add_rest(x, p, mask, jump, i, step, left) : taken;
 }
 
 // Word j of a walker's partial, tail included.
