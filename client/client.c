@@ -16,7 +16,7 @@ enum {
     OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
 };
 
-/* nng's threads do not survive a fork and it cannot start again in the child: remember who woke it first. */
+/* nng's threads do not survive a fork, and it cannot start again in the child: remember who woke it first. */
 static _Atomic pid_t opener;
 
 int rc_check(const reduce_client *c)
@@ -189,6 +189,13 @@ static int link_fault(rc_link_err why, const char *url, uint32_t ms, rp_fault *f
     return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
 }
 
+/* Is nng another process's? */
+static bool is_woken_elsewhere(const char *url)
+{
+    pid_t nobody = 0, me = getpid();
+    return strncmp(url, "ipc://", 6) != 0 && !atomic_compare_exchange_strong(&opener, &nobody, me) && nobody != me;
+}
+
 /* Only tls+tcp:// reads the files, each time anew: certificates are replaced before they expire. */
 static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
 {
@@ -197,7 +204,9 @@ static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f
     char why[160];
     bool tls = strncmp(url, "tls+", 4) == 0;
     int err;
-    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+    if (is_woken_elsewhere(url))
+        err = rc_fail(f, REDUCE_E_FORKED, "url", "the parent process had opened a client over the network before the fork");
+    else if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
         err = link_fault(rc_link_open(&c->link, url, &pem, ms, rc_link_changed, c), url, ms, f);
@@ -311,12 +320,6 @@ static int connect_client(reduce_client *c, const char *url, const reduce_open_o
     return err;
 }
 
-static bool in_forked_child(void)
-{
-    pid_t nobody = 0, me = getpid();
-    return !atomic_compare_exchange_strong(&opener, &nobody, me) && nobody != me;
-}
-
 int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)
 {
     rp_fault f = {0};
@@ -324,8 +327,6 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
     if (!out)
         return rc_error(REDUCE_E_ARGUMENT, "c", "nowhere to put the client");
     *out = NULL;
-    if (in_forked_child())
-        return rc_error(REDUCE_E_FORKED, "", "the parent process had opened a client before the fork");
     if (take_opts(&o, opts, &f))
         return rc_report(&f);
     take_tls(&o);

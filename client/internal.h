@@ -1,6 +1,7 @@
 /* What the files of libreduce share.
  *
- *   transport.c  bytes to the daemon and back (nng)
+ *   transport.c  messages to the daemon and back
+ *   wire_local.c their bytes, over a socket of our own        wire_nng.c   or over nng's
  *   session.c    calls: one request until it is answered, with hello, repeats and queueing
  *   client.c     open, close, ping, query          find.c, autostart.c  which daemon
  *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
@@ -11,8 +12,8 @@
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
  * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is
- * copied, and no code of the user runs, under the mutex; nng's functions may be called under it, nng never calls us
- * from within them. */
+ * copied, and no code of the user runs, under the mutex; the transport's functions may be called under it, for it never
+ * calls us from within them. */
 #ifndef RC_INTERNAL_H
 #define RC_INTERNAL_H
 
@@ -133,6 +134,8 @@ struct reduce_client {
     rc_link *link; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;
+    bool helping; /* `helper` waits for the one exchange that is under way, and reads its reply (rc_link_help) */
+    pthread_t helper;
 
     uint64_t session; /* 0: hello needed */
     rp_welcome welcome;
@@ -168,6 +171,10 @@ uint64_t rc_deadline_after(uint32_t ms); /* 0 for 0 */
 void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Wait with the mutex held until woken, perhaps for nothing, or until_ns (0: no end); false once that has passed. */
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
+/* The same for a thread that waits for the end of an exchange. */
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
+/* Wake who waits so; with the mutex held. */
+void rc_wake(pthread_cond_t *cond, reduce_client *c);
 
 /* All with the mutex held. */
 void rc_call_start(reduce_client *c, rc_call *call);

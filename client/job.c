@@ -279,8 +279,8 @@ static void end(reduce_job *j)
     }
     j->settled = true;
     c->jobs--;
-    pthread_cond_broadcast(&j->settled_cond);
-    pthread_cond_broadcast(&c->changed);
+    rc_wake(&j->settled_cond, c);
+    rc_wake(&c->changed, c);
 }
 
 /* ---- calls ---- */
@@ -584,6 +584,7 @@ void rc_job_settle(reduce_client *c)
     j->callback_thread = pthread_self();
     int err = -(int)j->fault.code;
     pthread_mutex_unlock(&c->lock);
+    rc_link_relieve(c->link); /* it may free another job, whose callback it then waits for */
     if (err)
         rc_report(&j->fault);
     j->callback(j->arg, j, err);
@@ -591,8 +592,8 @@ void rc_job_settle(reduce_client *c)
     j->in_callback = false;
     j->settled = true;
     c->jobs--;
-    pthread_cond_broadcast(&j->settled_cond);
-    pthread_cond_broadcast(&c->changed);
+    rc_wake(&j->settled_cond, c);
+    rc_wake(&c->changed, c);
     if (!j->free_after)
         return;
     c->refs--; /* never the last: reduce_close waits for c->jobs before it lets go of its own */
@@ -618,7 +619,7 @@ static bool await_end(reduce_job *j, uint64_t until)
         uint64_t next = until;
         if (j->deadline_ns && !expired && !j->ended && (!next || j->deadline_ns < next))
             next = j->deadline_ns;
-        if (rc_cond_wait(&j->settled_cond, j->c, next) || j->settled)
+        if ((j->callback ? rc_cond_wait : rc_reply_wait)(&j->settled_cond, j->c, next) || j->settled)
             continue;
         if (next == until)
             return false;

@@ -16,10 +16,11 @@
  * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
  *   say so. What went wrong, in words, is reduce_errmsg() of the same thread.
  * Threads. A reduce_client may be used by any number of threads at once. A reduce_stream and a reduce_job belong to one
- *   thread at a time. Error texts belong to the thread whose call failed. libreduce starts no thread of its own; nng's
- *   threads run the completion callbacks.
- * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED, and so does reduce_open
- *   if the parent had opened a client before. Open in the child, before any open in the parent; or fork and exec.
+ *   thread at a time. Error texts belong to the thread whose call failed. A client of a daemon on this machine has two
+ *   threads, some more while it copies large arrays; for the network there are nng's. They run the completion callbacks,
+ *   with all signals blocked.
+ * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED. The child can open its own;
+ *   over the network (tcp, tls) only if the parent had not opened such a one before.
  * Signals. No call is cut short by a signal; the library installs no handler.
  * Memory. Arrays that you pass stay yours, may have any alignment, are only read, and must stay untouched until the call
  *   returns (jobs: until the job is done). Nothing returned has to be freed except what a function named *_open,
@@ -594,7 +595,7 @@ typedef struct reduce_job reduce_job;
 
 enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet */
 
-/* Called once when a job is done, cancelled ones included, on one of nng's threads (or inside reduce_close): be quick, do
+/* Called once when a job is done, cancelled ones included, on one of the library's threads (or inside reduce_close): be quick, do
  * not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no client.
  * `err` is what reduce_poll returns. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);

@@ -67,6 +67,7 @@ static rc_place *take_outbox(reduce_client *c)
 
 static void send_place(rc_place *p)
 {
+    rc_link_relieve(p->client->link); /* copying may take long */
     if (p->pause_ms)
         rc_slot_pause(p->slot, p->pause_ms);
     else
@@ -76,7 +77,7 @@ static void send_place(rc_place *p)
 
 static void orphan(reduce_client *c, rc_call *call);
 
-/* The message of place `p` is nng's now: the call's data are not read any more. The place may have another call already,
+/* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call already,
  * whose post has another number. */
 static void posted(reduce_client *c, rc_place *p, uint64_t post)
 {
@@ -106,10 +107,27 @@ static void flush(reduce_client *c)
     }
 }
 
+/* What is under way is for the link's threads, unless somebody reads its reply himself. */
+static void leave_to_link(reduce_client *c)
+{
+    if (c->busy && !c->helping)
+        rc_link_attend(c->link);
+}
+
 void rc_leave(reduce_client *c)
 {
     flush(c);
+    leave_to_link(c);
     pthread_mutex_unlock(&c->lock);
+}
+
+static bool helped_by_other(const reduce_client *c) { return c->helping && !pthread_equal(c->helper, pthread_self()); }
+
+void rc_wake(pthread_cond_t *cond, reduce_client *c)
+{
+    pthread_cond_broadcast(cond);
+    if (helped_by_other(c))
+        rc_link_nudge(c->link);
 }
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
@@ -118,12 +136,26 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
         flush(c);
         return true;
     }
+    leave_to_link(c);
     if (until_ns == 0) {
         pthread_cond_wait(cond, &c->lock);
         return true;
     }
     struct timespec end = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
     return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
+}
+
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
+{
+    if (c->busy != 1 || c->outbox || c->settling || c->helping || !rc_link_begin_help(c->link))
+        return rc_cond_wait(cond, c, until_ns);
+    c->helping = true;
+    c->helper = pthread_self();
+    pthread_mutex_unlock(&c->lock);
+    rc_link_help(c->link, until_ns);
+    pthread_mutex_lock(&c->lock);
+    c->helping = false;
+    return until_ns == 0 || rc_now_ns() < until_ns;
 }
 
 /* ---- places ---- */
@@ -170,7 +202,7 @@ static void free_place(reduce_client *c, rc_place *p)
         c->idle = p;
     }
     c->busy--;
-    pthread_cond_broadcast(&c->changed);
+    rc_wake(&c->changed, c);
 }
 
 static void leave_place(reduce_client *c, rc_call *call)
@@ -242,6 +274,11 @@ static void post(reduce_client *c, rc_call *call)
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
     p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
+    if (c->busy > 1) { /* too many for a helper, who must not meet their replies */
+        if (helped_by_other(c))
+            rc_link_nudge(c->link);
+        rc_link_attend(c->link);
+    }
     push_outbox(c, p);
 }
 
@@ -563,7 +600,7 @@ void rc_link_changed(void *client, bool up)
         c->session = 0;
     else if (c->welcome.session)
         c->reconnects++;
-    pthread_cond_broadcast(&c->changed);
+    rc_wake(&c->changed, c);
     rc_leave(c);
 }
 
@@ -645,7 +682,7 @@ static void on_waited(rc_call *call, int err, const uint8_t *body, size_t len)
             w->err = rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a reply");
     }
     w->done = true;
-    pthread_cond_signal(&w->cond);
+    rc_wake(&w->cond, w->c);
 }
 
 int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
@@ -657,7 +694,7 @@ int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t 
     rc_call_start(c, call);
     uint64_t until = call->deadline_ns;
     while (!w.done)
-        if (!rc_cond_wait(&w.cond, c, until) && !w.done) {
+        if (!rc_reply_wait(&w.cond, c, until) && !w.done) {
             until = 0;
             rc_call_cancel(c, call);
         }

@@ -88,7 +88,7 @@ static void on_append(rc_call *call, int err, const uint8_t *body, size_t len)
     s->busy--;
     if (err)
         fail_call(s, call, err);
-    pthread_cond_signal(&s->changed);
+    rc_wake(&s->changed, s->c);
 }
 
 static int begin(reduce_stream *s)

@@ -1,15 +1,13 @@
 #include "client/transport.h"
 
 #include <errno.h>
-#include <nng/nng.h>
-#include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "client/wire.h"
 #include "proto/codec.h"
 #include "proto/frame.h"
 
@@ -17,7 +15,7 @@ enum {
     REDIAL_MIN_MS = 10,
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
-    LOOK_MS = 1000, /* how often a TLS connection is looked at */
+    LOOK_MS = 1000, /* how often it is looked whether the daemon has gone */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
 
@@ -39,17 +37,13 @@ typedef enum {
     PAUSING
 } slot_state;
 
-/* One stream at a time, with two chains of callbacks, each of which has at most one operation with nng: sending and
- * receiving. None is begun on a closed stream, for nng would not complete it. All times are kept by one timer. */
+/* One stream at a time, with two chains of events, each of which has at most one operation with the wire: sending and
+ * receiving. None is begun on a closed stream. All times are kept by one timer. */
 struct rc_link {
     rc_link_event event;
     void *arg;
-    char *url;
     bool ipc;
-    nng_tls_config *tls; /* NULL: none */
-    nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL: not made yet */
-    nng_aio *dial, *tx, *rx, *timer;
-    nng_aio *at_once; /* sends without a callback */
+    rc_wire *wire; /* NULL: not made yet */
 
     pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;
@@ -57,14 +51,12 @@ struct rc_link {
     bool opening; /* a failure is rc_link_open's to tell, and no reason to try again */
     bool closing;
     bool told_up;
-    int error; /* nng's: of the last attempt */
+    rc_link_err error; /* of the last attempt */
     uint64_t due_ns;
     uint32_t redial_ms;
-    nng_stream *stream;
     rc_slot *slots; /* all */
     uint32_t last_id;
     uint64_t timer_ns; /* when it rings; UINT64_MAX: never */
-    bool ticking;
     /* sending */
     bool sending;
     const uint8_t *out;
@@ -96,39 +88,22 @@ struct rc_slot {
     rc_io end;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t after_ms(uint64_t ms) { return now_ns() + ms * NS_PER_MS; }
+static uint64_t after_ms(uint64_t ms) { return rc_wire_now_ns() + ms * NS_PER_MS; }
 
 /* ---- the timer ---- */
-static void start_timer(rc_link *l)
-{
-    uint64_t now = now_ns(), ms = l->timer_ns > now ? (l->timer_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
-    l->ticking = true;
-    nng_sleep_aio(ms < INT32_MAX ? (nng_duration)ms : INT32_MAX, l->timer);
-}
-
 /* It rings at `when` or earlier. */
 static void wake_at(rc_link *l, uint64_t when)
 {
     if (l->closing || when >= l->timer_ns)
         return;
     l->timer_ns = when;
-    if (l->ticking)
-        nng_aio_cancel(l->timer); /* its callback starts it anew */
-    else
-        start_timer(l);
+    l->wire->ops->ring(l->wire, when);
 }
 
 /* For what the slot waits for, and to look at its connection meanwhile. */
 static void wake_for(rc_link *l, const rc_slot *s)
 {
-    uint64_t look = l->tls ? after_ms(LOOK_MS) : UINT64_MAX;
+    uint64_t look = l->ipc ? UINT64_MAX : after_ms(LOOK_MS); /* of ipc, receiving tells at once */
     wake_at(l, s->until_ns < look ? s->until_ns : look);
 }
 
@@ -188,13 +163,13 @@ static void redial_later(rc_link *l)
     pthread_cond_broadcast(&l->changed);
 }
 
-static void break_off(rc_link *l, int err)
+static void break_off(rc_link *l, rc_link_err err)
 {
     if (l->state != UP && l->state != GREETING)
         return;
     l->error = err;
     l->state = BROKEN;
-    nng_stream_close(l->stream);
+    l->wire->ops->hang_up(l->wire);
 }
 
 static void end_exchanges(rc_link *l, rc_slot **ended)
@@ -210,10 +185,9 @@ static void wind_up(rc_link *l)
 {
     rc_slot *ended = NULL;
     if (l->state == BROKEN && !l->sending && !l->receiving) {
-        nng_stream_free(l->stream);
+        l->wire->ops->drop(l->wire);
         free(l->message);
         free(l->frame);
-        l->stream = NULL;
         l->message = l->frame = NULL;
         bool was_up = l->told_up;
         l->told_up = false;
@@ -231,25 +205,14 @@ static void wind_up(rc_link *l)
 /* ---- sending ---- */
 static void send_more(rc_link *l)
 {
-    nng_iov v = {.iov_buf = (void *)l->out, .iov_len = l->out_left};
     l->sending = true;
-    nng_aio_set_iov(l->tx, 1, &v);
-    nng_stream_send(l->stream, l->tx);
+    l->wire->ops->send(l->wire, l->out, l->out_left);
 }
 
-/* An operation without a callback ends in this thread; one with it wakes one of nng's. What the kernel does not take now is
- * left to send_more. True: nothing is. */
-static bool send_at_once(rc_link *l)
+static void advance(rc_link *l, size_t sent)
 {
-    nng_iov v = {.iov_buf = (void *)l->out, .iov_len = l->out_left};
-    nng_aio_set_iov(l->at_once, 1, &v);
-    nng_stream_send(l->stream, l->at_once);
-    nng_aio_cancel(l->at_once); /* unless it has been sent */
-    nng_aio_wait(l->at_once);
-    size_t n = nng_aio_result(l->at_once) ? 0 : nng_aio_count(l->at_once);
-    l->out += n;
-    l->out_left -= n;
-    return l->out_left == 0;
+    l->out += sent;
+    l->out_left -= sent;
 }
 
 static void begin_message(rc_link *l, rc_slot *s)
@@ -279,7 +242,8 @@ static void send_queue(rc_link *l)
 {
     while (l->queue && l->state == UP) {
         begin_message(l, l->queue);
-        if (!send_at_once(l)) {
+        advance(l, l->wire->ops->send_now(l->wire, l->out, l->out_left));
+        if (l->out_left) { /* which the kernel does not take now */
             send_more(l);
             return;
         }
@@ -289,18 +253,15 @@ static void send_queue(rc_link *l)
 
 static void receive_greeting(rc_link *l);
 
-static void on_sent(void *arg)
+static void on_sent(void *arg, rc_link_err err, size_t n)
 {
     rc_link *l = arg;
-    int err = nng_aio_result(l->tx);
     pthread_mutex_lock(&l->lock);
     l->sending = false;
     if (err) {
         break_off(l, err);
     } else if (l->state != BROKEN) {
-        size_t n = nng_aio_count(l->tx);
-        l->out += n;
-        l->out_left -= n;
+        advance(l, n);
         if (l->out_left) {
             send_more(l);
         } else if (l->message) {
@@ -315,19 +276,15 @@ static void on_sent(void *arg)
 
 /* ---- receiving ---- */
 
-/* Callback when there is more: at once if something was read ahead, yet by another turn of a thread. */
+/* An event when there is more: at once if something was read ahead, yet in another turn. */
 static void receive_more(rc_link *l)
 {
     rp_intake *in = &l->in;
-    const nng_iov v[] = {{in->to, in->missing}, {in->ahead, sizeof in->ahead}};
     l->receiving = true;
-    if (in->ahead_left) {
-        nng_aio_begin(l->rx);
-        nng_aio_finish(l->rx, 0);
-    } else {
-        nng_aio_set_iov(l->rx, 2, v);
-        nng_stream_recv(l->stream, l->rx);
-    }
+    if (in->ahead_left)
+        l->wire->ops->again(l->wire);
+    else
+        l->wire->ops->receive(l->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
 }
 
 /* Enters with the lock, leaves without. */
@@ -341,15 +298,13 @@ static void go_on(rc_link *l)
     wind_up(l);
 }
 
-static void on_received(void *arg)
+static void on_received(void *arg, rc_link_err err, size_t n)
 {
     rc_link *l = arg;
-    int err = nng_aio_result(l->rx);
-    size_t n = nng_aio_count(l->rx);
     pthread_mutex_lock(&l->lock);
     l->receiving = false;
     if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
-        break_off(l, err ? err : NNG_ECONNSHUT);
+        break_off(l, err ? err : RC_LINK_REFUSED);
         wind_up(l);
         return;
     }
@@ -418,7 +373,7 @@ static void on_head(rc_link *l)
         want(l, l->frame, size, on_frame);
         go_on(l);
     } else {
-        break_off(l, right ? NNG_ENOMEM : NNG_EPROTO);
+        break_off(l, right ? RC_LINK_NO_MEMORY : RC_LINK_TIMEOUT);
         wind_up(l);
     }
 }
@@ -426,7 +381,7 @@ static void on_head(rc_link *l)
 static void on_greeting(rc_link *l)
 {
     if (memcmp(l->head, rp_greeting_rep, RP_GREETING) != 0) {
-        break_off(l, NNG_EPROTO);
+        break_off(l, RC_LINK_TIMEOUT); /* no daemon, whoever it is */
         wind_up(l);
         return;
     }
@@ -454,58 +409,29 @@ static void receive_greeting(rc_link *l)
 
 /* ---- dialling ---- */
 
-/* nng counts a dialler's users by an atomic, and the last of them may be its reaper, with the stream of a connection that
- * was refused. ThreadSanitizer does not see the count: it is not to compare the lock that this takes with the reaper's end
- * of it. */
-static void free_dialer(nng_stream_dialer *d)
-{
-#ifdef __SANITIZE_THREAD__
-    void AnnotateIgnoreReadsBegin(const char *file, int line);
-    void AnnotateIgnoreReadsEnd(const char *file, int line);
-    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-#endif
-    nng_stream_dialer_free(d);
-#ifdef __SANITIZE_THREAD__
-    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-#endif
-}
-static int make_dialer(rc_link *l)
-{
-    int err = l->dialer ? 0 : nng_stream_dialer_alloc(&l->dialer, l->url);
-    return !err && l->tls ? nng_stream_dialer_set_ptr(l->dialer, NNG_OPT_TLS_CONFIG, l->tls) : err;
-}
-
 static void dial(rc_link *l)
 {
-    l->error = make_dialer(l);
     l->state = DIALLING;
+    l->error = l->wire->ops->dial(l->wire);
     if (l->error)
         redial_later(l);
-    else
-        nng_stream_dialer_dial(l->dialer, l->dial);
 }
 
-static void on_dialled(void *arg)
+static void on_dialled(void *arg, rc_link_err err)
 {
     rc_link *l = arg;
-    int err = nng_aio_result(l->dial);
-    if (!err) { /* before its stream, which is the order that ThreadSanitizer understands: nng counts users without a lock */
-        free_dialer(l->dialer);
-        l->dialer = NULL;
-    }
     pthread_mutex_lock(&l->lock);
     if (err) {
         l->error = err;
         redial_later(l);
     } else {
-        l->stream = nng_aio_get_output(l->dial, 0);
         l->state = GREETING;
         l->due_ns = after_ms(GREETING_LIMIT_MS);
         l->out = rp_greeting_req;
         l->out_left = RP_GREETING;
         l->in.ahead_left = 0;
         if (l->closing)
-            break_off(l, NNG_ECLOSED);
+            break_off(l, RC_LINK_REFUSED);
         else
             send_more(l);
         wake_at(l, l->due_ns);
@@ -515,23 +441,15 @@ static void on_dialled(void *arg)
 
 /* ---- time passes ---- */
 
-/* nng's TLS (1.5.2) forgets that the daemon has gone if neither chain is inside it when the news come, so the kernel is
- * asked. */
-static bool is_gone(const rc_link *l)
-{
-    nng_sockaddr a;
-    return l->tls && l->state == UP && nng_stream_get_addr(l->stream, NNG_OPT_REMADDR, &a) != 0;
-}
-
 static void look_at_link(rc_link *l, uint64_t now)
 {
     bool due = now >= l->due_ns;
     if (l->state == DOWN && due && !l->opening && !l->closing)
         dial(l);
     else if (l->state == GREETING && due)
-        break_off(l, NNG_ETIMEDOUT);
-    else if (is_gone(l))
-        break_off(l, NNG_ECONNSHUT);
+        break_off(l, RC_LINK_TIMEOUT);
+    else if (l->state == UP && l->wire->ops->is_gone(l->wire))
+        break_off(l, RC_LINK_REFUSED);
     if (l->state == GREETING || (l->state == DOWN && !l->opening))
         wake_at(l, l->due_ns);
 }
@@ -552,15 +470,11 @@ static void on_time(void *arg)
 {
     rc_link *l = arg;
     rc_slot *ended = NULL;
-    uint64_t now = now_ns();
+    uint64_t now = rc_wire_now_ns();
     pthread_mutex_lock(&l->lock);
     l->timer_ns = UINT64_MAX;
     look_at_link(l, now);
     look_at_slots(l, now, &ended);
-    l->ticking = false;
-    if (l->timer_ns != UINT64_MAX && !l->closing)
-        start_timer(l);
-    pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
     tell(ended);
 }
@@ -568,71 +482,10 @@ static void on_time(void *arg)
 /* ---- link ---- */
 static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
 
-static bool is_tls(const char *url) { return strncmp(url, "tls+tcp://", 10) == 0; }
-
-static rc_link_err link_err(const rc_link *l, int nng_err)
+static rc_link_err make_wire(rc_link *l, const char *url, const rp_pem *pem)
 {
-    switch (nng_err) {
-    case 0:
-        return RC_LINK_OK;
-    case NNG_ECONNREFUSED:
-    case NNG_ENOENT:
-    case NNG_EUNREACHABLE:
-    case NNG_ECONNRESET:
-    case NNG_ECLOSED:
-        return RC_LINK_REFUSED;
-    case NNG_EPERM:
-        return RC_LINK_DENIED;
-    case NNG_ECRYPTO:
-    case NNG_EPEERAUTH:
-        return RC_LINK_UNTRUSTED;
-    case NNG_ECONNSHUT: /* what is left of a handshake that the daemon ended */
-        return l->tls ? RC_LINK_UNTRUSTED : RC_LINK_REFUSED;
-    case NNG_ENOMEM:
-        return RC_LINK_NO_MEMORY;
-    case NNG_EADDRINVAL:
-    case NNG_EINVAL:
-    case NNG_ENOTSUP:
-        return RC_LINK_BAD_URL;
-    default:
-        return RC_LINK_TIMEOUT;
-    }
-}
-
-/* The host of tls+tcp://HOST:PORT or tls+tcp://[HOST]:PORT, which the daemon's certificate must name. nng itself does not
- * look at the name if it is an address. */
-static bool host_of(const char *url, char *host, size_t cap)
-{
-    const char *from = url + 10, *port = strrchr(from, ':');
-    size_t n = port ? (size_t)(port - from) : 0;
-    if (n > 2 && from[0] == '[' && from[n - 1] == ']') {
-        from++;
-        n -= 2;
-    }
-    return n > 0 && (size_t)snprintf(host, cap, "%.*s", (int)n, from) < cap;
-}
-
-static rc_link_err set_up_tls(rc_link *l, const rp_pem *pem)
-{
-    char host[256];
-    if (!host_of(l->url, host, sizeof host))
-        return RC_LINK_BAD_URL;
-    if (nng_tls_config_alloc(&l->tls, NNG_TLS_MODE_CLIENT))
-        return RC_LINK_NO_MEMORY;
-    bool wrong = nng_tls_config_auth_mode(l->tls, NNG_TLS_AUTH_MODE_REQUIRED) || nng_tls_config_server_name(l->tls, host) ||
-                 !pem->ca || nng_tls_config_ca_chain(l->tls, pem->ca, NULL) || !pem->cert != !pem->key ||
-                 (pem->cert && nng_tls_config_own_cert(l->tls, pem->cert, pem->key, NULL));
-    return wrong ? RC_LINK_BAD_PEM : RC_LINK_OK;
-}
-
-static rc_link_err set_up(rc_link *l, const char *url, const rp_pem *pem)
-{
-    l->url = strdup(url);
-    if (!l->url || nng_aio_alloc(&l->dial, on_dialled, l) || nng_aio_alloc(&l->tx, on_sent, l) ||
-        nng_aio_alloc(&l->at_once, NULL, NULL) || nng_aio_alloc(&l->rx, on_received, l) ||
-        nng_aio_alloc(&l->timer, on_time, l))
-        return RC_LINK_NO_MEMORY;
-    return is_tls(url) ? set_up_tls(l, pem) : RC_LINK_OK;
+    static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time};
+    return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
 }
 
 static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
@@ -643,7 +496,7 @@ static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
     dial(l);
     while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
         ;
-    rc_link_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? link_err(l, l->error) : RC_LINK_TIMEOUT;
+    rc_link_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? l->error : RC_LINK_TIMEOUT;
     l->opening = false;
     pthread_mutex_unlock(&l->lock);
     return why;
@@ -673,7 +526,7 @@ rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
-    rc_link_err why = set_up(l, url, pem);
+    rc_link_err why = make_wire(l, url, pem);
     if (!why)
         why = first_connection(l, timeout_ms);
     if (why)
@@ -689,26 +542,36 @@ void rc_link_close(rc_link *l)
         return;
     pthread_mutex_lock(&l->lock);
     l->closing = true;
-    break_off(l, NNG_ECLOSED);
+    break_off(l, RC_LINK_REFUSED);
     if (l->state == DIALLING)
-        nng_aio_cancel(l->dial);
-    if (l->ticking)
-        nng_aio_cancel(l->timer);
-    while (l->state != DOWN || l->ticking)
+        l->wire->ops->stop_dialling(l->wire);
+    while (l->state != DOWN)
         pthread_cond_wait(&l->changed, &l->lock);
     pthread_mutex_unlock(&l->lock);
-    nng_aio_free(l->dial); /* these wait for the tails of the callbacks */
-    nng_aio_free(l->tx);
-    nng_aio_free(l->at_once);
-    nng_aio_free(l->rx);
-    nng_aio_free(l->timer);
-    free_dialer(l->dialer);
-    if (l->tls)
-        nng_tls_config_free(l->tls);
+    if (l->wire)
+        l->wire->ops->free(l->wire);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
-    free(l->url);
     free(l);
+}
+
+/* ---- reading by who waits ---- */
+bool rc_link_begin_help(rc_link *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
+
+void rc_link_help(rc_link *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
+
+void rc_link_nudge(rc_link *l) { l->wire->ops->nudge(l->wire); }
+
+void rc_link_attend(rc_link *l)
+{
+    if (l->wire->ops->attend)
+        l->wire->ops->attend(l->wire);
+}
+
+void rc_link_relieve(rc_link *l)
+{
+    if (l->wire->ops->relieve)
+        l->wire->ops->relieve(l->wire);
 }
 
 /* ---- slot ---- */

@@ -1,9 +1,9 @@
-/* Messages to one daemon and back, over byte streams of nng's, framed as proto/frame.h tells. The only door to nng in
- * libreduce; no knowledge of the messages here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
+/* Messages to one daemon and back, over byte streams (wire.h), framed as proto/frame.h tells; no knowledge of the messages
+ * here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
  *
  * A link dials one URL, and again by itself when the connection is lost. A slot carries one exchange (request, reply) or
- * one pause at a time; many slots of a link work at once. Callbacks run on nng's threads; none of the functions here but
- * rc_link_open and rc_link_close waits for anything. */
+ * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_link_help; none of
+ * the functions here but that, rc_link_open and rc_link_close waits for anything. */
 #ifndef RC_TRANSPORT_H
 #define RC_TRANSPORT_H
 
@@ -47,6 +47,21 @@ rc_link_err rc_link_open(rc_link **link, const char *url, const rp_pem *pem, uin
 
 /* Close the connection and wait for the tails of all callbacks; every slot must have been freed. NULL is fine. */
 void rc_link_close(rc_link *l);
+
+/* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_link_begin_help, which is false
+ * if that cannot be, rc_link_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message, rc_link_nudge or a
+ * signal, maybe for nothing. Meanwhile, and for some time after it, the link's own threads do not read. */
+bool rc_link_begin_help(rc_link *l);
+void rc_link_help(rc_link *l, uint64_t until_ns);
+
+/* Once for the help that is under way: it returns, and takes no message that is asked for from now on. */
+void rc_link_nudge(rc_link *l);
+
+/* The link's threads read again: something is under way for which no help will come. */
+void rc_link_attend(rc_link *l);
+
+/* Before a callback takes long, or waits for another one: the link is to be served by somebody else meanwhile. */
+void rc_link_relieve(rc_link *l);
 
 /* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
  * the call. The slot may be used again from within. */

@@ -1,0 +1,69 @@
+/* A byte stream to one URL, connected when it is asked for, and a timer: what transport.c works with. ipc:// is a socket of
+ * our own (wire_local.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
+ *
+ * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in help(), never within
+ * the functions here; so those may be called with a lock that events take, from any thread. Within an event the next
+ * operation may be asked for, whose event then may come while the first one still runs. */
+#ifndef RC_WIRE_H
+#define RC_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "client/transport.h"
+
+typedef struct rc_wire rc_wire;
+
+typedef struct rc_wire_events {
+    void (*dialled)(void *arg, rc_link_err err);
+    void (*sent)(void *arg, rc_link_err err, size_t n);     /* n bytes, maybe not all */
+    void (*received)(void *arg, rc_link_err err, size_t n); /* the same; 0 after again() */
+    void (*rang)(void *arg);
+} rc_wire_events;
+
+typedef struct rc_wire_ops {
+    rc_link_err (*dial)(rc_wire *w); /* if not RC_LINK_OK, no event comes */
+    void (*stop_dialling)(rc_wire *w);
+
+    /* The stream, from `dialled` to drop(). */
+    size_t (*send_now)(rc_wire *w, const void *data, size_t n); /* how many are sent; none, too, if the stream is broken */
+    void (*send)(rc_wire *w, const void *data, size_t n);
+    void (*receive)(rc_wire *w, void *to, size_t n, void *more, size_t more_n); /* to `to`, and what comes behind to `more` */
+    void (*again)(rc_wire *w);   /* `received`, in another turn, without reading */
+    void (*hang_up)(rc_wire *w); /* what is under way ends with an error; nothing may be asked of the stream any more */
+    void (*drop)(rc_wire *w);    /* the end of the stream: nothing is under way */
+    bool (*is_gone)(rc_wire *w); /* has the peer hung up? May say no: receiving tells, too */
+
+    void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
+
+    /* NULL: the wire cannot. See transport.h. */
+    bool (*begin_help)(rc_wire *w);
+    void (*help)(rc_wire *w, uint64_t until_ns);
+    void (*nudge)(rc_wire *w);
+    void (*attend)(rc_wire *w);
+    void (*relieve)(rc_wire *w);
+
+    void (*free)(rc_wire *w); /* waits for the tails of all events; not connected, not dialling */
+} rc_wire_ops;
+
+struct rc_wire {
+    const rc_wire_ops *ops;
+    const rc_wire_events *events;
+    void *arg;
+};
+
+rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
+
+/* `pem` is for tls+tcp, NULL otherwise, and not kept. */
+rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg);
+
+static inline uint64_t rc_wire_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+#endif
