@@ -45,6 +45,8 @@ cudaError_t open_cells(Slot *s)
     return cudaSuccess;
 }
 
+constexpr size_t kMuch = 1 << 20; // bytes
+
 size_t cells_bytes(const rk_task *t) { return t->fill ? 0 : rp_results(&t->spec) * rp_cell_size(&t->spec); }
 
 bool needs_copy(const rk_task *t) { return t->fill || !t->memory; }
@@ -162,10 +164,13 @@ void slot_close(Slot *s)
     *s = Slot{};
 }
 
+bool slot_copies_much(const rk_task *t) { return needs_copy(t) && t->bytes >= kMuch; }
+
 bool slot_only_launches(const rk_task *t) { return !needs_copy(t) && cells_bytes(t) <= kMappedCells; }
 
 cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
 {
+    s->copies_much = slot_copies_much(t);
     cudaError_t err = enqueue(s, d, t, pinned);
     if (err != cudaSuccess)
         cudaStreamSynchronize(s->stream); // what was begun is over before the task and its memory go

@@ -25,11 +25,15 @@ struct Slot {
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
     u64 pinned_bytes, device_bytes; // atomic: a task that opens cells adds to them while the owner asks
     rk_task *task; // that was launched, until it has landed; else NULL
+    bool copies_much; // it does, until that was seen to be over
 };
 
 // Open streams and memory. On error everything is closed again.
 cudaError_t slot_open(Slot *s, size_t chunk_bytes);
 void slot_close(Slot *s);
+
+// Does the task copy so much that the bus is busy for long?
+bool slot_copies_much(const rk_task *t);
 
 // Does the task take launches only: no copy by the host, and no memory that a slot opens late?
 bool slot_only_launches(const rk_task *t);
