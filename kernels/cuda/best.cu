@@ -11,20 +11,33 @@ namespace {
 
 enum Kind { kInteger, kFloat, kFloatSkip };
 
-// Of two f32 the greater one, or a NaN if there is one; -0 < +0.
-__device__ __forceinline__ u32 most_f32(u32 a, u32 b)
+// Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
+template <bool kLeast> __device__ __forceinline__ u32 better_f32(u32 a, u32 b)
 {
     const float x = __uint_as_float(a), y = __uint_as_float(b);
 #if __CUDA_ARCH__ >= 800
-    float most;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(x), "f"(y));
-    return __float_as_uint(most);
+    float better;
+    if constexpr (kLeast)
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    else
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    return __float_as_uint(better);
 #else
-    return x != x ? a : y != y ? b : __float_as_uint(fmaxf(x, y));
+    return x != x || y != y ? 0x7fffffff : __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
 #endif
 }
-// The other end of that order.
-__device__ __forceinline__ u32 least_f32(u32 a, u32 b) { return most_f32(a ^ 1u << 31, b ^ 1u << 31) ^ 1u << 31; }
+
+// A thread's vectors of f32 as one element.
+template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(const uint4 (&tile)[kUnroll])
+{
+    auto better = better_f32<kLeast>;
+    auto of_vector = [&](uint4 v) { return better(better(v.x, v.y), better(v.z, v.w)); };
+    u32 all = of_vector(tile[0]);
+#pragma unroll
+    for (int u = 1; u < kUnroll; u++)
+        all = better(all, of_vector(tile[u]));
+    return all;
+}
 
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
@@ -85,12 +98,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
     // f32 without indexes, by the device's own comparison: it has -0 < +0, too.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-        auto better = [&](u32 a, u32 b) { return flip ? least_f32(a, b) : most_f32(a, b); };
-        u32 all = tile[0].x;
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            all = better(all, better(better(tile[u].x, tile[u].y), better(tile[u].z, tile[u].w)));
-        add(all, 0);
+        add(flip ? best_f32<true>(tile) : best_f32<false>(tile), 0);
     }
 
     // Head and tail: not in index order, so they are joined like another thread's best.
@@ -180,34 +188,91 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
     }
 };
 
-template <int kBytes, Kind kKind> SegmentKernel pick(bool index)
+// f32 of a row of a tile or less, without an index: an accumulator for add_row.
+template <bool kLeast> struct TileBest {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kTiles = true;
+    static constexpr Filling kFilling = kRepeated;
+    using Bits = u32;
+
+    u32 best;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &) {}
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64) { best = best_f32<kLeast>(tile); }
+    __device__ __forceinline__ void add(Bits bits, u64) { best = better_f32<kLeast>(best, bits); }
+
+    // Bits to keys, signed numbers of the elements' order, and back; better_f32's NaN is the greatest.
+    static __device__ __forceinline__ u32 in_order(u32 x) { return x ^ ((u32)((int)x >> 31) & 0x7fffffff); }
+    // To the opposite order for the least, and back; but the greatest remains where it is.
+    static __device__ __forceinline__ u32 turned(u32 key) { return kLeast ? ~key - 1 : key; }
+
+    // With another warp's: keys.
+    __device__ __forceinline__ void join(const TileBest &o) { best = (u32)max((int)best, (int)o.best); }
+    // With those of all threads; each gets the result.
+    __device__ __forceinline__ void join_block()
+    {
+        constexpr int kWarps = kThreads / kWarp;
+        __shared__ __align__(16) TileBest of_warp[kWarps];
+        best = (u32)warp_max((int)turned(in_order(best)));
+        if (threadIdx.x % kWarp == 0)
+            of_warp[threadIdx.x / kWarp] = *this;
+        __syncthreads();
+        best = in_order(turned(joined<kWarps>(of_warp).best));
+    }
+};
+
+// A block a row, along y. The usual reply, f64, needs no more than one line of arguments (segment.cuh). It is stored before it
+// is looked at, and written over if need be.
+template <bool kLeast> __global__ void __launch_bounds__(TileBest<kLeast>::kThreads)
+best_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *)
 {
-    return index ? light_kernels<Best<kBytes, kKind, true>>() : light_kernels<Best<kBytes, kKind, false>>();
+    const u64 row = args.first_row + blockIdx.y;
+    const bool first = threadIdx.x == 0, wide = finish.cell_bytes == 8;
+    double *cell = (double *)finish.cells + row;
+    TileBest<kLeast> x;
+    add_row(x, args, row_of_block(args, sizeof(float)));
+    x.join_block();
+    const float element = __uint_as_float(x.best);
+    if (first && wide)
+        *cell = (double)element;
+    if (first && (!wide || element != element)) // another type, or the one NaN of replies
+        write_bits(finish.cell_bytes, finish.cells, row, rk_convert_float(RP_F32, x.best, finish.spec.out));
 }
 
-template <int kBytes> SegmentKernel pick_float(bool skip, bool index)
+template <int kBytes, Kind kKind> SegmentKernel pick(int layout)
 {
-    return skip ? pick<kBytes, kFloatSkip>(index) : pick<kBytes, kFloat>(index);
+    using Element = Best<kBytes, kKind, false>;
+    if (layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX)
+        return light_kernels<Best<kBytes, kKind, true>>();
+    if constexpr (Element::kTiles)
+        return light_kernels<Element>(layout == RP_STATE_MIN ? best_tiles<true> : best_tiles<false>);
+    else
+        return light_kernels<Element>();
+}
+
+template <int kBytes> SegmentKernel pick_float(int layout, bool skip)
+{
+    return skip ? pick<kBytes, kFloatSkip>(layout) : pick<kBytes, kFloat>(layout);
 }
 
 } // namespace
 
-SegmentKernel best_kernel(int dtype, bool skip, bool index)
+SegmentKernel best_kernel(int layout, int dtype, bool skip)
 {
     int bytes = rk_bytes(dtype);
     if (rk_is_float(dtype))
-        return bytes == 2   ? pick_float<2>(skip, index)
-               : bytes == 4 ? pick_float<4>(skip, index)
-                            : pick_float<8>(skip, index);
+        return bytes == 2   ? pick_float<2>(layout, skip)
+               : bytes == 4 ? pick_float<4>(layout, skip)
+                            : pick_float<8>(layout, skip);
     switch (bytes) {
     case 1:
-        return pick<1, kInteger>(index);
+        return pick<1, kInteger>(layout);
     case 2:
-        return pick<2, kInteger>(index);
+        return pick<2, kInteger>(layout);
     case 4:
-        return pick<4, kInteger>(index);
+        return pick<4, kInteger>(layout);
     default:
-        return pick<8, kInteger>(index);
+        return pick<8, kInteger>(layout);
     }
 }
 

@@ -66,10 +66,9 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
         return moments_int_kernel(layout, s.dtype);
     case RP_STATE_MIN:
     case RP_STATE_MAX:
-        return best_kernel(s.dtype, skip, false);
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
-        return best_kernel(s.dtype, skip, true);
+        return best_kernel(layout, s.dtype, skip);
     case RP_STATE_MINMAX:
     case RP_STATE_NORMINF:
         return minmax_kernel(s.dtype);

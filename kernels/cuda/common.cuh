@@ -41,7 +41,7 @@ __device__ __forceinline__ u32 warp_or(u32 v)
     return v;
 }
 
-__device__ __forceinline__ u32 warp_max(u32 v)
+template <class T> __device__ __forceinline__ T warp_max(T v)
 {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(kFullMask, v);

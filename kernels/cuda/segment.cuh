@@ -216,7 +216,7 @@ SegmentKernel sum_float_kernel(int dtype, bool skip); // sum_float.cu: f16 bf16 
 SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len); // sum_few.cu: f32 f64
 SegmentKernel sum_f64_kernel(bool skip, bool large_shared); // sum_f64.cu
 SegmentKernel sum_int_kernel(int dtype);              // sum_int.cu
-SegmentKernel best_kernel(int dtype, bool skip, bool index); // best.cu
+SegmentKernel best_kernel(int layout, int dtype, bool skip); // best.cu
 SegmentKernel count_kernel(int dtype, bool skip);     // count.cu
 SegmentKernel moments_int_kernel(int layout, int dtype); // moments_int.cu
 SegmentKernel minmax_kernel(int dtype);              // minmax.cu

@@ -88,11 +88,12 @@ reduce_tiles(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *)
         finish_walk(x, finish, args.first_row + blockIdx.y, args.row_len);
 }
 
-template <class Accumulator> SegmentKernel light_kernels()
+// `tile`: another way, if there is one.
+template <class Accumulator> SegmentKernel light_kernels(SegmentFn tile = reduce_tiles<Accumulator>)
 {
     SegmentKernel k = segment_kernel<Accumulator>();
     k.walk = walk_lines<true, Accumulator>;
-    k.tile = reduce_tiles<Accumulator>;
+    k.tile = tile;
     return k;
 }
 
