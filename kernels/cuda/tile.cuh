@@ -75,7 +75,7 @@ __device__ __forceinline__ void reduce_tile(Accumulator &acc, const SegmentArgs 
 
 __device__ __forceinline__ const unsigned char *row_of_block(const SegmentArgs &args, u32 bytes)
 {
-    return args.data + blockIdx.y * args.row_len * bytes;
+    return args.data + blockIdx.y * ((u32)args.row_len * bytes); // below 2^30
 }
 
 // A block a row, along y.
