@@ -595,9 +595,9 @@ typedef struct reduce_job reduce_job;
 
 enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet */
 
-/* Called once when a job is done, cancelled ones included, on one of the library's threads (or inside reduce_close): be quick, do
- * not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no client.
- * `err` is what reduce_poll returns. */
+/* Called once when a job is done, cancelled ones included, on one of the library's threads (or inside reduce_close): be
+ * quick, do not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no
+ * client. `err` is what reduce_poll returns. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
 /* Start what reduce_run does and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is

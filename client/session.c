@@ -77,8 +77,8 @@ static void send_place(rc_place *p)
 
 static void orphan(reduce_client *c, rc_call *call);
 
-/* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call already,
- * whose post has another number. */
+/* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call
+ * already, whose post has another number. */
 static void posted(reduce_client *c, rc_place *p, uint64_t post)
 {
     if (p->posts != post)

@@ -23,7 +23,7 @@ enum {
 };
 
 static const uint64_t NEVER = UINT64_MAX, NS_PER_S = 1000000000;
-static const uint64_t REST_NS = 100000000; /* the leader leaves reading to helpers who come back so soon: else both would wake */
+static const uint64_t REST_NS = 100000000; /* so long it is left to helpers to come back and read: else both would wake */
 static const uint64_t KNOCK_NS = 5000000;  /* between attempts to connect while the daemon's queue is full */
 
 typedef struct local {

@@ -80,10 +80,13 @@ def idle_percent(pid):
     def ns():
         return sum(int(f.read_text().split()[0]) for f in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
-    time.sleep(SETTLE_S)
-    before = ns()
-    time.sleep(IDLE_S)
-    return (ns() - before) / 1e9 / IDLE_S * 100
+    def spent_in(seconds):
+        before = ns()
+        time.sleep(seconds)  # measured over one poll interval
+        return ns() - before
+
+    spent_in(SETTLE_S)
+    return spent_in(IDLE_S) / 1e9 / IDLE_S * 100
 
 
 def gpu_mib():
