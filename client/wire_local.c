@@ -35,7 +35,7 @@ typedef struct local {
     pthread_mutex_t lock; /* of what follows; not held while an event runs */
     pthread_cond_t follow; /* somebody is to lead */
     pthread_t threads[MOST_THREADS];
-    unsigned n_threads, idle;
+    unsigned n_threads, idle, telling; /* that wait to lead; in an event. The others are about to look anew */
     bool led;
     bool quit;
     uint64_t dial_ns; /* NEVER: no dialling */
@@ -90,12 +90,12 @@ static bool start_thread(local *w)
     return started;
 }
 
-/* While those who could lead are busy with events. If nobody can be had, the first of them to return leads. */
+/* While nobody leads. If nobody can be had, the first to return from its event leads. */
 static void find_leader(local *w)
 {
     if (w->idle)
         pthread_cond_signal(&w->follow);
-    else if (w->n_threads < MOST_THREADS && !w->quit)
+    else if (w->telling == w->n_threads && w->n_threads < MOST_THREADS && !w->quit)
         start_thread(w);
 }
 
@@ -246,7 +246,9 @@ static void *run(void *arg)
         if (e.kind == NOTHING)
             e = wait_for_next(w);
         w->led = false;
+        w->telling++;
         tell(w, e);
+        w->telling--;
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
