@@ -96,6 +96,18 @@ def test_callbacks_run_in_the_library_s_threads(start):
             job.end()
 
 
+def test_a_job_after_a_call_does_not_wait_for_another_call(shared):
+    """The library's threads leave reading to callers for 0.1 s after a call, but not if something else is under way."""
+    with lib.Client(shared.url) as c:
+        begin = time.monotonic()
+        for _ in range(30):
+            assert c.run("sum", "f32", SMALL) == SUMS[SMALL]
+            job = Job(c, SMALL, True)
+            assert job.called.wait(60)
+            job.end()
+        assert time.monotonic() - begin < 30 * 0.1 / 2
+
+
 @pytest.mark.parametrize("callback", [False, True])
 def test_a_job_that_is_cancelled_wakes_who_waits_for_it(start, callback):
     daemon = start()
