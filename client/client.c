@@ -1,7 +1,6 @@
 /* Clients: open, close, ping, query. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,9 +14,6 @@ enum {
     LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (session.c says why) */
     OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
 };
-
-/* nng's threads do not survive a fork, and it cannot start again in the child: remember who woke it first. */
-static _Atomic pid_t opener;
 
 int rc_check(const reduce_client *c)
 {
@@ -175,6 +171,8 @@ static int link_fault(rc_link_err why, const char *url, uint32_t ms, rp_fault *f
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.120s", url);
     case RC_LINK_DENIED:
         return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
+    case RC_LINK_FORKED:
+        return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process had opened a client over the network before the fork");
     case RC_LINK_UNTRUSTED:
         return rc_fail(f, REDUCE_E_AUTH, "tls", "no trust between %.70s and us: a certificate is missing or not accepted", url);
     case RC_LINK_BAD_PEM:
@@ -189,13 +187,6 @@ static int link_fault(rc_link_err why, const char *url, uint32_t ms, rp_fault *f
     return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
 }
 
-/* Is nng another process's? */
-static bool is_woken_elsewhere(const char *url)
-{
-    pid_t nobody = 0, me = getpid();
-    return strncmp(url, "ipc://", 6) != 0 && !atomic_compare_exchange_strong(&opener, &nobody, me) && nobody != me;
-}
-
 /* Only tls+tcp:// reads the files, each time anew: certificates are replaced before they expire. */
 static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
 {
@@ -204,9 +195,7 @@ static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f
     char why[160];
     bool tls = strncmp(url, "tls+", 4) == 0;
     int err;
-    if (is_woken_elsewhere(url))
-        err = rc_fail(f, REDUCE_E_FORKED, "url", "the parent process had opened a client over the network before the fork");
-    else if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
         err = link_fault(rc_link_open(&c->link, url, &pem, ms, rc_link_changed, c), url, ms, f);

@@ -166,7 +166,6 @@ void rc_enter(reduce_client *c);
 void rc_leave(reduce_client *c); /* see the top */
 void rc_unref(reduce_client *c); /* mutex not held */
 
-uint64_t rc_now_ns(void);
 uint64_t rc_deadline_after(uint32_t ms); /* 0 for 0 */
 void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Wait with the mutex held until woken, perhaps for nothing, or until_ns (0: no end); false once that has passed. */

@@ -33,13 +33,6 @@ static const uint64_t NS_PER_MS = 1000000;
 
 /* ---- time and waiting ---- */
 
-uint64_t rc_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 uint64_t rc_deadline_after(uint32_t ms) { return ms ? rc_now_ns() + ms * NS_PER_MS : 0; }
 
 void rc_cond_init(pthread_cond_t *cond)

@@ -88,7 +88,14 @@ struct rc_slot {
     rc_io end;
 };
 
-static uint64_t after_ms(uint64_t ms) { return rc_wire_now_ns() + ms * NS_PER_MS; }
+uint64_t rc_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t after_ms(uint64_t ms) { return rc_now_ns() + ms * NS_PER_MS; }
 
 /* ---- the timer ---- */
 /* It rings at `when` or earlier. */
@@ -103,7 +110,7 @@ static void wake_at(rc_link *l, uint64_t when)
 /* For what the slot waits for, and to look at its connection meanwhile. */
 static void wake_for(rc_link *l, const rc_slot *s)
 {
-    uint64_t look = l->ipc ? UINT64_MAX : after_ms(LOOK_MS); /* of ipc, receiving tells at once */
+    uint64_t look = l->wire->forgets ? after_ms(LOOK_MS) : UINT64_MAX;
     wake_at(l, s->until_ns < look ? s->until_ns : look);
 }
 
@@ -448,7 +455,7 @@ static void look_at_link(rc_link *l, uint64_t now)
         dial(l);
     else if (l->state == GREETING && due)
         break_off(l, RC_LINK_TIMEOUT);
-    else if (l->state == UP && l->wire->ops->is_gone(l->wire))
+    else if (l->state == UP && l->wire->forgets && l->wire->ops->is_gone(l->wire))
         break_off(l, RC_LINK_REFUSED);
     if (l->state == GREETING || (l->state == DOWN && !l->opening))
         wake_at(l, l->due_ns);
@@ -470,7 +477,7 @@ static void on_time(void *arg)
 {
     rc_link *l = arg;
     rc_slot *ended = NULL;
-    uint64_t now = rc_wire_now_ns();
+    uint64_t now = rc_now_ns();
     pthread_mutex_lock(&l->lock);
     l->timer_ns = UINT64_MAX;
     look_at_link(l, now);

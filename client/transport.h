@@ -13,6 +13,8 @@
 
 #include "proto/pem.h"
 
+uint64_t rc_now_ns(void); /* CLOCK_MONOTONIC */
+
 typedef struct rc_link rc_link;
 typedef struct rc_slot rc_slot;
 
@@ -36,6 +38,7 @@ typedef enum {
     RC_LINK_TIMEOUT,
     RC_LINK_BAD_URL,
     RC_LINK_BAD_PEM,   /* no usable certificate or key */
+    RC_LINK_FORKED,    /* what it takes was started by the parent process, and cannot start again */
     RC_LINK_UNTRUSTED, /* TLS: one side does not accept the other's certificate, or misses it */
     RC_LINK_NO_MEMORY
 } rc_link_err;

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "client/transport.h"
 
@@ -34,7 +33,7 @@ typedef struct rc_wire_ops {
     void (*again)(rc_wire *w);   /* `received`, in another turn, without reading */
     void (*hang_up)(rc_wire *w); /* what is under way ends with an error; nothing may be asked of the stream any more */
     void (*drop)(rc_wire *w);    /* the end of the stream: nothing is under way */
-    bool (*is_gone)(rc_wire *w); /* has the peer hung up? May say no: receiving tells, too */
+    bool (*is_gone)(rc_wire *w); /* of wires that forget: has the peer hung up? */
 
     void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
 
@@ -52,18 +51,12 @@ struct rc_wire {
     const rc_wire_ops *ops;
     const rc_wire_events *events;
     void *arg;
+    bool forgets; /* receiving may not tell that the peer has hung up: is_gone is to be asked */
 };
 
 rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
 
 /* `pem` is for tls+tcp, NULL otherwise, and not kept. */
 rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg);
-
-static inline uint64_t rc_wire_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 #endif

@@ -67,7 +67,7 @@ static void signal_fd(int fd) { eventfd_write(fd, 1); } /* fails after 2^64 of t
 /* Until `until`, or something happens to one of two. */
 static void wait_for(struct pollfd fds[2], uint64_t until)
 {
-    uint64_t now = until == NEVER ? 0 : rc_wire_now_ns(), left = until > now ? until - now : 0;
+    uint64_t now = until == NEVER ? 0 : rc_now_ns(), left = until > now ? until - now : 0;
     struct timespec t = {(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
     if (ppoll(fds, 2, until == NEVER ? NULL : &t, NULL) < 0)
         fds[0].revents = fds[1].revents = 0;
@@ -99,14 +99,13 @@ static void find_leader(local *w)
         start_thread(w);
 }
 
-/* The state has changed. */
-static void unlock_and_kick(local *w)
+/* With the lock: the state has changed. */
+static void kick(local *w)
 {
     if (w->led)
         signal_fd(w->kick);
     else
         find_leader(w);
-    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- events, with the lock ---- */
@@ -146,7 +145,7 @@ static int connect_socket(local *w)
 static event try_to_dial(local *w)
 {
     int err = w->dial_stopped ? ECANCELED : connect_socket(w);
-    w->dial_ns = err == EAGAIN ? rc_wire_now_ns() + KNOCK_NS : NEVER;
+    w->dial_ns = err == EAGAIN ? rc_now_ns() + KNOCK_NS : NEVER;
     return err == EAGAIN ? (event){NOTHING} : (event){DIALLED, err ? link_err(err) : RC_LINK_OK, 0};
 }
 
@@ -170,7 +169,7 @@ static event try_to_receive(local *w)
 }
 
 /* The leader leaves receiving to helpers. */
-static bool rests(const local *w) { return w->helper || rc_wire_now_ns() < w->rest_ns; }
+static bool rests(const local *w) { return w->helper || rc_now_ns() < w->rest_ns; }
 
 /* Receiving ends without a look at the socket. */
 static bool is_received(const local *w) { return w->receiving && (w->again || w->hung_up); }
@@ -198,7 +197,7 @@ static void tell(local *w, event e)
 /* What need not be waited for. */
 static event due(local *w)
 {
-    uint64_t now = rc_wire_now_ns();
+    uint64_t now = rc_now_ns();
     if (now >= w->dial_ns)
         return try_to_dial(w);
     if (now >= w->ring_ns) {
@@ -217,7 +216,7 @@ static event wait_for_next(local *w)
     uint64_t until = earlier(w->dial_ns, w->ring_ns);
     bool rest = rests(w), sends = w->out.iov_len, reads = w->receiving && !rest;
     if (rest)
-        until = earlier(until, w->helper ? rc_wire_now_ns() + REST_NS : w->rest_ns);
+        until = earlier(until, w->helper ? rc_now_ns() + REST_NS : w->rest_ns);
     struct pollfd fds[] = {{sends || reads ? w->fd : -1, (short)((reads ? POLLIN : 0) | (sends ? POLLOUT : 0)), 0},
                            {w->kick, POLLIN, 0}};
     pthread_mutex_unlock(&w->lock);
@@ -292,11 +291,10 @@ static void help(rc_wire *wire, uint64_t until)
     }
     tell(w, e);
     w->helper = false;
-    w->rest_ns = rc_wire_now_ns() + REST_NS;
+    w->rest_ns = rc_now_ns() + REST_NS;
     if (is_received(w))
-        unlock_and_kick(w);
-    else
-        pthread_mutex_unlock(&w->lock);
+        kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void nudge(rc_wire *w) { signal_fd(of(w)->nudged); }
@@ -308,9 +306,8 @@ static void attend(rc_wire *wire)
     bool rested = !w->helper && rests(w);
     w->rest_ns = 0;
     if (rested)
-        unlock_and_kick(w);
-    else
-        pthread_mutex_unlock(&w->lock);
+        kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- what is asked for ---- */
@@ -321,7 +318,8 @@ static rc_link_err dial(rc_wire *wire)
     pthread_mutex_lock(&w->lock);
     w->dial_ns = 0;
     w->dial_stopped = false;
-    unlock_and_kick(w);
+    kick(w);
+    pthread_mutex_unlock(&w->lock);
     return RC_LINK_OK;
 }
 
@@ -332,7 +330,8 @@ static void stop_dialling(rc_wire *wire)
     if (w->dial_ns != NEVER)
         w->dial_ns = 0;
     w->dial_stopped = true;
-    unlock_and_kick(w);
+    kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static size_t send_now(rc_wire *wire, const void *data, size_t n)
@@ -346,7 +345,8 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->out = (struct iovec){(void *)data, n};
-    unlock_and_kick(w);
+    kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be told. */
@@ -381,7 +381,8 @@ static void hang_up(rc_wire *wire)
     pthread_mutex_lock(&w->lock);
     w->hung_up = true;
     shutdown(w->fd, SHUT_RDWR); /* wakes a helper */
-    unlock_and_kick(w);
+    kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void drop(rc_wire *wire)
@@ -393,12 +394,6 @@ static void drop(rc_wire *wire)
     pthread_mutex_unlock(&w->lock);
 }
 
-static bool is_gone(rc_wire *w)
-{
-    (void)w;
-    return false;
-}
-
 static void ring(rc_wire *wire, uint64_t when)
 {
     local *w = of(wire);
@@ -406,9 +401,8 @@ static void ring(rc_wire *wire, uint64_t when)
     bool sooner = when < w->ring_ns;
     w->ring_ns = earlier(when, w->ring_ns);
     if (sooner)
-        unlock_and_kick(w);
-    else
-        pthread_mutex_unlock(&w->lock);
+        kick(w);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- making and freeing ---- */
@@ -440,7 +434,6 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .again = again,
                                 .hang_up = hang_up,
                                 .drop = drop,
-                                .is_gone = is_gone,
                                 .ring = ring,
                                 .begin_help = begin_help,
                                 .help = help,
@@ -469,7 +462,8 @@ rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events
     local *w = calloc(1, sizeof *w);
     if (!w)
         return RC_LINK_NO_MEMORY;
-    *w = (local){.wire = {&ops, events, arg}, .fd = -1, .kick = -1, .nudged = -1, .dial_ns = NEVER, .ring_ns = NEVER};
+    *w = (local){.fd = -1, .kick = -1, .nudged = -1, .dial_ns = NEVER, .ring_ns = NEVER};
+    w->wire = (rc_wire){.ops = &ops, .events = events, .arg = arg};
     w->address.sun_family = AF_UNIX;
     memcpy(w->address.sun_path, path, n);
     pthread_mutex_init(&w->lock, NULL);

@@ -2,9 +2,11 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/wire.h"
 
@@ -163,7 +165,7 @@ static bool is_gone(rc_wire *wire)
 {
     nng_wire *w = of(wire);
     nng_sockaddr a;
-    return w->tls && nng_stream_get_addr(w->stream, NNG_OPT_REMADDR, &a) != 0;
+    return nng_stream_get_addr(w->stream, NNG_OPT_REMADDR, &a) != 0;
 }
 
 /* ---- the timer ---- */
@@ -172,7 +174,7 @@ static void ring(rc_wire *wire, uint64_t when)
     nng_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     if (when < w->ring_ns) {
-        uint64_t now = rc_wire_now_ns(), ms = when > now ? (when - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+        uint64_t now = rc_now_ns(), ms = when > now ? (when - now + NS_PER_MS - 1) / NS_PER_MS : 0;
         w->ring_ns = when;
         if (w->ticking)
             nng_aio_cancel(w->timer); /* it rings early, and is asked for anew */
@@ -261,12 +263,22 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .ring = ring,
                                 .free = free_wire};
 
+/* Its threads do not survive a fork, and it cannot start again in the child: remember who woke it first. */
+static bool is_woken_by_parent(void)
+{
+    static _Atomic pid_t first;
+    pid_t nobody = 0, me = getpid();
+    return !atomic_compare_exchange_strong(&first, &nobody, me) && nobody != me;
+}
+
 rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg)
 {
+    if (is_woken_by_parent())
+        return RC_LINK_FORKED;
     nng_wire *w = calloc(1, sizeof *w);
     if (!w)
         return RC_LINK_NO_MEMORY;
-    w->wire = (rc_wire){&ops, events, arg};
+    w->wire = (rc_wire){.ops = &ops, .events = events, .arg = arg, .forgets = is_tls(url)};
     w->ring_ns = UINT64_MAX;
     pthread_mutex_init(&w->lock, NULL);
     rc_link_err why = set_up(w, url, pem);

@@ -44,25 +44,27 @@ def until_it_sleeps(thread):
 
 
 class Job:
-    """A job under way. `thread`: the one in which its callback ran, if it has one."""
+    """A job under way. Of its callback, if it has one: the thread in which it ran, and what it was told."""
 
     def __init__(self, client, data, callback):
-        self.client, self.data, self.thread, self.called = client, data, None, threading.Event()
+        self.client, self.data, self.thread, self.err, self.called = client, data, None, 0, threading.Event()
         self.spec, self.out, self.handle = client.spec("sum", "f32"), C.create_string_buffer(8), C.c_void_p()
         self.done = DONE(self._called) if callback else C.cast(None, DONE)
         assert client.lib.reduce_submit(client.handle, C.byref(self.spec), data, C.c_size_t(len(data)), self.out, C.c_size_t(8),
                                         self.done, None, C.byref(self.handle)) == 0
 
     def _called(self, _arg, _job, err):
-        self.thread = threading.get_native_id()
-        assert err == 0
+        self.thread, self.err = threading.get_native_id(), err
         self.called.set()
 
     def wait(self, ms=FOREVER):
         return self.client.lib.reduce_wait(self.handle, ms, None)
 
     def end(self):
-        assert self.wait() == 0 and self.out.raw == SUMS[self.data]
+        assert self.wait() == 0 == self.err and self.out.raw == SUMS[self.data]
+        self.free()
+
+    def free(self):
         self.client.lib.reduce_job_free(self.handle)
 
 
@@ -114,17 +116,15 @@ def test_a_job_that_is_cancelled_wakes_who_waits_for_it(start, callback):
     with lib.Client(daemon.url) as c:
         c.run("sum", "f32", SMALL)
         stop(daemon)
-        spec, out, job, ended = c.spec("sum", "f32"), C.create_string_buffer(8), C.c_void_p(), []
-        done = DONE(lambda *_: None) if callback else C.cast(None, DONE)
-        assert c.lib.reduce_submit(c.handle, C.byref(spec), SMALL, C.c_size_t(len(SMALL)), out, C.c_size_t(8), done, None, C.byref(job)) == 0
-        waiter = threading.Thread(target=lambda: ended.append(c.lib.reduce_wait(job, FOREVER, None)), daemon=True)
+        job, ended = Job(c, SMALL, callback), []
+        waiter = threading.Thread(target=lambda: ended.append(job.wait()), daemon=True)
         waiter.start()
         until_it_sleeps(waiter)
-        c.lib.reduce_cancel(job)
+        c.lib.reduce_cancel(job.handle)
         waiter.join(30)
         go_on(daemon)
-        assert ended == [-13]
-        c.lib.reduce_job_free(job)
+        assert ended == [-13] and job.err == (-13 if callback else 0)
+        job.free()
 
 
 def test_waiting_ends_in_time(start):
