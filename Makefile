@@ -26,7 +26,7 @@ comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -101,11 +101,11 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)
-KERNEL_C := $(filter-out kernels/no_cuda.c,$(wildcard kernels/*.c)) $(filter-out kernels/cpu/simd.c,$(wildcard kernels/cpu/*.c))
-KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*.cu))
-DAEMON_C := $(wildcard daemon/*.c)
+KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c))
+KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
+DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
-CTL_C    := $(filter-out client/ctl/$(if $(filter yes,$(CURSES)),no_)screen.c,$(wildcard client/ctl/*.c))
+CTL_C    := $(filter-out client/ctl/top_$(if $(filter yes,$(CURSES)),none,ncurses).c,$(wildcard client/ctl/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
 LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
@@ -113,7 +113,7 @@ obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
 SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
-KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/no_cuda.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
+KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C))
 CLIENT_O := $(call obj,$(CLIENT_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -127,7 +127,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: format all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
@@ -259,7 +259,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/state.c daemon/access.c daemon/config.c daemon/log.c daemon/paths.c client/names.c client/ctl/npy.c client/ctl/text.c client/ctl/metrics.c
+FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/metrics.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
@@ -268,7 +268,7 @@ $(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
 $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/ladder/*.h daemon/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
@@ -288,12 +288,18 @@ fuzz-kit: $(FUZZ)
 	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h kernels/cpu/*.h kernels/ladder/*.h daemon/*.h client/*.h client/ctl/*.h)
+HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h)
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
 header++/%:
 	@echo '#include "$*"' | $(CXX) -I. -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ - && echo "ok $* (C++17)"
+
+# ---- the contributor's desk ----
+CLANG_FORMAT ?= clang-format
+FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v log2_table.h)
+format: ## bring every C and CUDA file into the shape of .clang-format
+	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
 
 # ---- run things ----
 demo: all ## real data, real processes: watch it work (less than a minute)
@@ -321,7 +327,7 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/batch.cu %/split.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/batch.cu %/chunking.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@

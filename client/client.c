@@ -11,7 +11,7 @@
 static const uint64_t NS_PER_MS = 1000000;
 
 enum {
-    LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (session.c says why) */
+    LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (call.c says why) */
     OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
 };
 

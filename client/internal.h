@@ -1,14 +1,14 @@
 /* What the files of libreduce share.
  *
- *   transport.c  messages to the daemon and back
- *   wire_local.c their bytes, over a socket of our own        wire_nng.c   or over nng's
- *   session.c    calls: one request until it is answered, with hello, repeats and queueing
- *   client.c     open, close, ping, query          find.c, autostart.c  which daemon
- *   job.c        reduce_run and reduce_submit      plan.c               how they are cut into messages
- *   bulk.c       which way large data travel       side.c               descriptors to the daemon and back
+ *   connection.c  messages to the daemon and back
+ *   wire_unix.c their bytes, over a socket of our own        wire_nng.c   or over nng's
+ *   call.c    calls: one request until it is answered, with hello, repeats and queueing
+ *   client.c     open, close, ping, query          discover.c, autostart.c  which daemon
+ *   job.c        reduce_run and reduce_submit      tiling.c               how they are cut into messages
+ *   datapath.c       which way large data travel       fdpass.c               descriptors to the daemon and back
  *   stream.c     data in pieces                    simple.c             reduce_sum_f32 ...
  *   resident.c   data that stay with the daemon    device.c             data on its GPU
- *   fault.c      error texts                       names.c              tables
+ *   error.c      error texts                       names.c              tables
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
  * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is
@@ -22,13 +22,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client/bulk.h"
+#include "client/connection.h"
+#include "client/datapath.h"
+#include "client/fdpass.h"
 #include "client/reduce.h"
-#include "client/side.h"
-#include "client/transport.h"
 #include "proto/codec.h"
 
-/* ---- fault.c: what went wrong, in this thread ---- */
+/* ---- error.c: what went wrong, in this thread ---- */
 
 /* Fill a fault with a code of the library (or -rp_err) and return the code. */
 int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -42,7 +42,7 @@ int rc_report(const rp_fault *f);
 /* rc_fail and rc_report in one. */
 int rc_error(int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- find.c and autostart.c: which daemon ---- */
+/* ---- discover.c and autostart.c: which daemon ---- */
 
 enum { RC_MAX_URL = 256, RC_MAX_CANDIDATES = 2 };
 
@@ -56,7 +56,7 @@ typedef struct rc_urls {
 int rc_find(rc_urls *u, const char *given, rp_fault *f);
 
 typedef struct rc_child {
-    int pidfd; /* readable once the daemon is gone; -1 if the kernel has no pidfds */
+    int pidfd;            /* readable once the daemon is gone; -1 if the kernel has no pidfds */
     char log[RC_MAX_URL]; /* where it writes, "" if nowhere, */
     int no_log;           /* because of this errno */
 } rc_child;
@@ -65,7 +65,7 @@ typedef struct rc_child {
 int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child, rp_fault *f);
 bool rc_child_gone(const rc_child *child);
 
-/* ---- session.c: calls ---- */
+/* ---- call.c: calls ---- */
 
 enum {
     RC_MAX_HEAD = RP_SPEC_SIZE + RP_MAX_NAME, /* fixed part of a body; HELLO's name too */
@@ -105,7 +105,7 @@ struct rc_call {
 typedef struct rc_place {
     reduce_client *client;
     rc_slot *slot;
-    rc_call *call; /* NULL while busy: the call was cancelled */
+    rc_call *call;         /* NULL while busy: the call was cancelled */
     struct rc_place *next; /* in the list of free places, or of places to send */
     size_t head_len;
     uint8_t head[RP_HEADER_SIZE + RC_MAX_HEAD];
@@ -127,7 +127,7 @@ struct reduce_client {
     pid_t pid;              /* who may use it */
     unsigned refs;          /* the client itself, and each job and stream */
     bool closing;
-    reduce_open_opts opts;  /* its strings are not kept */
+    reduce_open_opts opts; /* its strings are not kept */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
@@ -140,26 +140,26 @@ struct reduce_client {
     uint64_t session; /* 0: hello needed */
     rp_welcome welcome;
     char server[RP_MAX_NAME + 1];
-    bool greeting;    /* a HELLO is under way */
+    bool greeting; /* a HELLO is under way */
     rc_call hello;
     rc_place hello_place;
     uint64_t last_id;
 
     rc_place places[RP_MAX_INFLIGHT];
-    unsigned n_places;           /* made so far; made on demand */
-    unsigned busy;               /* of them, and hello_place, in use */
-    rc_place *idle;              /* free ones */
+    unsigned n_places; /* made so far; made on demand */
+    unsigned busy;     /* of them, and hello_place, in use */
+    rc_place *idle;    /* free ones */
     rc_place *outbox, *outbox_end;
-    rc_call *queue, *queue_end;  /* calls without a place */
-    reduce_job *settling;        /* finished jobs whose callback is to run */
-    unsigned jobs;               /* not settled yet */
+    rc_call *queue, *queue_end; /* calls without a place */
+    reduce_job *settling;       /* finished jobs whose callback is to run */
+    unsigned jobs;              /* not settled yet */
 
     rc_side side;
     rc_stage stage;
-    rc_arena *arenas;            /* of reduce_alloc */
-    rc_named named;              /* the resident data looked up last */
-    rc_device *devices;          /* of reduce_device, until reduce_device_close */
-    uint64_t device_imports;     /* so far */
+    rc_arena *arenas;        /* of reduce_alloc */
+    rc_named named;          /* the resident data looked up last */
+    rc_device *devices;      /* of reduce_device, until reduce_device_close */
+    uint64_t device_imports; /* so far */
 };
 
 void rc_enter(reduce_client *c);

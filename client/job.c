@@ -3,7 +3,7 @@
  *
  * A job is a state machine that its calls drive: `advance` starts what can be started, and every answer comes back to it.
  *   run    all of the job; of segments, one that is too long for a message, or some, one after the other, that are not
- *   level  of a run: tiles (plan.h), one REDUCE each, WINDOW under way at once; then the level that merges its states
+ *   level  of a run: tiles (tiling.h), one REDUCE each, WINDOW under way at once; then the level that merges its states
  * Every call may be repeated, for the data stay. After an error nothing new starts, and the job ends when the last call under
  * way is back; of several errors the one of the lowest result is kept. */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "client/internal.h"
-#include "client/plan.h"
+#include "client/tiling.h"
 
 enum {
     WINDOW = 4,            /* calls of a job under way: one copied here, one on its way, one computed, one coming back */
@@ -38,9 +38,9 @@ struct reduce_job {
     reduce_job *next; /* in the client's list of those to settle */
 
     rc_sizes sizes;
-    rc_level whole;   /* what to do, not planned */
-    uint8_t *out;     /* its cells */
-    rc_target to;     /* handle 0: none; else the elements are not reduced but written there */
+    rc_level whole; /* what to do, not planned */
+    uint8_t *out;   /* its cells */
+    rc_target to;   /* handle 0: none; else the elements are not reduced but written there */
 
     /* how far it is */
     uint64_t first, next_line; /* the lines of the run of now: [first, next_line) */
@@ -56,10 +56,10 @@ struct reduce_job {
     reduce_result result;
     rp_fault fault; /* code 0: fine so far */
     bool cancelled;
-    bool ended;           /* result and fault are final */
-    bool settled;         /* and the callback has returned */
+    bool ended;   /* result and fault are final */
+    bool settled; /* and the callback has returned */
     bool in_callback;
-    bool free_after;      /* reduce_job_free came from the callback */
+    bool free_after; /* reduce_job_free came from the callback */
     pthread_t callback_thread;
 };
 
@@ -272,7 +272,7 @@ static void end(reduce_job *j)
     rc_bulk_close(c, &j->bulk);
     if (j->fault.code == RP_OK)
         j->bytes_done = j->bytes_total; /* what lies between segments, too */
-    if (j->callback) { /* rc_leave runs it */
+    if (j->callback) {                  /* rc_leave runs it */
         j->next = c->settling;
         c->settling = j;
         return;

@@ -61,27 +61,27 @@ uint32_t reduce_version(void);
 typedef enum reduce_err {
     REDUCE_OK = 0,
     /* from the daemon: minus the code of PROTOCOL.md */
-    REDUCE_E_BAD_MESSAGE = -1, /* a field of the request is malformed */
-    REDUCE_E_VERSION = -2,     /* daemon and library speak no common protocol version */
-    REDUCE_E_TYPE = -3,        /* the element or reply type does not suit the operation */
-    REDUCE_E_OP = -4,          /* unknown operation */
-    REDUCE_E_SHAPE = -5,       /* lengths, rows or offsets do not fit together */
-    REDUCE_E_EMPTY = -6,       /* no element to choose from (min, max, minmax, range, argmin, argmax) */
-    REDUCE_E_OVERFLOW = -7,    /* the exact value does not fit the reply type; the fault carries it */
-    REDUCE_E_NAN = -8,         /* a NaN was found and the policy is REDUCE_NAN_ERROR */
-    REDUCE_E_TOO_LARGE = -9,   /* above a cap; the fault names it */
-    REDUCE_E_QUOTA = -10,      /* this client's share of a resource is used up */
-    REDUCE_E_BUSY = -11,       /* no capacity, also after the repeats that the time allowed */
-    REDUCE_E_DEADLINE = -12,   /* not done within deadline_ms */
-    REDUCE_E_CANCELLED = -13,  /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also the daemon's end */
-    REDUCE_E_NO_SESSION = -14, /* the daemon forgot us; the library says hello again by itself */
-    REDUCE_E_BAD_HANDLE = -15, /* the daemon does not know the stream, or has no data of the name */
-    REDUCE_E_IO = -16,         /* reading the data failed */
-    REDUCE_E_AUTH = -17,       /* not allowed */
-    REDUCE_E_DEVICE_LOST = -18,/* the device failed, also after repeats */
-    REDUCE_E_NO_MEMORY = -19,  /* out of memory, here or in the daemon */
-    REDUCE_E_INTERNAL = -20,   /* a defect of the daemon */
-    REDUCE_E_EXISTS = -21,     /* data of the name are there already */
+    REDUCE_E_BAD_MESSAGE = -1,  /* a field of the request is malformed */
+    REDUCE_E_VERSION = -2,      /* daemon and library speak no common protocol version */
+    REDUCE_E_TYPE = -3,         /* the element or reply type does not suit the operation */
+    REDUCE_E_OP = -4,           /* unknown operation */
+    REDUCE_E_SHAPE = -5,        /* lengths, rows or offsets do not fit together */
+    REDUCE_E_EMPTY = -6,        /* no element to choose from (min, max, minmax, range, argmin, argmax) */
+    REDUCE_E_OVERFLOW = -7,     /* the exact value does not fit the reply type; the fault carries it */
+    REDUCE_E_NAN = -8,          /* a NaN was found and the policy is REDUCE_NAN_ERROR */
+    REDUCE_E_TOO_LARGE = -9,    /* above a cap; the fault names it */
+    REDUCE_E_QUOTA = -10,       /* this client's share of a resource is used up */
+    REDUCE_E_BUSY = -11,        /* no capacity, also after the repeats that the time allowed */
+    REDUCE_E_DEADLINE = -12,    /* not done within deadline_ms */
+    REDUCE_E_CANCELLED = -13,   /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also the daemon's end */
+    REDUCE_E_NO_SESSION = -14,  /* the daemon forgot us; the library says hello again by itself */
+    REDUCE_E_BAD_HANDLE = -15,  /* the daemon does not know the stream, or has no data of the name */
+    REDUCE_E_IO = -16,          /* reading the data failed */
+    REDUCE_E_AUTH = -17,        /* not allowed */
+    REDUCE_E_DEVICE_LOST = -18, /* the device failed, also after repeats */
+    REDUCE_E_NO_MEMORY = -19,   /* out of memory, here or in the daemon */
+    REDUCE_E_INTERNAL = -20,    /* a defect of the daemon */
+    REDUCE_E_EXISTS = -21,      /* data of the name are there already */
     /* from the library */
     REDUCE_E_ARGUMENT = -101,    /* an argument is invalid (NULL, wrong `size`, wrong state) */
     REDUCE_E_NO_DAEMON = -102,   /* nobody listens, or the daemon went away and did not come back in time */
@@ -105,7 +105,10 @@ typedef struct reduce_fault {
     char field[28];      /* which field or argument, "" if none */
     char text[164];      /* one line for people */
 } reduce_fault;
-#define REDUCE_FAULT_INIT {sizeof(reduce_fault), 0, 0, 0, 0, 0, 0, {0}, {0}}
+#define REDUCE_FAULT_INIT                                  \
+    {                                                      \
+        sizeof(reduce_fault), 0, 0, 0, 0, 0, 0, {0}, { 0 } \
+    }
 #define REDUCE_NO_INDEX UINT64_MAX
 
 /* One line about the last failure of this thread: "OVERFLOW: row 3: ..."; a column or segment is called row there, too. "" if
@@ -172,12 +175,12 @@ typedef enum reduce_nan {
  * they are; other large arrays are copied into memory shared with it; small ones, and all over tcp, go in messages. */
 typedef enum reduce_path {
     REDUCE_PATH_AUTO = 0,
-    REDUCE_PATH_INLINE = 1, /* in the request */
-    REDUCE_PATH_STREAM = 2, /* reduce_stream_* */
-    REDUCE_PATH_SHM = 3,    /* through memory shared with the daemon */
-    REDUCE_PATH_FILE = 4,   /* the daemon read the file */
+    REDUCE_PATH_INLINE = 1,   /* in the request */
+    REDUCE_PATH_STREAM = 2,   /* reduce_stream_* */
+    REDUCE_PATH_SHM = 3,      /* through memory shared with the daemon */
+    REDUCE_PATH_FILE = 4,     /* the daemon read the file */
     REDUCE_PATH_RESIDENT = 5, /* not at all: reduce_named */
-    REDUCE_PATH_DEVICE = 6   /* not at all: reduce_device */
+    REDUCE_PATH_DEVICE = 6    /* not at all: reduce_device */
 } reduce_path;
 
 /* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */
@@ -239,7 +242,10 @@ typedef struct reduce_open_opts {
     int32_t priority;              /* reduce_priority of all that this client asks for */
     uint32_t reserved;             /* 0 */
 } reduce_open_opts;
-#define REDUCE_OPEN_OPTS_INIT {sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0}
+#define REDUCE_OPEN_OPTS_INIT                                                                    \
+    {                                                                                            \
+        sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0 \
+    }
 
 /* Connect and say hello. `url`: "ipc:///path/of.sock", "tls+tcp://host:port" (the certificate of the daemon must name the
  * host, an address too, as a DNS name) or "tcp://host:port" (neither encrypted nor authenticated); NULL tries $REDUCED_URL
@@ -266,10 +272,13 @@ typedef struct reduce_info {
     uint32_t autostarted;  /* 1 if reduce_open started it */
     int32_t priority;      /* reduce_priority that the daemon gave */
     char url[256];
-    char server[68];       /* "reduced 0.1.0" */
-    char side[96];         /* why shared memory or a file could not be passed lately and messages served instead, or "" */
+    char server[68]; /* "reduced 0.1.0" */
+    char side[96];   /* why shared memory or a file could not be passed lately and messages served instead, or "" */
 } reduce_info;
-#define REDUCE_INFO_INIT {sizeof(reduce_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
+#define REDUCE_INFO_INIT                                          \
+    {                                                             \
+        sizeof(reduce_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, { 0 } \
+    }
 int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
@@ -303,17 +312,17 @@ typedef union reduce_value {
 /* What REDUCE_STATS gives. Of no elements: argmin and argmax are REDUCE_NO_INDEX, min and max NaN or 0; sum 0, mean, var
  * and std NaN. */
 typedef struct reduce_stats {
-    uint64_t count;    /* elements that took part: without those masked out; policy omit: without NaNs */
-    uint64_t nans;     /* NaNs among the elements, skipped ones included */
-    uint64_t zeros;    /* elements equal to zero */
-    uint64_t argmin;   /* index of the first smallest, of the first largest element */
+    uint64_t count;  /* elements that took part: without those masked out; policy omit: without NaNs */
+    uint64_t nans;   /* NaNs among the elements, skipped ones included */
+    uint64_t zeros;  /* elements equal to zero */
+    uint64_t argmin; /* index of the first smallest, of the first largest element */
     uint64_t argmax;
     reduce_value min;
     reduce_value max;
     reduce_value sum;  /* integers: the low word of 128-bit two's complement, so that it never overflows */
     uint64_t sum_high; /* its high word; 0 for floats */
     double mean;
-    double var;        /* with the spec's ddof */
+    double var; /* with the spec's ddof */
     double std;
 } reduce_stats;
 
@@ -330,33 +339,36 @@ typedef struct reduce_stats {
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
  * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone. */
-#define REDUCE_SIMPLE(suffix, element, value)                                                                 \
-    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_prod_##suffix(reduce_client *c, const element *data, size_t n, value *out);                    \
-    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_minmax_##suffix(reduce_client *c, const element *data, size_t n, value *out);                  \
-    int reduce_range_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_sumsq_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_norm1_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_norminf_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
-    int reduce_norm2_##suffix(reduce_client *c, const element *data, size_t n, double *out);                  \
-    int reduce_mean_##suffix(reduce_client *c, const element *data, size_t n, double *out);                   \
-    int reduce_var_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
-    int reduce_std_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
-    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
-    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
-    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
-    int reduce_count_nan_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);            \
-    int reduce_any_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
-    int reduce_all_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
+#define REDUCE_SIMPLE(suffix, element, value)                                                             \
+    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
+    int reduce_prod_##suffix(reduce_client *c, const element *data, size_t n, value *out);                \
+    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
+    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
+    int reduce_minmax_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
+    int reduce_range_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
+    int reduce_sumsq_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
+    int reduce_norm1_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
+    int reduce_norminf_##suffix(reduce_client *c, const element *data, size_t n, value *out);             \
+    int reduce_norm2_##suffix(reduce_client *c, const element *data, size_t n, double *out);              \
+    int reduce_mean_##suffix(reduce_client *c, const element *data, size_t n, double *out);               \
+    int reduce_var_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out); \
+    int reduce_std_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out); \
+    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);           \
+    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);           \
+    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);    \
+    int reduce_count_nan_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
+    int reduce_any_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);              \
+    int reduce_all_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);              \
     int reduce_stats_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, reduce_stats *out);
-#define REDUCE_SIMPLE_BITS(suffix, element, value)                                              \
-    int reduce_and_##suffix(reduce_client *c, const element *data, size_t n, value *out);       \
-    int reduce_or_##suffix(reduce_client *c, const element *data, size_t n, value *out);        \
+#define REDUCE_SIMPLE_BITS(suffix, element, value)                                        \
+    int reduce_and_##suffix(reduce_client *c, const element *data, size_t n, value *out); \
+    int reduce_or_##suffix(reduce_client *c, const element *data, size_t n, value *out);  \
     int reduce_xor_##suffix(reduce_client *c, const element *data, size_t n, value *out);
-#define REDUCE_INTEGERS(X) \
-    X(i8, int8_t, int64_t) X(u8, uint8_t, uint64_t) X(i16, int16_t, int64_t) X(u16, uint16_t, uint64_t) \
+#define REDUCE_INTEGERS(X)     \
+    X(i8, int8_t, int64_t)     \
+    X(u8, uint8_t, uint64_t)   \
+    X(i16, int16_t, int64_t)   \
+    X(u16, uint16_t, uint64_t) \
     X(i32, int32_t, int64_t) X(u32, uint32_t, uint64_t) X(i64, int64_t, int64_t) X(u64, uint64_t, uint64_t)
 #define REDUCE_FLOATS(X) X(f16, uint16_t, double) X(bf16, uint16_t, double) X(f32, float, double) X(f64, double, double)
 REDUCE_INTEGERS(REDUCE_SIMPLE)
@@ -413,8 +425,10 @@ typedef struct reduce_spec {
     const void *mask;        /* one byte for each element, or NULL: 0 leaves the element out; indexes stay */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
 } reduce_spec;
-#define REDUCE_SPEC_INIT \
-    {sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL}
+#define REDUCE_SPEC_INIT                                                                                            \
+    {                                                                                                               \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL \
+    }
 
 typedef struct reduce_result {
     uint32_t size;
@@ -431,7 +445,10 @@ typedef struct reduce_result {
     uint64_t batch;      /* requests, of any clients, that shared a launch on the device with this one, itself included;
                             of several messages the most; 0: each had a launch of its own */
 } reduce_result;
-#define REDUCE_RESULT_INIT {sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define REDUCE_RESULT_INIT                                     \
+    {                                                          \
+        sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
 
 /* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS looks at
  * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are no matrix of
@@ -513,7 +530,10 @@ typedef struct reduce_put_opts {
     int32_t path;         /* reduce_path: as in reduce_spec */
     uint32_t reserved;    /* 0 */
 } reduce_put_opts;
-#define REDUCE_PUT_OPTS_INIT {sizeof(reduce_put_opts), 0, 0, 0, 0, 0}
+#define REDUCE_PUT_OPTS_INIT                   \
+    {                                          \
+        sizeof(reduce_put_opts), 0, 0, 0, 0, 0 \
+    }
 
 /* Put `bytes` bytes of elements of `dtype` (reduce_dtype) there, at least one. `opts` may be NULL. They travel as they do for
  * reduce_run; a put that fails, or whose program dies, leaves nothing. If the daemon restarts meanwhile, it begins again.
@@ -537,14 +557,17 @@ int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, ui
 
 typedef struct reduce_resident {
     uint32_t size;
-    int32_t dtype;    /* reduce_dtype */
+    int32_t dtype; /* reduce_dtype */
     uint64_t bytes;
     uint64_t age_ms;  /* since they were put */
     uint64_t left_ms; /* to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
 } reduce_resident;
-#define REDUCE_RESIDENT_INIT {sizeof(reduce_resident), 0, 0, 0, 0, 0, {0}}
+#define REDUCE_RESIDENT_INIT                          \
+    {                                                 \
+        sizeof(reduce_resident), 0, 0, 0, 0, 0, { 0 } \
+    }
 
 /* Call each(arg, r) for all of the user's, in no order, in this thread. A value other than 0 from `each` stops and is
  * returned. Errors: the common ones. */

@@ -22,37 +22,37 @@ static int simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
 }
 
 /* One function: `ddof` is a parameter or 0, `count` values of type `value` come out. */
-#define DEFINE(name, OP, suffix, DTYPE, element, value, count)                                           \
-    int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out)            \
-    {                                                                                                    \
-        _Static_assert(sizeof *out == 8, "default replies have 8 bytes");                                \
-        return simple(c, REDUCE_##OP, REDUCE_##DTYPE, 0, data, n, out, count * sizeof *out);             \
+#define DEFINE(name, OP, suffix, DTYPE, element, value, count)                                \
+    int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
+    {                                                                                         \
+        _Static_assert(sizeof *out == 8, "default replies have 8 bytes");                     \
+        return simple(c, REDUCE_##OP, REDUCE_##DTYPE, 0, data, n, out, count * sizeof *out);  \
     }
-#define DEFINE_DDOF(name, OP, suffix, DTYPE, element, value)                                                \
+#define DEFINE_DDOF(name, OP, suffix, DTYPE, element, value)                                                 \
     int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
-    {                                                                                                       \
-        return simple(c, REDUCE_##OP, REDUCE_##DTYPE, ddof, data, n, out, sizeof *out);                     \
+    {                                                                                                        \
+        return simple(c, REDUCE_##OP, REDUCE_##DTYPE, ddof, data, n, out, sizeof *out);                      \
     }
-#define SIMPLE(suffix, DTYPE, element, value)                                  \
-    DEFINE(sum, SUM, suffix, DTYPE, element, value, 1)                         \
-    DEFINE(prod, PROD, suffix, DTYPE, element, value, 1)                       \
-    DEFINE(min, MIN, suffix, DTYPE, element, value, 1)                         \
-    DEFINE(max, MAX, suffix, DTYPE, element, value, 1)                         \
-    DEFINE(minmax, MINMAX, suffix, DTYPE, element, value, 2)                   \
-    DEFINE(range, RANGE, suffix, DTYPE, element, value, 1)                     \
-    DEFINE(sumsq, SUMSQ, suffix, DTYPE, element, value, 1)                     \
-    DEFINE(norm1, NORM1, suffix, DTYPE, element, value, 1)                     \
-    DEFINE(norminf, NORMINF, suffix, DTYPE, element, value, 1)                 \
-    DEFINE(norm2, NORM2, suffix, DTYPE, element, double, 1)                    \
-    DEFINE(mean, MEAN, suffix, DTYPE, element, double, 1)                      \
-    DEFINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t, 1)                \
-    DEFINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t, 1)                \
-    DEFINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t, 1)  \
-    DEFINE(count_nan, COUNT_NAN, suffix, DTYPE, element, uint64_t, 1)          \
-    DEFINE(any, ANY, suffix, DTYPE, element, uint64_t, 1)                      \
-    DEFINE(all, ALL, suffix, DTYPE, element, uint64_t, 1)                      \
-    DEFINE_DDOF(var, VAR, suffix, DTYPE, element, double)                      \
-    DEFINE_DDOF(std, STD, suffix, DTYPE, element, double)                      \
+#define SIMPLE(suffix, DTYPE, element, value)                                 \
+    DEFINE(sum, SUM, suffix, DTYPE, element, value, 1)                        \
+    DEFINE(prod, PROD, suffix, DTYPE, element, value, 1)                      \
+    DEFINE(min, MIN, suffix, DTYPE, element, value, 1)                        \
+    DEFINE(max, MAX, suffix, DTYPE, element, value, 1)                        \
+    DEFINE(minmax, MINMAX, suffix, DTYPE, element, value, 2)                  \
+    DEFINE(range, RANGE, suffix, DTYPE, element, value, 1)                    \
+    DEFINE(sumsq, SUMSQ, suffix, DTYPE, element, value, 1)                    \
+    DEFINE(norm1, NORM1, suffix, DTYPE, element, value, 1)                    \
+    DEFINE(norminf, NORMINF, suffix, DTYPE, element, value, 1)                \
+    DEFINE(norm2, NORM2, suffix, DTYPE, element, double, 1)                   \
+    DEFINE(mean, MEAN, suffix, DTYPE, element, double, 1)                     \
+    DEFINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t, 1)               \
+    DEFINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t, 1)               \
+    DEFINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t, 1) \
+    DEFINE(count_nan, COUNT_NAN, suffix, DTYPE, element, uint64_t, 1)         \
+    DEFINE(any, ANY, suffix, DTYPE, element, uint64_t, 1)                     \
+    DEFINE(all, ALL, suffix, DTYPE, element, uint64_t, 1)                     \
+    DEFINE_DDOF(var, VAR, suffix, DTYPE, element, double)                     \
+    DEFINE_DDOF(std, STD, suffix, DTYPE, element, double)                     \
     DEFINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
 #define SIMPLE_BITS(suffix, DTYPE, element, value)     \
     DEFINE(and, AND, suffix, DTYPE, element, value, 1) \

@@ -26,9 +26,9 @@ struct reduce_stream {
     bool masked;
     uint64_t deadline_ns, start_ns;
     chunk chunks[CHUNKS];
-    unsigned now;     /* the chunk being filled */
-    size_t filled;    /* bytes of its elements */
-    uint64_t sent;    /* elements given to APPENDs */
+    unsigned now;  /* the chunk being filled */
+    size_t filled; /* bytes of its elements */
+    uint64_t sent; /* elements given to APPENDs */
     bool begun;
     uint64_t id, session;
     unsigned busy;
@@ -61,10 +61,7 @@ static int fail_call(reduce_stream *s, rc_call *call, int err)
 static chunk *current(reduce_stream *s) { return &s->chunks[s->now]; }
 
 /* Bytes of its data in a message. */
-static size_t chunk_bytes(const reduce_stream *s, const chunk *k)
-{
-    return k->bytes + (s->masked ? k->bytes / s->item : 0);
-}
+static size_t chunk_bytes(const reduce_stream *s, const chunk *k) { return k->bytes + (s->masked ? k->bytes / s->item : 0); }
 
 static void fill(const void *data, uint8_t *to)
 {
@@ -255,8 +252,9 @@ static int check_masked(const reduce_stream *s, bool masked)
 {
     int err = check(s);
     if (!err && s->masked != masked)
-        err = rc_error(REDUCE_E_ARGUMENT, "stream", masked ? "a stream without REDUCE_MASKED takes no mask"
-                                                           : "a stream with REDUCE_MASKED wants a mask with each piece");
+        err = rc_error(REDUCE_E_ARGUMENT, "stream",
+                       masked ? "a stream without REDUCE_MASKED takes no mask"
+                              : "a stream with REDUCE_MASKED wants a mask with each piece");
     return err;
 }
 

@@ -1,5 +1,5 @@
-/* A byte stream to one URL, connected when it is asked for, and a timer: what transport.c works with. ipc:// is a socket of
- * our own (wire_local.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
+/* A byte stream to one URL, connected when it is asked for, and a timer: what connection.c works with. ipc:// is a socket of
+ * our own (wire_unix.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
  *
  * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in help(), never within
  * the functions here; so those may be called with a lock that events take, from any thread. Within an event the next
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/transport.h"
+#include "client/connection.h"
 
 typedef struct rc_wire rc_wire;
 
@@ -37,7 +37,7 @@ typedef struct rc_wire_ops {
 
     void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
 
-    /* NULL: the wire cannot. See transport.h. */
+    /* NULL: the wire cannot. See connection.h. */
     bool (*begin_help)(rc_wire *w);
     void (*help)(rc_wire *w, uint64_t until_ns);
     void (*nudge)(rc_wire *w);

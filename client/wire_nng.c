@@ -19,7 +19,7 @@ typedef struct nng_wire {
     nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL: not made yet */
     nng_stream *stream;
     nng_aio *dial, *tx, *rx, *timer;
-    nng_aio *at_once; /* sends without a callback */
+    nng_aio *at_once;     /* sends without a callback */
     pthread_mutex_t lock; /* of the timer's */
     uint64_t ring_ns;     /* UINT64_MAX: never */
     bool ticking;
@@ -245,8 +245,7 @@ static rc_link_err set_up(nng_wire *w, const char *url, const rp_pem *pem)
 {
     w->url = strdup(url);
     if (!w->url || nng_aio_alloc(&w->dial, on_dialled, w) || nng_aio_alloc(&w->tx, on_sent, w) ||
-        nng_aio_alloc(&w->at_once, NULL, NULL) || nng_aio_alloc(&w->rx, on_received, w) ||
-        nng_aio_alloc(&w->timer, on_time, w))
+        nng_aio_alloc(&w->at_once, NULL, NULL) || nng_aio_alloc(&w->rx, on_received, w) || nng_aio_alloc(&w->timer, on_time, w))
         return RC_LINK_NO_MEMORY;
     return is_tls(url) ? set_up_tls(w, pem) : RC_LINK_OK;
 }

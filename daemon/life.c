@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/dispatch.h"
-#include "daemon/feed.h"
-#include "daemon/lock.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
-#include "daemon/paths.h"
-#include "daemon/resident.h"
+#include "daemon/base/lock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/base/paths.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
+#include "daemon/state/resident.h"
 
 enum {
     TICK_MS = 1000,
@@ -77,7 +77,7 @@ static void on_drain_limit(uv_timer_t *t)
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
-    rk_stop(s->engine); /* afterwards nothing points into the requests */
+    rk_stop(s->engine);          /* afterwards nothing points into the requests */
     rd_chores_close(&s->chores); /* waits for files that are being read; after the engine, whose threads add chores */
     rd_take_chores(s);
     s->halted = true;
@@ -233,10 +233,8 @@ static void on_signal(uv_signal_t *h, int number)
 /* ---- starting ---- */
 static void engine_log(void *arg, rk_log_level level, const char *text)
 {
-    static const rd_log_level of[] = {[RK_LOG_DEBUG] = RD_LOG_DEBUG,
-                                      [RK_LOG_INFO] = RD_LOG_INFO,
-                                      [RK_LOG_WARN] = RD_LOG_WARN,
-                                      [RK_LOG_ERROR] = RD_LOG_ERROR};
+    static const rd_log_level of[] = {
+        [RK_LOG_DEBUG] = RD_LOG_DEBUG, [RK_LOG_INFO] = RD_LOG_INFO, [RK_LOG_WARN] = RD_LOG_WARN, [RK_LOG_ERROR] = RD_LOG_ERROR};
     (void)arg;
     rd_log(of[level], "%s", text);
 }
@@ -478,10 +476,7 @@ static bool serve_metrics(rd_server *s)
 }
 
 /* What may be answered without the loop. */
-static size_t quick_bytes(const rd_config *c)
-{
-    return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes;
-}
+static size_t quick_bytes(const rd_config *c) { return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes; }
 
 void rd_life_probed(rd_server *s, bool right)
 {

@@ -1,8 +1,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/log.h"
 #include "daemon/life.h"
-#include "daemon/log.h"
 
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {

@@ -3,12 +3,12 @@
 
 #include <time.h>
 
-#include "daemon/dispatch.h"
-#include "daemon/feed.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
 #include "daemon/life.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
-#include "daemon/resident.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
+#include "daemon/state/resident.h"
 
 enum {
     BATCH = 64,   /* events taken from the inbox at once */

@@ -4,17 +4,17 @@
 
 #include <uv.h>
 
-#include "daemon/bell.h"
-#include "daemon/config.h"
-#include "daemon/http_transport.h"
-#include "daemon/inbox.h"
-#include "daemon/metrics.h"
-#include "daemon/quick.h"
-#include "daemon/session.h"
-#include "daemon/side.h"
-#include "daemon/stats.h"
-#include "daemon/trace.h"
-#include "daemon/transport.h"
+#include "daemon/base/config.h"
+#include "daemon/base/waker.h"
+#include "daemon/net/fdpass.h"
+#include "daemon/net/inbox.h"
+#include "daemon/net/metrics_http.h"
+#include "daemon/net/transport.h"
+#include "daemon/request/fastpath.h"
+#include "daemon/state/session.h"
+#include "daemon/telemetry/metrics.h"
+#include "daemon/telemetry/stats.h"
+#include "daemon/telemetry/trace.h"
 
 enum { RD_EXIT_OK = 0, RD_EXIT_START = 1, RD_EXIT_USAGE = 2, RD_EXIT_DEVICE = 70 };
 
@@ -35,9 +35,9 @@ typedef struct rd_server {
     int exit_code;
 
     rk_engine *engine;
-    bool halted; /* it is stopped: whatever comes is CANCELLED */
-    char why[160]; /* which backend was taken and why */
-    unsigned jobs; /* in the engine */
+    bool halted;    /* it is stopped: whatever comes is CANCELLED */
+    char why[160];  /* which backend was taken and why */
+    unsigned jobs;  /* in the engine */
     rd_sched sched; /* of what is not yet */
     rd_job probe;
     bool probing;
@@ -52,25 +52,25 @@ typedef struct rd_server {
     unsigned locked;
 
     rd_sessions sessions;
-    pthread_mutex_t handles; /* of lists of shares and of resident data, against nng's threads (share.h) */
+    pthread_mutex_t handles; /* of lists of shares and of resident data, against nng's threads (handle.h) */
     rd_quick quick;
     rd_users users;
     rd_chores chores;
     rd_side side;
     rd_buffers buffers;
     uint64_t residents_until_ns; /* no resident data expire before */
-    uint64_t streams_opened; /* and the last stream's id */
-    rd_request *waiting;     /* requests that wait for the engine */
+    uint64_t streams_opened;     /* and the last stream's id */
+    rd_request *waiting;         /* requests that wait for the engine */
     rd_stats stats;
     rd_metrics metrics;
-    rd_http *http;   /* NULL: not served */
-    rd_trace *trace; /* NULL: none */
+    rd_http *http;                  /* NULL: not served */
+    rd_trace *trace;                /* NULL: none */
     uint64_t ticked_at, trimmed_at; /* stats.requests at the last tick, at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t next_drop_log_ns;
     uint64_t leave_by_ns;
-    size_t told_sessions;           /* systemd knows of so many */
-    bool device_suspect;            /* a task came back as DEVICE_LOST: ask the engine */
+    size_t told_sessions; /* systemd knows of so many */
+    bool device_suspect;  /* a task came back as DEVICE_LOST: ask the engine */
     bool device_lost;
 
     uv_loop_t loop;

@@ -34,22 +34,22 @@ typedef enum {
 enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
 
 typedef struct rk_options {
-    int backend;              /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
-    int device;               /* CUDA device number, default 0 */
-    int threads;              /* CPU workers, 0 = one per available core */
-    size_t small_bytes;       /* tasks up to this size (data and a state for each result) run on the CPU in the
+    int backend;             /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
+    int device;              /* CUDA device number, default 0 */
+    int threads;             /* CPU workers, 0 = one per available core */
+    size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
-    size_t chunk_bytes;       /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
+    size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
                                  cut and overlapped. 0 = RP_MAX_DATA */
-    rk_sums sums;             /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
-    size_t batch_bytes;       /* tasks above small_bytes and up to this size may share a launch (rk_submit_batched); at most
+    rk_sums sums;            /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
+    size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (rk_submit_batched); at most
                                  RK_MAX_BATCH_BYTES. 0 = none */
-    int slots;                /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
-    uint64_t pinned_bytes;    /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
-    uint64_t device_bytes;    /* CUDA: most device memory of slots and rk_memory_new together, beside what the driver takes for
+    int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
+    uint64_t pinned_bytes;   /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
+    uint64_t device_bytes;   /* CUDA: most device memory of slots and rk_memory_new together, beside what the driver takes for
                                  itself. Fewer slots fit, then. 0 = as much as they want */
-    uint64_t resident_bytes;  /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
-    void (*wake)(void *arg);  /* a task became pollable: called after, not instead of, making it so; may coalesce */
+    uint64_t resident_bytes; /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
+    void (*wake)(void *arg); /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
     void (*log)(void *arg, rk_log_level level, const char *text);
     void *log_arg;
@@ -73,23 +73,23 @@ void rk_close(rk_engine *e);
 
 typedef struct rk_task {
     /* in: set by the caller */
-    rp_spec spec;      /* checked: rp_spec_check and rp_spec_match have passed */
-    const void *data;  /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
+    rp_spec spec;     /* checked: rp_spec_check and rp_spec_match have passed */
+    const void *data; /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
     size_t bytes;
     rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
                           number; `offset` a multiple of the element's size; no offsets, mask or states; `data` NULL */
     uint64_t offset;
-    bool fill;         /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order:
+    bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order:
                           who reads what was filled submits after the fill was polled */
-    void *cells;       /* rp_results x rp_cell_size(&spec) bytes, any alignment */
-    uint64_t base;     /* index of the first element within its row: chunks of a stream; 0 otherwise */
-    void *user;        /* the caller's */
+    void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
+    uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
+    void *user;    /* the caller's */
     /* out: valid after rk_poll */
-    rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
-    uint8_t backend;   /* rp_backend that computed it */
-    uint64_t start_ns; /* CLOCK_MONOTONIC when the engine took it up */
+    rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
+    uint8_t backend;              /* rp_backend that computed it */
+    uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine took it up */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
-    unsigned batch;    /* rk_submit_batched: tasks that shared the launch, this one included */
+    unsigned batch;               /* rk_submit_batched: tasks that shared the launch, this one included */
     /* the engine's */
     void (*done)(struct rk_task *t);
     struct rk_task *next;
@@ -158,21 +158,21 @@ void rk_probe(rk_engine *e, rk_task *t);
 bool rk_probe_ok(const rk_task *t);
 
 typedef struct rk_stats {
-    int backend;             /* rp_backend of the engine */
-    char device[96];         /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name */
-    char simd[16];           /* CPU code in use: avx512, avx2, baseline */
-    int threads;             /* CPU workers */
-    bool lost;               /* the device failed for good: answer what is left and exit */
-    uint64_t device_bytes;   /* device memory in pools now */
-    uint64_t pinned_bytes;   /* pinned staging in pools now */
+    int backend;           /* rp_backend of the engine */
+    char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name */
+    char simd[16];         /* CPU code in use: avx512, avx2, baseline */
+    int threads;           /* CPU workers */
+    bool lost;             /* the device failed for good: answer what is left and exit */
+    uint64_t device_bytes; /* device memory in pools now */
+    uint64_t pinned_bytes; /* pinned staging in pools now */
     uint64_t device_cap, pinned_cap;
     uint64_t locked_bytes, locked_cap;     /* of rk_pin */
     uint64_t resident_bytes, resident_cap; /* of rk_memory_new */
-    uint64_t imports;        /* memories of rk_memory_open and rk_memory_import */
+    uint64_t imports;                      /* memories of rk_memory_open and rk_memory_import */
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
-    uint64_t busy_ns;        /* device or worker time, summed */
-    uint64_t active_ns;      /* time with at least one task at the device or the workers */
+    uint64_t busy_ns;                          /* device or worker time, summed */
+    uint64_t active_ns;                        /* time with at least one task at the device or the workers */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;

@@ -131,8 +131,8 @@ rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f)
     TRY(at_most(h->name_len, RP_MAX_NAME, "name_len", f));
     TRY(exact(len, RP_HELLO_SIZE + (size_t)h->name_len, "hello", f));
     if (h->min_version == 0 || h->min_version > h->max_version)
-        return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are no range",
-                       h->min_version, h->max_version);
+        return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are no range", h->min_version,
+                       h->max_version);
     return check_priority(h->priority, f);
 }
 
@@ -399,10 +399,7 @@ rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault 
 }
 
 /* ---- the side channel ---- */
-static size_t side_size(const rp_side *p)
-{
-    return p->kind == RP_SIDE_DEVICE && !p->reply ? RP_SIDE_MAX : RP_SIDE_SIZE;
-}
+static size_t side_size(const rp_side *p) { return p->kind == RP_SIDE_DEVICE && !p->reply ? RP_SIDE_MAX : RP_SIDE_SIZE; }
 
 size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p)
 {
@@ -440,7 +437,10 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
 rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault *e, rp_fault *f)
 {
     TRY(need(len, RP_SIDE_SIZE, "packet", f));
-    *p = (rp_side){.reply = true, .kind = get32(packet), .status = (rp_err)get32(packet + 4), .value = get64(packet + 8),
+    *p = (rp_side){.reply = true,
+                   .kind = get32(packet),
+                   .status = (rp_err)get32(packet + 4),
+                   .value = get64(packet + 8),
                    .size = get64(packet + 16)};
     TRY(zeros(packet + 24, 8, "packet", f));
     if (p->status)

@@ -22,11 +22,11 @@ extern "C" {
 #define RP_QUERY_SIZE 8u
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
-#define RP_STORE_SIZE 16u    /* + name */
-#define RP_WRITE_SIZE 16u    /* + data */
+#define RP_STORE_SIZE 16u /* + name */
+#define RP_WRITE_SIZE 16u /* + data */
 #define RP_WRITE_AT_SIZE (RP_WRITE_SIZE + RP_PLACE_SIZE)
 #define RP_RESIDENT_SIZE 40u /* + name */
-#define RP_SIDE_SIZE 32u /* of a packet; errors follow, and in DEVICE its handle */
+#define RP_SIDE_SIZE 32u     /* of a packet; errors follow, and in DEVICE its handle */
 #define RP_SIDE_MAX (RP_SIDE_SIZE + RP_DEVICE_HANDLE)
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
@@ -50,7 +50,7 @@ rp_err rp_get_header(const uint8_t *msg, size_t len, rp_header *h, rp_fault *f);
 
 typedef struct rp_hello {
     uint8_t min_version, max_version; /* versions the client speaks, min <= max */
-    uint8_t priority; /* rp_priority that it asks for */
+    uint8_t priority;                 /* rp_priority that it asks for */
     uint16_t name_len;
     const char *name; /* UTF-8 for the logs, not terminated */
 } rp_hello;
@@ -59,10 +59,10 @@ size_t rp_put_hello(uint8_t *out, const rp_hello *h); /* RP_HELLO_SIZE + name_le
 rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f);
 
 typedef struct rp_welcome {
-    uint8_t version;      /* the one to speak from now on */
-    uint8_t priority;     /* rp_priority that the session has */
-    uint32_t max_data;    /* element bytes one message may carry */
-    uint32_t chunk_hint;  /* good APPEND payload, bytes */
+    uint8_t version;     /* the one to speak from now on */
+    uint8_t priority;    /* rp_priority that the session has */
+    uint32_t max_data;   /* element bytes one message may carry */
+    uint32_t chunk_hint; /* good APPEND payload, bytes */
     uint32_t max_inflight;
     uint32_t max_streams;
     uint64_t session;
@@ -111,11 +111,11 @@ rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault
 /* STORE: an array that is to stay with the daemon, under a name. */
 typedef struct rp_store {
     uint8_t dtype;
-    bool replace;      /* data that have the name now, once these are complete */
-    uint32_t ttl_ms;   /* from COMMIT on; 0: for ever */
+    bool replace;    /* data that have the name now, once these are complete */
+    uint32_t ttl_ms; /* from COMMIT on; 0: for ever */
     uint64_t bytes;
     uint16_t name_len;
-    const char *name;  /* not terminated */
+    const char *name; /* not terminated */
 } rp_store;
 
 /* Is it a name for resident data? 1 to RP_MAX_NAME letters, digits, '.', '_', '-', of which the first is a letter, a digit or
@@ -128,8 +128,8 @@ rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f);
 
 /* WRITE and WRITE_AT: where bytes go, before the bytes or where they are. */
 typedef struct rp_write {
-    uint64_t handle; /* STORE's reply */
-    uint64_t offset; /* bytes */
+    uint64_t handle;     /* STORE's reply */
+    uint64_t offset;     /* bytes */
     const uint8_t *data; /* WRITE */
     size_t data_len;
 } rp_write;

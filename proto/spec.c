@@ -188,8 +188,7 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
     if ((s->flags & RP_INITIAL) && (s->flags & RP_STATES_OUT))
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
     if (size < 8 && s->initial >> 8 * size)
-        return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s",
-                       rp_dtype_name(s->dtype));
+        return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s", rp_dtype_name(s->dtype));
     return RP_OK;
 }
 
@@ -232,15 +231,15 @@ rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
                            s->rows + 1);
     }
     if ((bytes - head) % item)
-        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are no multiple of the %" PRIu64 "-byte %s",
-                       bytes - head, item,
+        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are no multiple of the %" PRIu64 "-byte %s", bytes - head,
+                       item,
                        s->flags & RP_STATES_IN ? "state"
                        : s->flags & RP_MASK    ? "element and mask"
                                                : "element");
     uint64_t rows = s->flags & RP_OFFSETS ? 1 : s->rows;
     if (__builtin_mul_overflow(rows, s->row_len, &want) || want != (bytes - head) / item)
-        return rp_fail(f, RP_SHAPE, "row_len", 0, "%" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given",
-                       rows, s->row_len, (bytes - head) / item);
+        return rp_fail(f, RP_SHAPE, "row_len", 0, "%" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given", rows,
+                       s->row_len, (bytes - head) / item);
     return RP_OK;
 }
 

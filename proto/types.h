@@ -70,10 +70,10 @@ rp_class rp_dtype_class(int dtype);
 /* A typed error as it travels: what is wrong, in which field, against which limit. */
 typedef struct rp_fault {
     rp_err code;
-    uint64_t limit;      /* the cap that was passed, 0 if none */
-    uint64_t index;      /* row, segment or element concerned, RP_NO_INDEX if none */
-    uint64_t value[2];   /* OVERFLOW: the exact value, 128-bit two's complement, low word first */
-    uint32_t retry_ms;   /* BUSY: wait this long before repeating */
+    uint64_t limit;    /* the cap that was passed, 0 if none */
+    uint64_t index;    /* row, segment or element concerned, RP_NO_INDEX if none */
+    uint64_t value[2]; /* OVERFLOW: the exact value, 128-bit two's complement, low word first */
+    uint32_t retry_ms; /* BUSY: wait this long before repeating */
     char field[RP_MAX_FIELD + 1];
     char text[RP_MAX_TEXT + 1];
 } rp_fault;
@@ -142,8 +142,19 @@ size_t rp_cell_size(const rp_spec *s);
 /* A cell of `stats`: 64-bit words. MIN, MAX: f64, i64 or u64 by the class of the elements; SUM: f64 and 0, or 128-bit
  * two's complement; MEAN, VAR, STD: f64. Of no elements: ARGMIN and ARGMAX are RP_NO_INDEX; MIN and MAX are NaN or 0. */
 enum {
-    RP_STATS_COUNT, RP_STATS_NANS, RP_STATS_ZEROS, RP_STATS_ARGMIN, RP_STATS_ARGMAX, RP_STATS_MIN, RP_STATS_MAX,
-    RP_STATS_SUM, RP_STATS_SUM_HIGH, RP_STATS_MEAN, RP_STATS_VAR, RP_STATS_STD, RP_STATS_WORDS
+    RP_STATS_COUNT,
+    RP_STATS_NANS,
+    RP_STATS_ZEROS,
+    RP_STATS_ARGMIN,
+    RP_STATS_ARGMAX,
+    RP_STATS_MIN,
+    RP_STATS_MAX,
+    RP_STATS_SUM,
+    RP_STATS_SUM_HIGH,
+    RP_STATS_MEAN,
+    RP_STATS_VAR,
+    RP_STATS_STD,
+    RP_STATS_WORDS
 };
 #define RP_MAX_CELL_WORDS RP_STATS_WORDS /* of a finished value */
 
@@ -159,10 +170,10 @@ size_t rp_state_size(int layout); /* 0 if unknown */
 
 /* The reply to REDUCE and FINISH, before its cells. */
 typedef struct rp_result {
-    uint8_t dtype;       /* of the cells' values; 0 = states */
-    uint8_t backend;     /* rp_backend that computed it */
-    uint8_t path;        /* rp_path that served it */
-    uint32_t cell_size;  /* bytes */
+    uint8_t dtype;      /* of the cells' values; 0 = states */
+    uint8_t backend;    /* rp_backend that computed it */
+    uint8_t path;       /* rp_path that served it */
+    uint32_t cell_size; /* bytes */
     uint64_t cells;
     uint64_t count;      /* elements given to the reduction */
     uint64_t queue_ns;   /* from arrival to start */

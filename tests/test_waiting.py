@@ -1,4 +1,4 @@
-"""Threads that wait for replies read them themselves where that can be (client/wire_local.c): what they must not do, and that they
+"""Threads that wait for replies read them themselves where that can be (client/wire_unix.c): what they must not do, and that they
 do it."""
 import ctypes as C
 import os

@@ -1,15 +1,16 @@
 /* reducectl: the command line on top of libreduce's public calls.
  *
  *   main.c     wiring and exit codes            options.c  the command line         help.c    what --help says
- *   npy.c      .npy headers (pure)              text.c     numbers as text (pure)   element.c --initial (pure)
- *   narrow.c   16-bit floats (pure)             order.c    Fortran to C order (pure)
+ *   npy.c      .npy headers (pure)              parse_text.c     numbers as text (pure)   parse_scalar.c --initial (pure)
+ *   half.c   16-bit floats (pure)             fortran_order.c    Fortran to C order (pure)
  *   input.c    files and pipes as elements      shape.c    which of them belong to which result
- *   reduce.c   the reductions of a command      whole.c, lines.c, columns.c  one input: one result, rows or segments, columns
+ *   reduce.c   the reductions of a command      reduce_whole.c, reduce_rows.c, reduce_columns.c  one input:
+ * one result, rows or segments, columns
  *   merge.c    partial states
  *   print.c    values as text (pure)            output.c   result and error lines
  *   resident.c put, ls, drop, @NAME
  *   interrupt.c  Ctrl-C
- *   show.c     ping, info, status, metrics      progress.c the bar on a terminal
+ *   query.c     ping, info, status, metrics      progress.c the bar on a terminal
  *   ladder.c   runs reducectl-ladder               top.h      reducectl top */
 #ifndef CTL_H
 #define CTL_H
@@ -32,7 +33,17 @@ enum { CTL_WHY = 256 }; /* bytes of an error line */
 /* ---- options.c ---- */
 
 typedef enum {
-    CTL_REDUCE, CTL_PING, CTL_INFO, CTL_STATUS, CTL_METRICS, CTL_TOP, CTL_PUT, CTL_LS, CTL_DROP, CTL_HELP, CTL_VERSION
+    CTL_REDUCE,
+    CTL_PING,
+    CTL_INFO,
+    CTL_STATUS,
+    CTL_METRICS,
+    CTL_TOP,
+    CTL_PUT,
+    CTL_LS,
+    CTL_DROP,
+    CTL_HELP,
+    CTL_VERSION
 } ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
@@ -40,17 +51,17 @@ enum { CTL_NO_AXIS = -1 };
 
 typedef struct ctl_options {
     ctl_command command;
-    reduce_spec spec;   /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
-    bool by_rows;       /* --rows was given */
-    int axis;           /* 0, 1 or CTL_NO_AXIS */
+    reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
+    bool by_rows;                         /* --rows was given */
+    int axis;                             /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
     bool text, total, merge, verbose, no_autostart, once, replace;
-    uint32_t ttl_ms;    /* 0: not given */
-    const char *url;    /* NULL: the usual places */
-    int priority;       /* reduce_priority */
+    uint32_t ttl_ms;                         /* 0: not given */
+    const char *url;                         /* NULL: the usual places */
+    int priority;                            /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
-    char **files;       /* "-" is stdin; put, drop: names first */
+    char **files;                            /* "-" is stdin; put, drop: names first */
     int n_files;
 } ctl_options;
 
@@ -65,12 +76,12 @@ void ctl_help(FILE *out);
 enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20, CTL_MAX_DIMS = 64 };
 
 typedef struct ctl_npy {
-    char descr[32];      /* as the file says, "<f4" */
-    int dtype;           /* reduce_dtype */
-    bool fortran;        /* stored with the first index running fastest */
+    char descr[32]; /* as the file says, "<f4" */
+    int dtype;      /* reduce_dtype */
+    bool fortran;   /* stored with the first index running fastest */
     int dims;
     uint64_t shape[CTL_MAX_DIMS];
-    uint64_t count;      /* elements */
+    uint64_t count; /* elements */
 } ctl_npy;
 
 bool ctl_npy_is(const uint8_t *prefix, size_t len); /* by its magic */
@@ -82,7 +93,7 @@ size_t ctl_npy_data_offset(const uint8_t *prefix, size_t len, char why[CTL_WHY])
  * 0. 0, or a reduce_err: REDUCE_E_TYPE for types that cannot be reduced, REDUCE_E_BAD_MESSAGE for malformed headers. */
 int ctl_npy_parse(const uint8_t *header, size_t len, int dtype, ctl_npy *npy, char why[CTL_WHY]);
 
-/* ---- text.c ---- */
+/* ---- parse_text.c ---- */
 
 enum { CTL_MAX_TOKEN = 1024 };
 
@@ -100,7 +111,7 @@ long ctl_text_end(ctl_text *t, double *out, char why[CTL_WHY]);
 /* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
 void ctl_clean(char *out, size_t cap, const char *token);
 
-/* ---- narrow.c ---- */
+/* ---- half.c ---- */
 
 /* The 16-bit float types, REDUCE_F16 and REDUCE_BF16. Bits are those of a magnitude, without the sign. */
 unsigned ctl_narrow_infinity(int dtype);
@@ -110,13 +121,13 @@ double ctl_narrow_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_narrow_round(int dtype, double y);
 
-/* ---- element.c ---- */
+/* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is no number, or out of range. */
 bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
 
-/* ---- order.c ---- */
+/* ---- fortran_order.c ---- */
 
 /* Copy an array of `dims` dimensions stored with the first index running fastest to one where the last does. */
 void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape);
@@ -157,21 +168,21 @@ typedef struct ctl_input {
     const char *resident; /* its name, if these are data that the daemon has; else NULL */
     int dtype;
     bool npy, text, defaulted; /* defaulted: raw bytes taken for raw_dtype because nobody said */
-    bool regular;     /* can be read again from the start */
-    bool fortran;     /* .npy with the first index running fastest */
-    int dims;         /* of .npy */
+    bool regular;              /* can be read again from the start */
+    bool fortran;              /* .npy with the first index running fastest */
+    int dims;                  /* of .npy */
     uint64_t shape[CTL_MAX_DIMS];
-    bool sized;       /* `bytes` is known */
-    uint64_t bytes;   /* of elements, in all */
-    uint64_t done;    /* given out so far */
-    uint64_t start;   /* file offset of the elements */
+    bool sized;                   /* `bytes` is known */
+    uint64_t bytes;               /* of elements, in all */
+    uint64_t done;                /* given out so far */
+    uint64_t start;               /* file offset of the elements */
     uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_text parser;
-    double *numbers;  /* text: parsed and not yet given out */
+    double *numbers; /* text: parsed and not yet given out */
     size_t n_numbers, numbers_at;
     bool ended;
-    int err;          /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
 } ctl_input;
 
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
@@ -254,12 +265,12 @@ int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const cha
 typedef struct ctl_work {
     reduce_client *c;
     const ctl_options *o;
-    const char *name;    /* of the input, or "total" */
-    ctl_input *in;       /* n_in of them, one type, taken as one array */
+    const char *name; /* of the input, or "total" */
+    ctl_input *in;    /* n_in of them, one type, taken as one array */
     int n_in;
-    ctl_input *mask;     /* bytes, one for each element, or NULL */
-    reduce_spec spec;    /* for this type, without shape */
-    uint64_t initial;    /* what spec.initial points to */
+    ctl_input *mask;  /* bytes, one for each element, or NULL */
+    reduce_spec spec; /* for this type, without shape */
+    uint64_t initial; /* what spec.initial points to */
     ctl_progress progress;
 } ctl_work;
 
@@ -295,7 +306,7 @@ int ctl_put(reduce_client *c, const ctl_options *o);
 int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
 
-/* ---- show.c ---- */
+/* ---- query.c ---- */
 int ctl_show(reduce_client *c, const ctl_options *o);
 
 /* ---- ladder.c ---- */

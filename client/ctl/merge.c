@@ -8,8 +8,8 @@
 /* State i of every file, for all i: rows of `files` states each. */
 typedef struct states {
     uint8_t *bytes;
-    size_t size;     /* of one */
-    uint64_t rows;   /* in each file */
+    size_t size;   /* of one */
+    uint64_t rows; /* in each file */
     int files, dtype;
 } states;
 

@@ -199,8 +199,8 @@ static bool resolve_type(ctl_npy *npy, int wanted, char why[CTL_WHY])
         return false;
     }
     if (wanted && wanted != npy->dtype) {
-        snprintf(why, CTL_WHY, "--dtype says %s, the file %s ('%s')", reduce_dtype_name(wanted),
-                 reduce_dtype_name(npy->dtype), npy->descr);
+        snprintf(why, CTL_WHY, "--dtype says %s, the file %s ('%s')", reduce_dtype_name(wanted), reduce_dtype_name(npy->dtype),
+                 npy->descr);
         return false;
     }
     return true;

@@ -8,10 +8,33 @@
 #include "client/ctl/ctl.h"
 
 enum {
-    OPT_NAN = 256, OPT_DDOF, OPT_INITIAL, OPT_WRAP, OPT_ROWS, OPT_AXIS, OPT_OFFSETS, OPT_MASK, OPT_PARTIAL,
-    OPT_MERGE, OPT_INDEX_BASE, OPT_PATH, OPT_PRIORITY, OPT_CONNECT, OPT_TLS_CA, OPT_TLS_CERT, OPT_TLS_KEY, OPT_DEADLINE,
+    OPT_NAN = 256,
+    OPT_DDOF,
+    OPT_INITIAL,
+    OPT_WRAP,
+    OPT_ROWS,
+    OPT_AXIS,
+    OPT_OFFSETS,
+    OPT_MASK,
+    OPT_PARTIAL,
+    OPT_MERGE,
+    OPT_INDEX_BASE,
+    OPT_PATH,
+    OPT_PRIORITY,
+    OPT_CONNECT,
+    OPT_TLS_CA,
+    OPT_TLS_CERT,
+    OPT_TLS_KEY,
+    OPT_DEADLINE,
     OPT_JSON,
-    OPT_HEX, OPT_RAW, OPT_TEXT, OPT_TOTAL, OPT_REPLACE, OPT_TTL, OPT_NO_AUTOSTART, OPT_ONCE
+    OPT_HEX,
+    OPT_RAW,
+    OPT_TEXT,
+    OPT_TOTAL,
+    OPT_REPLACE,
+    OPT_TTL,
+    OPT_NO_AUTOSTART,
+    OPT_ONCE
 };
 
 static const char SHORT[] = ":t:o:vhV";
@@ -213,9 +236,8 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     static const struct {
         const char *word;
         ctl_command command;
-    } others[] = {{"ping", CTL_PING},       {"info", CTL_INFO}, {"status", CTL_STATUS},
-                  {"metrics", CTL_METRICS}, {"top", CTL_TOP},   {"put", CTL_PUT},
-                  {"ls", CTL_LS},           {"drop", CTL_DROP}, {"help", CTL_HELP}};
+    } others[] = {{"ping", CTL_PING}, {"info", CTL_INFO}, {"status", CTL_STATUS}, {"metrics", CTL_METRICS}, {"top", CTL_TOP},
+                  {"put", CTL_PUT},   {"ls", CTL_LS},     {"drop", CTL_DROP},     {"help", CTL_HELP}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(word, others[i].word)) {
             o->command = others[i].command;

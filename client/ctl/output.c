@@ -44,8 +44,8 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
     json_values(v, n);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
            reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
-    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64,
-           r->queue_ns, r->copy_ns, r->compute_ns, r->wall_ns);
+    printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64, r->queue_ns,
+           r->copy_ns, r->compute_ns, r->wall_ns);
     printf(",\"batch\":%" PRIu64 "}\n", r->batch);
 }
 
@@ -100,8 +100,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
     const char *kind = in->resident ? "resident" : in->npy ? ".npy" : in->text ? "text" : "raw bytes";
-    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind,
-            r->count, reduce_dtype_name(in->dtype), in->defaulted ? " (the default; --dtype names another)" : "");
+    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind, r->count, reduce_dtype_name(in->dtype),
+            in->defaulted ? " (the default; --dtype names another)" : "");
     if (!r->cells) /* nobody was asked */
         return;
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,

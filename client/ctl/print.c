@@ -147,8 +147,8 @@ static void put_index(ctl_value *v, uint64_t index)
 
 static int put_stats(ctl_value *out, int dtype, const reduce_stats *s, bool hex)
 {
-    static const char *const names[CTL_MAX_VALUES] = {"count",  "nans",   "zeros", "min", "max", "argmin",
-                                                      "argmax", "sum",    "mean",  "var", "std"};
+    static const char *const names[CTL_MAX_VALUES] = {"count",  "nans", "zeros", "min", "max", "argmin",
+                                                      "argmax", "sum",  "mean",  "var", "std"};
     for (int i = 0; i < CTL_MAX_VALUES; i++)
         out[i].name = names[i];
     ctl_number(out[0].text, REDUCE_U64, &s->count, hex);

@@ -1,7 +1,7 @@
 /* reducectl top: what the daemon does now, from differences of its metrics.
  *
- *   metrics.c  the metrics' text as numbers (pure)     frame.c   two of them as lines of text (pure)
- *   screen.c   lines on a terminal, by ncurses; no_screen.c stands in for it where there is none
+ *   metrics.c  the metrics' text as numbers (pure)     top_layout.c   two of them as lines of text (pure)
+ *   top_ncurses.c   lines on a terminal, by ncurses; top_none.c stands in for it where there is none
  *   top.c      the command */
 #ifndef CTL_TOP_H
 #define CTL_TOP_H
@@ -34,7 +34,7 @@ double ctl_metrics_value(const ctl_metrics *m, const char *name, const char *lab
 /* The value of a label, cut to `cap`; "" if there is none. Returns out. */
 char *ctl_label(char *out, size_t cap, const char *labels, const char *key);
 
-/* ---- frame.c ---- */
+/* ---- top_layout.c ---- */
 
 typedef void ctl_put_line(void *arg, bool heading, const char *line);
 
@@ -42,7 +42,7 @@ typedef void ctl_put_line(void *arg, bool heading, const char *line);
  * the tables' rows). */
 void ctl_frame(const ctl_metrics *then, const ctl_metrics *now, int rows, ctl_put_line *put, void *arg);
 
-/* ---- screen.c ---- */
+/* ---- top_ncurses.c ---- */
 
 typedef enum { CTL_TIMEOUT, CTL_RESIZED, CTL_QUIT } ctl_event;
 

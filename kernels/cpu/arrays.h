@@ -19,9 +19,9 @@ typedef struct loops {
 typedef struct float_loops {
     loops l;
     size_t step;
-    void (*add)(acc *a, pace *p, const void *x, size_t n); /* whole steps of a block */
-    void (*rest)(acc *a, const void *x, size_t n);         /* less than a step */
-    void (*squares)(square_acc *s, const void *x, size_t n);  /* up to BLOCK64 elements */
+    void (*add)(acc *a, pace *p, const void *x, size_t n);   /* whole steps of a block */
+    void (*rest)(acc *a, const void *x, size_t n);           /* less than a step */
+    void (*squares)(square_acc *s, const void *x, size_t n); /* up to BLOCK64 elements */
 } float_loops;
 
 typedef struct int_loops {
@@ -32,17 +32,14 @@ typedef struct int_loops {
 } int_loops;
 
 #define CHOOSERS(NAME) &least_##NAME, &largest_##NAME, &magnitude_##NAME
-static const float_loops loops_f16 = {
-    {2, BLOCK32, CHOOSERS(f16), tally_f16}, STEP32, add_block_f16, rest_f16, add_squares_f16};
+static const float_loops loops_f16 = {{2, BLOCK32, CHOOSERS(f16), tally_f16}, STEP32, add_block_f16, rest_f16, add_squares_f16};
 static const float_loops loops_bf16 = {
     {2, BLOCK32, CHOOSERS(bf16), tally_bf16}, STEP32, add_block_bf16, rest_bf16, add_squares_bf16};
-static const float_loops loops_f32 = {
-    {4, BLOCK32, CHOOSERS(f32), tally_f32}, STEP32, add_block32, rest_f32, add_squares_f32};
-static const float_loops loops_f64 = {
-    {8, BLOCK64, CHOOSERS(f64), tally_f64}, STEP64, add_block64, add_rest64, add_squares_f64};
+static const float_loops loops_f32 = {{4, BLOCK32, CHOOSERS(f32), tally_f32}, STEP32, add_block32, rest_f32, add_squares_f32};
+static const float_loops loops_f64 = {{8, BLOCK64, CHOOSERS(f64), tally_f64}, STEP64, add_block64, add_rest64, add_squares_f64};
 
-#define INT_LOOPS(NAME, W)                                                                                       \
-    static const int_loops loops_##NAME = {                                                                      \
+#define INT_LOOPS(NAME, W)                  \
+    static const int_loops loops_##NAME = { \
         {W / 8, (16 << 10) / (W / 8), CHOOSERS(NAME), tally_##W}, sum_##NAME, magnitudes_##NAME, squares_##NAME};
 INT_LOOPS(i8, 8)
 INT_LOOPS(u8, 8)
@@ -78,8 +75,7 @@ static void ends_add(ends *e, const loops *l, const void *x, size_t n, uint64_t 
     e->t.nans += t.nans;
 }
 
-static void ends_take(const ends *e, rk_state *s, const loops *l, const void *data, uint64_t n, uint64_t index,
-                      int nan_policy)
+static void ends_take(const ends *e, rk_state *s, const loops *l, const void *data, uint64_t n, uint64_t index, int nan_policy)
 {
     uint64_t *other = s->limb + rk_sum_limbs(s->layout) + rk_square_limbs(s->layout);
     count_elements(s, n, e->t, nan_policy);
@@ -221,32 +217,20 @@ static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t in
 /* ---- by type: the functions of the tables ---- */
 
 #define HEAD(NAME) static void NAME(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)
-#define ARRAYS(NAME)                                                                                              \
-    HEAD(choose_least_##NAME)                                                                                     \
-    {                                                                                                             \
-        reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &least_##NAME, NULL);                             \
-    }                                                                                                             \
-    HEAD(choose_largest_##NAME)                                                                                   \
-    {                                                                                                             \
-        reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &largest_##NAME, NULL);                           \
-    }                                                                                                             \
-    HEAD(choose_magnitude_##NAME)                                                                                 \
-    {                                                                                                             \
-        reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &magnitude_##NAME, NULL);                         \
-    }                                                                                                             \
-    HEAD(choose_both_##NAME)                                                                                      \
-    {                                                                                                             \
-        reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &least_##NAME, &largest_##NAME);                  \
-    }                                                                                                             \
-    HEAD(nonzero_##NAME)                                                                                          \
-    {                                                                                                             \
-        (void)index;                                                                                              \
-        take_nonzero(s, n, LOOPS(NAME).count(x, n), nan_policy);                                                  \
-    }                                                                                                             \
-    HEAD(nans_##NAME)                                                                                             \
-    {                                                                                                             \
-        (void)index;                                                                                              \
-        take_nans(s, n, rk_is_float(s->dtype) ? LOOPS(NAME).count(x, n) : (tally){0, 0}, nan_policy);             \
+#define ARRAYS(NAME)                                                                                                      \
+    HEAD(choose_least_##NAME) { reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &least_##NAME, NULL); }           \
+    HEAD(choose_largest_##NAME) { reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &largest_##NAME, NULL); }       \
+    HEAD(choose_magnitude_##NAME) { reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &magnitude_##NAME, NULL); }   \
+    HEAD(choose_both_##NAME) { reduce_choice(s, x, n, index, nan_policy, &LOOPS(NAME), &least_##NAME, &largest_##NAME); } \
+    HEAD(nonzero_##NAME)                                                                                                  \
+    {                                                                                                                     \
+        (void)index;                                                                                                      \
+        take_nonzero(s, n, LOOPS(NAME).count(x, n), nan_policy);                                                          \
+    }                                                                                                                     \
+    HEAD(nans_##NAME)                                                                                                     \
+    {                                                                                                                     \
+        (void)index;                                                                                                      \
+        take_nans(s, n, rk_is_float(s->dtype) ? LOOPS(NAME).count(x, n) : (tally){0, 0}, nan_policy);                     \
     }
 #define LOOPS(NAME) loops_##NAME.l
 ARRAYS(i8)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 INLINE uint64_t bits_join(int layout, uint64_t a, uint64_t b)
 {
@@ -43,15 +43,15 @@ INLINE void reduce_bits(rk_state *s, int layout, const void *data, uint64_t n, i
     s->count = n;
 }
 
-#define REDUCE_BITS(NAME, W, LAYOUT)                                                                          \
-    static void NAME##_##W(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy)           \
-    {                                                                                                         \
-        (void)index, (void)nan_policy;                                                                        \
-        reduce_bits(s, LAYOUT, x, n, W / 8);                                                                  \
+#define REDUCE_BITS(NAME, W, LAYOUT)                                                               \
+    static void NAME##_##W(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy) \
+    {                                                                                              \
+        (void)index, (void)nan_policy;                                                             \
+        reduce_bits(s, LAYOUT, x, n, W / 8);                                                       \
     }
-#define REDUCE_ALL_BITS(W)                \
-    REDUCE_BITS(and, W, RP_STATE_AND)     \
-    REDUCE_BITS(or, W, RP_STATE_OR)       \
+#define REDUCE_ALL_BITS(W)            \
+    REDUCE_BITS(and, W, RP_STATE_AND) \
+    REDUCE_BITS(or, W, RP_STATE_OR)   \
     REDUCE_BITS(xor, W, RP_STATE_XOR)
 REDUCE_ALL_BITS(8)
 REDUCE_ALL_BITS(16)

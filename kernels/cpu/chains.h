@@ -27,29 +27,29 @@ typedef float __attribute__((aligned(1), may_alias)) float_any;
 typedef double __attribute__((aligned(1), may_alias)) double_any;
 
 /* Element i of line j is at x[j] + i * stride; behind a line's end stands -0.0, which changes no sum. */
-#define CHAINS(NAME, T)                                                                                       \
-    static unsigned chains_##NAME(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum)   \
-    {                                                                                                         \
-        chain c[CHAIN_VECTORS];                                                                               \
-        uint64_t most = 0, fewest = UINT64_MAX;                                                               \
-        for (int j = 0; j < RK_CHAINS; j++) {                                                                 \
-            most = n[j] > most ? n[j] : most;                                                                 \
-            fewest = n[j] < fewest ? n[j] : fewest;                                                           \
-        }                                                                                                     \
-        for (int v = 0; v < CHAIN_VECTORS; v++)                                                               \
-            c[v] = (chain){-(vf64){0}, {0}, {0}};                                                             \
-        for (uint64_t i = 0; i < most; i++) {                                                                 \
-            prefetch(x[0] + i * stride, 16 * stride); /* of columns: the same cache line for all */           \
-            for (int v = 0; v < CHAIN_VECTORS; v++) {                                                         \
-                vf64 e;                                                                                       \
-                for (int k = 0; k < LANES64; k++) {                                                           \
-                    int j = v * LANES64 + k;                                                                  \
-                    e[k] = i < fewest || i < n[j] ? *(const T *)(const void *)(x[j] + i * stride) : -0.0;     \
-                }                                                                                             \
-                chain_add(&c[v], e);                                                                          \
-            }                                                                                                 \
-        }                                                                                                     \
-        return chain_sums(c, n, sum);                                                                         \
+#define CHAINS(NAME, T)                                                                                     \
+    static unsigned chains_##NAME(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum) \
+    {                                                                                                       \
+        chain c[CHAIN_VECTORS];                                                                             \
+        uint64_t most = 0, fewest = UINT64_MAX;                                                             \
+        for (int j = 0; j < RK_CHAINS; j++) {                                                               \
+            most = n[j] > most ? n[j] : most;                                                               \
+            fewest = n[j] < fewest ? n[j] : fewest;                                                         \
+        }                                                                                                   \
+        for (int v = 0; v < CHAIN_VECTORS; v++)                                                             \
+            c[v] = (chain){-(vf64){0}, {0}, {0}};                                                           \
+        for (uint64_t i = 0; i < most; i++) {                                                               \
+            prefetch(x[0] + i * stride, 16 * stride); /* of columns: the same cache line for all */         \
+            for (int v = 0; v < CHAIN_VECTORS; v++) {                                                       \
+                vf64 e;                                                                                     \
+                for (int k = 0; k < LANES64; k++) {                                                         \
+                    int j = v * LANES64 + k;                                                                \
+                    e[k] = i < fewest || i < n[j] ? *(const T *)(const void *)(x[j] + i * stride) : -0.0;   \
+                }                                                                                           \
+                chain_add(&c[v], e);                                                                        \
+            }                                                                                               \
+        }                                                                                                   \
+        return chain_sums(c, n, sum);                                                                       \
     }
 
 /* The sums, and a bit for each that is right. */

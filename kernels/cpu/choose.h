@@ -1,11 +1,11 @@
-/* min, max, argmin, argmax, norminf: the largest key, where a key is the element's rank (rank.h) or magnitude as a signed
- * integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key is remembered and
+/* min, max, argmin, argmax, norminf: the largest key, where a key is the element's rank (total_order.h) or magnitude as a
+ * signed integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key is remembered and
  * the element looked for once, at the end. */
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 enum { CHOOSE_BLOCK = 4096 }; /* elements */
 
@@ -13,38 +13,37 @@ typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
  * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`. */
-#define CHOOSE_WIDTH(W)                                                                                             \
-    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)    \
-    {                                                                                                               \
-        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                               \
-        if (d == MAGNITUDE && inf)                                                                                  \
-            k = (int##W##_t)(k & INT##W##_MAX);                                                                     \
-        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                        \
-            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);    \
-        else if (inf)                                                                                               \
-            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                        \
-        k = d == LEAST ? (int##W##_t)~k : k;                                                                        \
-        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                       \
-    }                                                                                                               \
-    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d,             \
-                            int##W##_t nan_key)                                                                     \
-    {                                                                                                               \
-        const u##W##_loose *x = data;                                                                               \
-        int##W##_t best = INT##W##_MIN;                                                                             \
-        for (size_t i = 0; i < n; i++) {                                                                            \
-            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                    \
-            best = k > best ? k : best;                                                                             \
-        }                                                                                                           \
-        return best;                                                                                                \
-    }                                                                                                               \
-    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d,             \
-                            int##W##_t nan_key, int64_t key)                                                        \
-    {                                                                                                               \
-        const u##W##_loose *x = data;                                                                               \
-        size_t i = 0;                                                                                               \
-        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != key)                                            \
-            i++;                                                                                                    \
-        return i;                                                                                                   \
+#define CHOOSE_WIDTH(W)                                                                                                     \
+    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)            \
+    {                                                                                                                       \
+        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                                       \
+        if (d == MAGNITUDE && inf)                                                                                          \
+            k = (int##W##_t)(k & INT##W##_MAX);                                                                             \
+        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                                \
+            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);            \
+        else if (inf)                                                                                                       \
+            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                                \
+        k = d == LEAST ? (int##W##_t) ~k : k;                                                                               \
+        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                               \
+    }                                                                                                                       \
+    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key) \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t best = INT##W##_MIN;                                                                                     \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                            \
+            best = k > best ? k : best;                                                                                     \
+        }                                                                                                                   \
+        return best;                                                                                                        \
+    }                                                                                                                       \
+    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
+                            int64_t key)                                                                                    \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        size_t i = 0;                                                                                                       \
+        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != key)                                                    \
+            i++;                                                                                                            \
+        return i;                                                                                                           \
     }
 CHOOSE_WIDTH(8)
 CHOOSE_WIDTH(16)
@@ -60,19 +59,19 @@ typedef struct chooser {
     size_t (*place)(const void *x, size_t n, bool nan_wins, int64_t key);
 } chooser;
 
-#define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                                      \
-    static __attribute__((noinline)) int64_t best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins)        \
-    {                                                                                                            \
-        return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                             \
-    }                                                                                                            \
-    static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)                     \
-    {                                                                                                            \
-        return place_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN, key);                       \
-    }                                                                                                            \
+#define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                              \
+    static __attribute__((noinline)) int64_t best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins) \
+    {                                                                                                    \
+        return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                     \
+    }                                                                                                    \
+    static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)              \
+    {                                                                                                    \
+        return place_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN, key);               \
+    }                                                                                                    \
     static const chooser HOW##_##NAME = {D, W, best_##HOW##_##NAME, place_##HOW##_##NAME};
 
-#define CHOOSERS(NAME, W, INF, TURN)             \
-    CHOOSER(NAME, W, INF, TURN, LEAST, least)    \
+#define CHOOSERS(NAME, W, INF, TURN)              \
+    CHOOSER(NAME, W, INF, TURN, LEAST, least)     \
     CHOOSER(NAME, W, INF, TURN, LARGEST, largest) \
     CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)
 CHOOSERS(i8, 8, 0, 0)

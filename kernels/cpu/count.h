@@ -3,7 +3,7 @@
 #define RK_CPU_COUNT_H
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 enum { COUNT_ROUNDS = 255 }; /* what a lane of 8 bits holds */
 
@@ -12,33 +12,33 @@ typedef struct tally {
 } tally;
 
 /* MAGNITUDE masks the bits that make a value nonzero (all but a float's sign), INF is 0 for integers. */
-#define TALLY(NAME, W, MAGNITUDE, INF)                                                                  \
-    static __attribute__((noinline)) tally tally_##NAME(const void *data, uint64_t n)                  \
-    {                                                                                                   \
-        typedef VEC(uint##W##_t, VB) vec;                                                               \
-        typedef LOOSE(int##W##_t, VB) vec_loose;                                                        \
-        enum { LANES = VB * 8 / W };                                                                    \
-        const u##W##_loose *x = data;                                                                   \
-        tally t = {0, 0};                                                                               \
-        uint64_t i = 0;                                                                                 \
-        while (n - i >= LANES) {                                                                        \
-            vec hit = {0}, nan = {0};                                                                   \
-            for (int k = 0; k < COUNT_ROUNDS && n - i >= LANES; k++, i += LANES) {                      \
-                vec_loose m = *(const vec_loose *)(const void *)(x + i) & (int##W##_t)(MAGNITUDE);      \
-                hit -= (vec)(m != 0);                                                                   \
-                if (INF != 0)                                                                           \
-                    nan -= (vec)(m > (int##W##_t)(INF));                                                \
-            }                                                                                           \
-            for (int j = 0; j < LANES; j++) {                                                           \
-                t.nonzero += hit[j];                                                                    \
-                t.nans += nan[j];                                                                       \
-            }                                                                                           \
-        }                                                                                               \
-        for (; i < n; i++) {                                                                            \
-            t.nonzero += (x[i] & (uint##W##_t)(MAGNITUDE)) != 0;                                        \
-            t.nans += INF != 0 && (x[i] & (uint##W##_t)(MAGNITUDE)) > (uint##W##_t)(INF);               \
-        }                                                                                               \
-        return t;                                                                                       \
+#define TALLY(NAME, W, MAGNITUDE, INF)                                                             \
+    static __attribute__((noinline)) tally tally_##NAME(const void *data, uint64_t n)              \
+    {                                                                                              \
+        typedef VEC(uint##W##_t, VB) vec;                                                          \
+        typedef LOOSE(int##W##_t, VB) vec_loose;                                                   \
+        enum { LANES = VB * 8 / W };                                                               \
+        const u##W##_loose *x = data;                                                              \
+        tally t = {0, 0};                                                                          \
+        uint64_t i = 0;                                                                            \
+        while (n - i >= LANES) {                                                                   \
+            vec hit = {0}, nan = {0};                                                              \
+            for (int k = 0; k < COUNT_ROUNDS && n - i >= LANES; k++, i += LANES) {                 \
+                vec_loose m = *(const vec_loose *)(const void *)(x + i) & (int##W##_t)(MAGNITUDE); \
+                hit -= (vec)(m != 0);                                                              \
+                if (INF != 0)                                                                      \
+                    nan -= (vec)(m > (int##W##_t)(INF));                                           \
+            }                                                                                      \
+            for (int j = 0; j < LANES; j++) {                                                      \
+                t.nonzero += hit[j];                                                               \
+                t.nans += nan[j];                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            t.nonzero += (x[i] & (uint##W##_t)(MAGNITUDE)) != 0;                                   \
+            t.nans += INF != 0 && (x[i] & (uint##W##_t)(MAGNITUDE)) > (uint##W##_t)(INF);          \
+        }                                                                                          \
+        return t;                                                                                  \
     }
 TALLY(8, 8, -1, 0)
 TALLY(16, 16, -1, 0)

@@ -2,9 +2,9 @@
 #ifndef RK_CPU_H
 #define RK_CPU_H
 
-#include "kernels/engine.h"
-#include "kernels/finish.h"
-#include "kernels/line.h"
+#include "kernels/engine/engine.h"
+#include "kernels/exact/finish.h"
+#include "kernels/exact/line.h"
 
 /* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
 typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
@@ -17,7 +17,7 @@ enum { RK_CHAINS = 8 };
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
-    rk_chains_fn *chains[RP_F64 + 1]; /* f32 and f64 */
+    rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
 } rk_simd;
 
 /* simd.c, compiled once for each */
@@ -33,8 +33,7 @@ void rk_fp_leave(unsigned saved);
 /* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
  * or the code of the first line that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its
  * cells are written. */
-int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row,
-                 rk_state *bad_state);
+int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row, rk_state *bad_state);
 
 /* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 typedef __int128 i128;
 typedef unsigned __int128 u128;
@@ -24,15 +24,15 @@ enum {
 typedef struct acc {
     int64_t digit[2 * RK_SQUARE_LIMBS64];
     int digits;
-    int e0;              /* the unit is 2^e0 */
-    bool magnitudes;     /* signs do not count */
-    uint8_t special, nz; /* as in rk_state */
-    bool omit;           /* skip NaNs */
-    uint64_t n;          /* elements to come */
-    uint64_t nans;       /* skipped */
-    uint32_t adds;       /* to the digits since the last carry */
-    int bucketed;        /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
-    uint32_t bucket_adds; /* f32: since the buckets were emptied */
+    int e0;                     /* the unit is 2^e0 */
+    bool magnitudes;            /* signs do not count */
+    uint8_t special, nz;        /* as in rk_state */
+    bool omit;                  /* skip NaNs */
+    uint64_t n;                 /* elements to come */
+    uint64_t nans;              /* skipped */
+    uint32_t adds;              /* to the digits since the last carry */
+    int bucketed;               /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
+    uint32_t bucket_adds;       /* f32: since the buckets were emptied */
     uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of count << 42 | sum of fractions */
     uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
 } acc;
@@ -290,45 +290,45 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
 
 /* add_odd_block: sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places.
  * add_wide_block: nz is set already, for only a block of nonzero elements fails. */
-#define ODD_BLOCKS(W, BLOCK, INF)                                                                                 \
-    static void add_block##W(acc *a, pace *p, const void *x, size_t n);                                           \
-    static bool has_special##W(const void *data, size_t n)                                                        \
-    {                                                                                                             \
-        const u##W##_loose *x = data;                                                                             \
-        uint##W##_t most = 0;                                                                                     \
-        for (size_t i = 0; i < n; i++) {                                                                          \
-            uint##W##_t m = x[i] & INT##W##_MAX;                                                                  \
-            most = m > most ? m : most;                                                                           \
-        }                                                                                                         \
-        return most >= INF;                                                                                       \
-    }                                                                                                             \
-    static __attribute__((noinline)) void add_odd_block##W(acc *a, pace *p, const void *data, size_t n)           \
-    {                                                                                                             \
-        const u##W##_loose *x = data;                                                                             \
-        const uint##W##_t sign = (uint##W##_t)1 << (W - 1);                                                       \
-        uint##W##_t finite[BLOCK], nans = 0, above = 0, below = 0;                                                \
-        for (size_t i = 0; i < n; i++) {                                                                          \
-            uint##W##_t m = x[i] & INT##W##_MAX;                                                                  \
-            nans += m > INF;                                                                                      \
-            above |= x[i] == INF;                                                                                 \
-            below |= x[i] == (INF | sign);                                                                        \
-            finite[i] = m >= INF ? sign : x[i];                                                                   \
-        }                                                                                                         \
-        add_nans(a, nans);                                                                                        \
-        if (above)                                                                                                \
-            add_infinity(a, false);                                                                               \
-        if (below)                                                                                                \
-            add_infinity(a, true);                                                                                \
-        if (!a->special) /* else the limbs are zero whatever the rest is */                                       \
-            add_block##W(a, p, finite, n);                                                                        \
-    }                                                                                                             \
-    static void add_wide_block##W(acc *a, pace *p, const void *x, size_t n)                                       \
-    {                                                                                                             \
-        p->skip--;                                                                                                \
-        if (a->omit && has_special##W(x, n))                                                                      \
-            add_odd_block##W(a, p, x, n);                                                                         \
-        else                                                                                                      \
-            fill_buckets##W(a, x, n);                                                                             \
+#define ODD_BLOCKS(W, BLOCK, INF)                                                                       \
+    static void add_block##W(acc *a, pace *p, const void *x, size_t n);                                 \
+    static bool has_special##W(const void *data, size_t n)                                              \
+    {                                                                                                   \
+        const u##W##_loose *x = data;                                                                   \
+        uint##W##_t most = 0;                                                                           \
+        for (size_t i = 0; i < n; i++) {                                                                \
+            uint##W##_t m = x[i] & INT##W##_MAX;                                                        \
+            most = m > most ? m : most;                                                                 \
+        }                                                                                               \
+        return most >= INF;                                                                             \
+    }                                                                                                   \
+    static __attribute__((noinline)) void add_odd_block##W(acc *a, pace *p, const void *data, size_t n) \
+    {                                                                                                   \
+        const u##W##_loose *x = data;                                                                   \
+        const uint##W##_t sign = (uint##W##_t)1 << (W - 1);                                             \
+        uint##W##_t finite[BLOCK], nans = 0, above = 0, below = 0;                                      \
+        for (size_t i = 0; i < n; i++) {                                                                \
+            uint##W##_t m = x[i] & INT##W##_MAX;                                                        \
+            nans += m > INF;                                                                            \
+            above |= x[i] == INF;                                                                       \
+            below |= x[i] == (INF | sign);                                                              \
+            finite[i] = m >= INF ? sign : x[i];                                                         \
+        }                                                                                               \
+        add_nans(a, nans);                                                                              \
+        if (above)                                                                                      \
+            add_infinity(a, false);                                                                     \
+        if (below)                                                                                      \
+            add_infinity(a, true);                                                                      \
+        if (!a->special) /* else the limbs are zero whatever the rest is */                             \
+            add_block##W(a, p, finite, n);                                                              \
+    }                                                                                                   \
+    static void add_wide_block##W(acc *a, pace *p, const void *x, size_t n)                             \
+    {                                                                                                   \
+        p->skip--;                                                                                      \
+        if (a->omit && has_special##W(x, n))                                                            \
+            add_odd_block##W(a, p, x, n);                                                               \
+        else                                                                                            \
+            fill_buckets##W(a, x, n);                                                                   \
     }
 
 /* ---- end ---- */

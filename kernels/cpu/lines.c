@@ -5,13 +5,13 @@
 #include "kernels/cpu/cpu.h"
 
 enum {
-    GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
-    GATHER_ROWS = 2048,      /* of a tile of columns */
-    TILE_BYTES = 64,         /* of a row: a cache line is read once for all its columns */
+    GATHER_BYTES = 16 << 10,                /* kept elements of a masked line: stays in L1 */
+    GATHER_ROWS = 2048,                     /* of a tile of columns */
+    TILE_BYTES = 64,                        /* of a row: a cache line is read once for all its columns */
     TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
-    TILE = TILE_BYTES,       /* columns of a tile at most */
-    ROWS_AHEAD = 16,         /* to prefetch: the processor does not see so long strides */
-    SHORT = 512              /* elements of a line that goes by chains */
+    TILE = TILE_BYTES,                      /* columns of a tile at most */
+    ROWS_AHEAD = 16,                        /* to prefetch: the processor does not see so long strides */
+    SHORT = 512                             /* elements of a line that goes by chains */
 };
 
 /* What every line of a task has in common. */
@@ -87,16 +87,16 @@ WIDTH(64)
 #undef WIDTH
 
 /* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
-#define KEEP(W)                                                                                             \
-    static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n)            \
-    {                                                                                                       \
-        u##W##_any *to = out;                                                                               \
-        const u##W##_any *x = data;                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                                    \
-            to[k] = x[i];                                                                                   \
-            k += mask[i] != 0;                                                                              \
-        }                                                                                                   \
-        return k;                                                                                           \
+#define KEEP(W)                                                                                  \
+    static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n) \
+    {                                                                                            \
+        u##W##_any *to = out;                                                                    \
+        const u##W##_any *x = data;                                                              \
+        for (size_t i = 0; i < n; i++) {                                                         \
+            to[k] = x[i];                                                                        \
+            k += mask[i] != 0;                                                                   \
+        }                                                                                        \
+        return k;                                                                                \
     }
 KEEP(8)
 KEEP(16)
@@ -138,23 +138,23 @@ static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8
 
 /* Transpose `rows` rows of `columns` elements, row_len elements apart, to columns that are TURNED_ROWS apart. With a mask
  * only what it lets in; kept[c] counts. */
-#define TURN(W)                                                                                                     \
-    static void turn_##W(void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows,           \
-                         size_t columns, size_t *kept)                                                              \
-    {                                                                                                               \
-        u##W##_any *to = out;                                                                                       \
-        for (size_t c = 0; c < columns; c++)                                                                        \
-            kept[c] = mask ? 0 : rows;                                                                              \
-        for (size_t r = 0; r < rows; r++, x += row_len * (W / 8)) {                                                 \
-            const u##W##_any *from = (const void *)x;                                                               \
-            __builtin_prefetch((const void *)((uintptr_t)x + ROWS_AHEAD * row_len * (W / 8)));                      \
-            for (size_t c = 0; !mask && c < columns; c++)                                                           \
-                to[c * TURNED_ROWS + r] = from[c];                                                                  \
-            for (size_t c = 0; mask && c < columns; c++) {                                                          \
-                to[c * TURNED_ROWS + kept[c]] = from[c];                                                            \
-                kept[c] += mask[r * row_len + c] != 0;                                                              \
-            }                                                                                                       \
-        }                                                                                                           \
+#define TURN(W)                                                                                                           \
+    static void turn_##W(void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows, size_t columns, \
+                         size_t *kept)                                                                                    \
+    {                                                                                                                     \
+        u##W##_any *to = out;                                                                                             \
+        for (size_t c = 0; c < columns; c++)                                                                              \
+            kept[c] = mask ? 0 : rows;                                                                                    \
+        for (size_t r = 0; r < rows; r++, x += row_len * (W / 8)) {                                                       \
+            const u##W##_any *from = (const void *)x;                                                                     \
+            __builtin_prefetch((const void *)((uintptr_t)x + ROWS_AHEAD * row_len * (W / 8)));                            \
+            for (size_t c = 0; !mask && c < columns; c++)                                                                 \
+                to[c * TURNED_ROWS + r] = from[c];                                                                        \
+            for (size_t c = 0; mask && c < columns; c++) {                                                                \
+                to[c * TURNED_ROWS + kept[c]] = from[c];                                                                  \
+                kept[c] += mask[r * row_len + c] != 0;                                                                    \
+            }                                                                                                             \
+        }                                                                                                                 \
     }
 TURN(8)
 TURN(16)
@@ -162,8 +162,8 @@ TURN(32)
 TURN(64)
 #undef TURN
 
-static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows,
-                 size_t columns, size_t *kept)
+static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows, size_t columns,
+                 size_t *kept)
 {
     switch (size) {
     case 1:
@@ -334,8 +334,7 @@ static bool short_lines(const view *v, const rk_task *t, rk_chains_fn *chains, u
     return true;
 }
 
-int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row,
-                 rk_state *bad_state)
+int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row, rk_state *bad_state)
 {
     view v = view_of(simd, t);
     verdict bad = {RP_OK, bad_row, bad_state};

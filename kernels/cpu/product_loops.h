@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 /* ---- integers ---- */
 
@@ -15,54 +15,54 @@ typedef struct int_product {
     uint64_t wrapped, magnitude, negatives, zeros; /* magnitude: of the nonzero elements; 0: 2^64 or more */
 } int_product;
 
-#define PRODUCT_INT(NAME, T, IS_SIGNED)                                                                     \
-    typedef T __attribute__((aligned(1), may_alias)) NAME##_loose;                                          \
-    /* until it is 2^64 or more, which most data are soon */                                                \
+#define PRODUCT_INT(NAME, T, IS_SIGNED)                                                                   \
+    typedef T __attribute__((aligned(1), may_alias)) NAME##_loose;                                        \
+    /* until it is 2^64 or more, which most data are soon */                                              \
     static void multiply_##NAME(int_product *p, const NAME##_loose *x, size_t n)                          \
-    {                                                                                                       \
-        for (size_t i = 0; i < n && p->magnitude; i++) {                                                    \
-            uint64_t m = IS_SIGNED && (int64_t)x[i] < 0 ? 0 - (uint64_t)x[i] : (uint64_t)x[i];              \
-            if (m)                                                                                          \
-                p->magnitude = rk_times(p->magnitude, m);                                                   \
-        }                                                                                                   \
-    }                                                                                                       \
-    static void signs_##NAME(int_product *p, const NAME##_loose *x, size_t n)                              \
-    {                                                                                                       \
-        uint64_t negatives = 0, zeros = 0;                                                                  \
-        for (size_t i = 0; i < n; i++) {                                                                    \
-            negatives += IS_SIGNED && (int64_t)x[i] < 0;                                                    \
-            zeros += x[i] == 0;                                                                             \
-        }                                                                                                   \
-        p->negatives += negatives;                                                                          \
-        p->zeros += zeros;                                                                                  \
-    }                                                                                                       \
-    static void wrap_##NAME(int_product *p, const NAME##_loose *x, size_t n)                               \
-    {                                                                                                       \
-        uint64_t part[PARTS];                                                                              \
-        for (int j = 0; j < PARTS; j++)                                                                    \
-            part[j] = 1;                                                                                    \
-        size_t i = 0;                                                                                       \
+    {                                                                                                     \
+        for (size_t i = 0; i < n && p->magnitude; i++) {                                                  \
+            uint64_t m = IS_SIGNED && (int64_t)x[i] < 0 ? 0 - (uint64_t)x[i] : (uint64_t)x[i];            \
+            if (m)                                                                                        \
+                p->magnitude = rk_times(p->magnitude, m);                                                 \
+        }                                                                                                 \
+    }                                                                                                     \
+    static void signs_##NAME(int_product *p, const NAME##_loose *x, size_t n)                             \
+    {                                                                                                     \
+        uint64_t negatives = 0, zeros = 0;                                                                \
+        for (size_t i = 0; i < n; i++) {                                                                  \
+            negatives += IS_SIGNED && (int64_t)x[i] < 0;                                                  \
+            zeros += x[i] == 0;                                                                           \
+        }                                                                                                 \
+        p->negatives += negatives;                                                                        \
+        p->zeros += zeros;                                                                                \
+    }                                                                                                     \
+    static void wrap_##NAME(int_product *p, const NAME##_loose *x, size_t n)                              \
+    {                                                                                                     \
+        uint64_t part[PARTS];                                                                             \
+        for (int j = 0; j < PARTS; j++)                                                                   \
+            part[j] = 1;                                                                                  \
+        size_t i = 0;                                                                                     \
         for (; i + PARTS <= n; i += PARTS)                                                                \
-            for (int j = 0; j < PARTS; j++)                                                                \
-                part[j] *= (uint64_t)x[i + (size_t)j];                                                      \
-        for (; i < n; i++)                                                                                  \
-            part[0] *= (uint64_t)x[i];                                                                      \
-        for (int j = 0; j < PARTS; j++)                                                                    \
-            p->wrapped *= part[j];                                                                          \
-    }                                                                                                       \
-    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)  \
-    {                                                                                                       \
-        const NAME##_loose *x = data;                                                                       \
-        int_product p = {1, 1, 0, 0};                                                                       \
-        (void)index, (void)nan_policy;                                                                      \
-        for (uint64_t i = 0; i < n; i += PRODUCT_BLOCK) {                                                   \
-            size_t take = n - i < PRODUCT_BLOCK ? (size_t)(n - i) : PRODUCT_BLOCK;                          \
-            multiply_##NAME(&p, x + i, take);                                                              \
-            signs_##NAME(&p, x + i, take);                                                                  \
-            if (p.wrapped) /* it is soon 0: every even element brings a factor of 2 */                      \
-                wrap_##NAME(&p, x + i, take);                                                               \
-        }                                                                                                   \
-        take_int_product(s, p, n);                                                                          \
+            for (int j = 0; j < PARTS; j++)                                                               \
+                part[j] *= (uint64_t)x[i + (size_t)j];                                                    \
+        for (; i < n; i++)                                                                                \
+            part[0] *= (uint64_t)x[i];                                                                    \
+        for (int j = 0; j < PARTS; j++)                                                                   \
+            p->wrapped *= part[j];                                                                        \
+    }                                                                                                     \
+    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy) \
+    {                                                                                                     \
+        const NAME##_loose *x = data;                                                                     \
+        int_product p = {1, 1, 0, 0};                                                                     \
+        (void)index, (void)nan_policy;                                                                    \
+        for (uint64_t i = 0; i < n; i += PRODUCT_BLOCK) {                                                 \
+            size_t take = n - i < PRODUCT_BLOCK ? (size_t)(n - i) : PRODUCT_BLOCK;                        \
+            multiply_##NAME(&p, x + i, take);                                                             \
+            signs_##NAME(&p, x + i, take);                                                                \
+            if (p.wrapped) /* it is soon 0: every even element brings a factor of 2 */                    \
+                wrap_##NAME(&p, x + i, take);                                                             \
+        }                                                                                                 \
+        take_int_product(s, p, n);                                                                        \
     }
 
 static void take_int_product(rk_state *s, int_product p, uint64_t n)
@@ -125,36 +125,36 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
 }
 
 /* At most RK_LOG2_BATCH elements */
-#define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                       \
-    static void logarithms_##NAME(rk_state *s, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)  \
-    {                                                                                                       \
-        const rk_format f = rk_format_of(DTYPE);                                                            \
-        logarithms l;                                                                                       \
-        logarithms_start(&l, f, n);                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                                    \
-            uint64_t magnitude = x[i] & ~rk_sign_bit(f, 1);                                                 \
-            bool nan = magnitude > rk_inf_bits(f);                                                          \
-            s->limb[3] += !nan && magnitude != x[i];                                                        \
-            *nans += nan;                                                                                   \
-            if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                              \
-                s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                      \
-            else if (!s->special) /* else there are no logarithms */                                        \
-                logarithms_add(&l, f, magnitude);                                                           \
-        }                                                                                                   \
-        logarithms_end(&l, f, s);                                                                           \
-    }                                                                                                       \
-    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)  \
-    {                                                                                                       \
-        const u##W##_loose *x = data;                                                                       \
-        const bool omit = nan_policy != RP_NAN_PROPAGATE;                                                   \
-        uint64_t nans = 0;                                                                                  \
-        (void)index;                                                                                        \
-        for (uint64_t i = 0; i < n; i += RK_LOG2_BATCH)                                                     \
+#define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                          \
+    static void logarithms_##NAME(rk_state *s, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)     \
+    {                                                                                                          \
+        const rk_format f = rk_format_of(DTYPE);                                                               \
+        logarithms l;                                                                                          \
+        logarithms_start(&l, f, n);                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                       \
+            uint64_t magnitude = x[i] & ~rk_sign_bit(f, 1);                                                    \
+            bool nan = magnitude > rk_inf_bits(f);                                                             \
+            s->limb[3] += !nan && magnitude != x[i];                                                           \
+            *nans += nan;                                                                                      \
+            if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                                 \
+                s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                         \
+            else if (!s->special) /* else there are no logarithms */                                           \
+                logarithms_add(&l, f, magnitude);                                                              \
+        }                                                                                                      \
+        logarithms_end(&l, f, s);                                                                              \
+    }                                                                                                          \
+    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)      \
+    {                                                                                                          \
+        const u##W##_loose *x = data;                                                                          \
+        const bool omit = nan_policy != RP_NAN_PROPAGATE;                                                      \
+        uint64_t nans = 0;                                                                                     \
+        (void)index;                                                                                           \
+        for (uint64_t i = 0; i < n; i += RK_LOG2_BATCH)                                                        \
             logarithms_##NAME(s, x + i, n - i < RK_LOG2_BATCH ? (size_t)(n - i) : RK_LOG2_BATCH, omit, &nans); \
-        s->count = omit ? n - nans : n;                                                                     \
-        s->skipped = omit && nans;                                                                          \
-        if (s->special)                                                                                     \
-            rk_void_limbs(s);                                                                               \
+        s->count = omit ? n - nans : n;                                                                        \
+        s->skipped = omit && nans;                                                                             \
+        if (s->special)                                                                                        \
+            rk_void_limbs(s);                                                                                  \
     }
 PRODUCT_FLOAT(f16, 16, RP_F16)
 PRODUCT_FLOAT(bf16, 16, RP_BF16)

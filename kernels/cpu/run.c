@@ -15,8 +15,7 @@ bool rk_simd_runs(const rk_simd *simd)
     if (simd == &rk_simd_avx2)
         return avx2;
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512cd");
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
 }
 
 const rk_simd *rk_simd_best(void)
@@ -76,9 +75,9 @@ void rk_explain(rk_task *t, uint64_t line, void *s)
 typedef struct probe {
     const char *name;
     int op, dtype, out;
-    double x[6];     /* the elements, as doubles that convert exactly */
-    int n, repeat;   /* the pattern x[0..n) is repeated so that block code runs too */
-    uint64_t bits;   /* of the answer */
+    double x[6];   /* the elements, as doubles that convert exactly */
+    int n, repeat; /* the pattern x[0..n) is repeated so that block code runs too */
+    uint64_t bits; /* of the answer */
 } probe;
 
 /* Each answer follows from the definition: the exact value, rounded once. */

@@ -11,16 +11,19 @@
 #define TEXT(simd) #simd
 #define NAME(simd) TEXT(simd)
 
-#define INTS(F)                                                                                                \
+#define INTS(F)                                                                                                   \
     [RP_I8] = F(i8), [RP_U8] = F(u8), [RP_I16] = F(i16), [RP_U16] = F(u16), [RP_I32] = F(i32), [RP_U32] = F(u32), \
     [RP_I64] = F(i64), [RP_U64] = F(u64)
 #define NARROW(F) [RP_F16] = F(f16), [RP_BF16] = F(bf16), [RP_F32] = F(f32)
 #define WIDE(F) [RP_F64] = F(f64)
-#define EACH(F) {INTS(F), NARROW(F), WIDE(F)}
-#define BITS(op)                                                                                               \
-    {                                                                                                          \
-        [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32,        \
-        [RP_U32] = op##_32, [RP_I64] = op##_64, [RP_U64] = op##_64                                             \
+#define EACH(F)                     \
+    {                               \
+        INTS(F), NARROW(F), WIDE(F) \
+    }
+#define BITS(op)                                                                                                            \
+    {                                                                                                                       \
+        [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32, [RP_U32] = op##_32, \
+        [RP_I64] = op##_64, [RP_U64] = op##_64                                                                              \
     }
 
 #define SUMS_OF(type) sums_##type
@@ -37,19 +40,33 @@ const rk_simd TABLE(RK_SIMD) = {
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .reduce =
         {
-            [RP_STATE_SUM32] = {NARROW(SUMS_OF)},   [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
-            [RP_STATE_INT] = {INTS(SUMS_OF)},       [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
-            [RP_STATE_ABS64] = {WIDE(SUMS_OF)},     [RP_STATE_ABSINT] = {INTS(SUMS_OF)},
-            [RP_STATE_SQ32] = {NARROW(SUMS_OF)},    [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
-            [RP_STATE_SQINT] = {INTS(SUMS_OF)},     [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
-            [RP_STATE_MOM64] = {WIDE(SUMS_OF)},     [RP_STATE_MOMINT] = {INTS(SUMS_OF)},
-            [RP_STATE_STATS32] = {NARROW(SUMS_OF)}, [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
-            [RP_STATE_STATSINT] = {INTS(SUMS_OF)},  [RP_STATE_MIN] = EACH(LEAST_OF),
-            [RP_STATE_MAX] = EACH(LARGEST_OF),      [RP_STATE_ARGMIN] = EACH(LEAST_OF),
-            [RP_STATE_ARGMAX] = EACH(LARGEST_OF),   [RP_STATE_NORMINF] = EACH(MAGNITUDE_OF),
-            [RP_STATE_MINMAX] = EACH(BOTH_OF),      [RP_STATE_COUNT] = EACH(NONZERO_OF),
-            [RP_STATE_NANS] = EACH(NANS_OF),        [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
-            [RP_STATE_PRODINT] = {INTS(PRODUCT_OF)}, [RP_STATE_AND] = BITS(and),
-            [RP_STATE_OR] = BITS(or),               [RP_STATE_XOR] = BITS(xor),
+            [RP_STATE_SUM32] = {NARROW(SUMS_OF)},
+            [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
+            [RP_STATE_INT] = {INTS(SUMS_OF)},
+            [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
+            [RP_STATE_ABS64] = {WIDE(SUMS_OF)},
+            [RP_STATE_ABSINT] = {INTS(SUMS_OF)},
+            [RP_STATE_SQ32] = {NARROW(SUMS_OF)},
+            [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
+            [RP_STATE_SQINT] = {INTS(SUMS_OF)},
+            [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
+            [RP_STATE_MOM64] = {WIDE(SUMS_OF)},
+            [RP_STATE_MOMINT] = {INTS(SUMS_OF)},
+            [RP_STATE_STATS32] = {NARROW(SUMS_OF)},
+            [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
+            [RP_STATE_STATSINT] = {INTS(SUMS_OF)},
+            [RP_STATE_MIN] = EACH(LEAST_OF),
+            [RP_STATE_MAX] = EACH(LARGEST_OF),
+            [RP_STATE_ARGMIN] = EACH(LEAST_OF),
+            [RP_STATE_ARGMAX] = EACH(LARGEST_OF),
+            [RP_STATE_NORMINF] = EACH(MAGNITUDE_OF),
+            [RP_STATE_MINMAX] = EACH(BOTH_OF),
+            [RP_STATE_COUNT] = EACH(NONZERO_OF),
+            [RP_STATE_NANS] = EACH(NANS_OF),
+            [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
+            [RP_STATE_PRODINT] = {INTS(PRODUCT_OF)},
+            [RP_STATE_AND] = BITS(and),
+            [RP_STATE_OR] = BITS(or),
+            [RP_STATE_XOR] = BITS(xor),
         },
 };

@@ -79,32 +79,32 @@ static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lane
 }
 
 /* n is at most BLOCK64 */
-#define SQUARES(TYPE, BYTES)                                                                             \
-    static __attribute__((noinline)) void squares_of_##TYPE(double *out, const void *data, size_t n)     \
-    {                                                                                                    \
-        const char *x = data;                                                                            \
-        size_t i = 0;                                                                                    \
-        for (; i + LANES64 <= n; i += LANES64) {                                                         \
-            vf64 v = load_##TYPE(x + BYTES * i);                                                         \
-            if (BYTES * i % 64 == 0)                                                                     \
-                prefetch(x + BYTES * i, AHEAD);                                                          \
-            *(vf64_loose *)(void *)(out + i) = v * v;                                                    \
-        }                                                                                                \
-        float rest[LANES64] = {0};                                                                         \
-        widen_##TYPE(rest, x + BYTES * i, n - i);                                                        \
-        for (size_t k = 0; k < n - i; k++)                                                               \
-            out[i + k] = (double)rest[k] * rest[k];                                                      \
-    }                                                                                                    \
-    static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                               \
-    {                                                                                                    \
-        double p[BLOCK64];                                                                               \
-        size_t whole = n / STEP32 * STEP32;                                                              \
-        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                               \
-            whole = 0;                                                                                   \
-        if (whole == n)                                                                                  \
-            return;                                                                                      \
-        squares_of_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                                \
-        add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                               \
+#define SQUARES(TYPE, BYTES)                                                                         \
+    static __attribute__((noinline)) void squares_of_##TYPE(double *out, const void *data, size_t n) \
+    {                                                                                                \
+        const char *x = data;                                                                        \
+        size_t i = 0;                                                                                \
+        for (; i + LANES64 <= n; i += LANES64) {                                                     \
+            vf64 v = load_##TYPE(x + BYTES * i);                                                     \
+            if (BYTES * i % 64 == 0)                                                                 \
+                prefetch(x + BYTES * i, AHEAD);                                                      \
+            *(vf64_loose *)(void *)(out + i) = v * v;                                                \
+        }                                                                                            \
+        float rest[LANES64] = {0};                                                                   \
+        widen_##TYPE(rest, x + BYTES * i, n - i);                                                    \
+        for (size_t k = 0; k < n - i; k++)                                                           \
+            out[i + k] = (double)rest[k] * rest[k];                                                  \
+    }                                                                                                \
+    static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                           \
+    {                                                                                                \
+        double p[BLOCK64];                                                                           \
+        size_t whole = n / STEP32 * STEP32;                                                          \
+        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                           \
+            whole = 0;                                                                               \
+        if (whole == n)                                                                              \
+            return;                                                                                  \
+        squares_of_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                            \
+        add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                           \
     }
 SQUARES(f32, 4)
 SQUARES(bf16, 2)

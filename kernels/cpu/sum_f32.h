@@ -11,7 +11,7 @@
 #include "kernels/cpu/sum_f64.h"
 
 enum {
-    SUMS = 8, /* f64 accumulators of a block */
+    SUMS = 8,        /* f64 accumulators of a block */
     SQUARE_SUMS = 4, /* pairs of them for squares: as many as there are registers for */
     STEP32 = SUMS * LANES64,
     BLOCK32 = 4096
@@ -147,22 +147,22 @@ INLINE span lanes_of_f32(const void *x, size_t n, taking how, int k, vf64 *out, 
 }
 
 /* Copies of a loop: for elements and for their magnitudes, chosen by the accumulator, and for squares. */
-#define LANES(TYPE)                                                                              \
-    static __attribute__((noinline)) span lanes_plain_##TYPE(const void *x, size_t n, vf64 *out) \
-    {                                                                                            \
-        return lanes_of_##TYPE(x, n, AS_IS, 0, out, NULL);                                       \
-    }                                                                                            \
-    static __attribute__((noinline)) span lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)   \
-    {                                                                                            \
-        return lanes_of_##TYPE(x, n, AS_MAGNITUDE, 0, out, NULL);                                \
-    }                                                                                            \
-    static span lanes_##TYPE(const acc *a, const void *x, size_t n, vf64 *out)                   \
-    {                                                                                            \
-        return a->magnitudes ? lanes_abs_##TYPE(x, n, out) : lanes_plain_##TYPE(x, n, out);      \
-    }                                                                                            \
+#define LANES(TYPE)                                                                                                   \
+    static __attribute__((noinline)) span lanes_plain_##TYPE(const void *x, size_t n, vf64 *out)                      \
+    {                                                                                                                 \
+        return lanes_of_##TYPE(x, n, AS_IS, 0, out, NULL);                                                            \
+    }                                                                                                                 \
+    static __attribute__((noinline)) span lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)                        \
+    {                                                                                                                 \
+        return lanes_of_##TYPE(x, n, AS_MAGNITUDE, 0, out, NULL);                                                     \
+    }                                                                                                                 \
+    static span lanes_##TYPE(const acc *a, const void *x, size_t n, vf64 *out)                                        \
+    {                                                                                                                 \
+        return a->magnitudes ? lanes_abs_##TYPE(x, n, out) : lanes_plain_##TYPE(x, n, out);                           \
+    }                                                                                                                 \
     static __attribute__((noinline)) span square_lanes_##TYPE(const void *x, size_t n, int k, vf64 *out, vf64 *rests) \
-    {                                                                                            \
-        return lanes_of_##TYPE(x, n, AS_SQUARE, k, out, rests);                                  \
+    {                                                                                                                 \
+        return lanes_of_##TYPE(x, n, AS_SQUARE, k, out, rests);                                                       \
     }
 LANES(f32)
 
@@ -304,14 +304,14 @@ static void add_block_f16(acc *a, pace *p, const void *x, size_t n)
 
 /* ---- less than a step ---- */
 
-#define REST(TYPE)                                                 \
-    static void rest_##TYPE(acc *a, const void *x, size_t n)       \
-    {                                                              \
-        float rest[STEP32];                                        \
-        widen_##TYPE(rest, x, n);                                  \
-        count_adds(a, (uint32_t)n);                                \
-        for (size_t i = 0; i < n; i++)                             \
-            add_f32(a, bits_of_f32(rest[i]));                      \
+#define REST(TYPE)                                           \
+    static void rest_##TYPE(acc *a, const void *x, size_t n) \
+    {                                                        \
+        float rest[STEP32];                                  \
+        widen_##TYPE(rest, x, n);                            \
+        count_adds(a, (uint32_t)n);                          \
+        for (size_t i = 0; i < n; i++)                       \
+            add_f32(a, bits_of_f32(rest[i]));                \
     }
 REST(f32)
 REST(bf16)

@@ -15,8 +15,8 @@
 enum {
     UNROLL = 4,
     STEP64 = LANES64 * UNROLL,
-    BLOCK64 = 2048,     /* 16 KiB stays in L1 for a second try */
-    AHEAD = 8192,       /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    BLOCK64 = 2048, /* 16 KiB stays in L1 for a second try */
+    AHEAD = 8192,   /* bytes to prefetch ahead: measured best from memory, no loss in caches */
     MAX_LEVELS = 3,
     HIGHEST_ANCHOR = 1000 /* above this S could overflow */
 };
@@ -89,10 +89,10 @@ INLINE bool split_pass(const void *x, size_t n, int levels, bool magnitudes, con
     return true;
 }
 
-#define SPLIT(NAME, LEVELS, MAGNITUDES)                                                                              \
-    static __attribute__((noinline)) bool NAME(const void *x, size_t n, const int *k, int64_t *sum, double *top)    \
-    {                                                                                                                \
-        return split_pass(x, n, LEVELS, MAGNITUDES, k, sum, top);                                                    \
+#define SPLIT(NAME, LEVELS, MAGNITUDES)                                                                          \
+    static __attribute__((noinline)) bool NAME(const void *x, size_t n, const int *k, int64_t *sum, double *top) \
+    {                                                                                                            \
+        return split_pass(x, n, LEVELS, MAGNITUDES, k, sum, top);                                                \
     }
 SPLIT(split2, 2, false)
 SPLIT(split3, 3, false)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/vec.h"
-#include "kernels/state.h"
+#include "kernels/exact/state.h"
 
 typedef unsigned __int128 wide;
 
@@ -21,19 +21,16 @@ static uint64_t sum_lanes(vu64 v)
 }
 
 /* |v| by lane, as unsigned ones: the lanes are of type `vu`, to be read as `vi` */
-#define MAGNITUDE_LANES(vu, vi, v)          \
-    ({                                      \
-        vu sign_ = (vu)((vi)(v) < 0);       \
-        ((vu)(v) ^ sign_) - sign_;          \
+#define MAGNITUDE_LANES(vu, vi, v)    \
+    ({                                \
+        vu sign_ = (vu)((vi)(v) < 0); \
+        ((vu)(v) ^ sign_) - sign_;    \
     })
 
 /* ---- sums ---- */
 
 /* 8 bits: a lane gains less than 2^12 a step, so it has room for more steps than any memory holds */
-INLINE vu8 read_8(vu8 v, reading r)
-{
-    return r == MAGNITUDES ? MAGNITUDE_LANES(vu8, vi8, v) : r == SIGNED ? v ^ 0x80 : v;
-}
+INLINE vu8 read_8(vu8 v, reading r) { return r == MAGNITUDES ? MAGNITUDE_LANES(vu8, vi8, v) : r == SIGNED ? v ^ 0x80 : v; }
 INLINE wide sum_8(const void *data, uint64_t n, reading r)
 {
     const u8_loose *x = data;
@@ -227,15 +224,9 @@ INLINE halves squares_64(const void *data, uint64_t n, bool is_signed)
 
 /* ---- by type ---- */
 
-#define SUM_INT(NAME, WIDTH, IS_SIGNED)                                                    \
-    static wide sum_##NAME(const void *x, uint64_t n)                                      \
-    {                                                                                      \
-        return sum_##WIDTH(x, n, IS_SIGNED ? SIGNED : UNSIGNED);                           \
-    }                                                                                      \
-    static wide magnitudes_##NAME(const void *x, uint64_t n)                               \
-    {                                                                                      \
-        return sum_##WIDTH(x, n, IS_SIGNED ? MAGNITUDES : UNSIGNED);                       \
-    }                                                                                      \
+#define SUM_INT(NAME, WIDTH, IS_SIGNED)                                                                                       \
+    static wide sum_##NAME(const void *x, uint64_t n) { return sum_##WIDTH(x, n, IS_SIGNED ? SIGNED : UNSIGNED); }            \
+    static wide magnitudes_##NAME(const void *x, uint64_t n) { return sum_##WIDTH(x, n, IS_SIGNED ? MAGNITUDES : UNSIGNED); } \
     static halves squares_##NAME(const void *x, uint64_t n) { return squares_##WIDTH(x, n, IS_SIGNED); }
 SUM_INT(i8, 8, true)
 SUM_INT(u8, 8, false)

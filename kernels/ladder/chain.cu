@@ -1,4 +1,4 @@
-// chain: the product's own pass chain, as the daemon runs it. Its pages are kernels/cuda/segment.cuh, merge.cuh and
+// chain: the product's own pass chain, as the daemon runs it. Its pages are kernels/cuda/pass/segment.cuh, merge.cuh and
 // finish.cuh.
 //
 // A grid that just fills the card strides through the input with 16-byte loads, the next tile under way while this one is
@@ -6,7 +6,7 @@
 // float sums are the correctly rounded ones, the same bits whatever the grid.
 //
 // The one page that needs the product: everything else here stands alone.
-#include "kernels/cuda/chain.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "kernels/ladder/ladder.cuh"
 
 namespace ladder {

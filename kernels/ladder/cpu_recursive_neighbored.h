@@ -21,7 +21,4 @@ static inline T RUNG(add_neighbors)(T *x, size_t n, size_t stride)
     return RUNG(add_neighbors)(x, n, 2 * stride);
 }
 
-static inline T RUNG(recursive_neighbored)(T *x, size_t n)
-{
-    return RUNG(add_neighbors)(x, n, 1);
-}
+static inline T RUNG(recursive_neighbored)(T *x, size_t n) { return RUNG(add_neighbors)(x, n, 1); }

@@ -12,25 +12,25 @@
 
 using namespace ladder;
 
-#define TRY(call)                   \
-    do {                            \
-        cudaError_t err_ = (call);  \
-        if (err_ != cudaSuccess)    \
-            return err_;            \
+#define TRY(call)                  \
+    do {                           \
+        cudaError_t err_ = (call); \
+        if (err_ != cudaSuccess)   \
+            return err_;           \
     } while (0)
 
 struct ladder_gpu {
     cudaStream_t stream;
     cudaEvent_t begin, end;
-    unsigned *sink;            // what reading the cooling memory adds up to
-    uint4 *cool;               // several times the L2's size
+    unsigned *sink; // what reading the cooling memory adds up to
+    uint4 *cool;    // several times the L2's size
     size_t cool_bytes;
-    ladder_dtype dtype;        // of the input
+    ladder_dtype dtype; // of the input
     size_t n;
-    void *input, *work;        // the input, and what rungs may spend: n elements each
-    void *partials, *next;     // what the blocks of the first pass leave; of the second
+    void *input, *work;    // the input, and what rungs may spend: n elements each
+    void *partials, *next; // what the blocks of the first pass leave; of the second
     size_t partials_bytes;
-    void *host_partials;       // pinned
+    void *host_partials; // pinned
     void *scratch;
     size_t scratch_bytes;
 };
@@ -61,8 +61,7 @@ template <class T> struct Rungs {
     using Fn = cudaError_t (*)(const Launch<T> &);
     static const Fn launch[];
 };
-template <class T>
-const typename Rungs<T>::Fn Rungs<T>::launch[] = {
+template <class T> const typename Rungs<T>::Fn Rungs<T>::launch[] = {
 #define CPU(...) nullptr,
 #define BLOCKS(ident, ...) launch_##ident<T>,
 #define WHOLE(ident, ...) launch_##ident<T>,
@@ -81,9 +80,8 @@ template <class T> cudaError_t add_on_host(ladder_gpu *g, size_t count, T *value
 }
 
 // The rung and its finish. *at is where in device memory the value will be, or null: then it is in *value.
-template <class T>
-cudaError_t reduce(ladder_gpu *g, const ladder_rung *rung, unsigned block, ladder_finish finish, ladder_run *run,
-                   const T **at, T *value)
+template <class T> cudaError_t reduce(ladder_gpu *g, const ladder_rung *rung, unsigned block, ladder_finish finish,
+                                      ladder_run *run, const T **at, T *value)
 {
     const bool one = rung->kind == LADDER_WHOLE, atomic = one || finish == LADDER_ATOMIC;
     T *data = (T *)(rung->in_place ? g->work : g->input), *out = (T *)g->partials, *other = (T *)g->next;

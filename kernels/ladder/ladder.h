@@ -114,7 +114,7 @@ typedef struct ladder_options {
     int repeat;                  /* 0: by itself */
     int device;                  /* -1: the first one, if there is one */
     bool check, json, csv, list, help, version;
-    const char *plot, *from;     /* files, or NULL */
+    const char *plot, *from; /* files, or NULL */
 } ladder_options;
 
 /* False: `why` says what is wrong. The strings stay argv's. */
@@ -131,12 +131,12 @@ typedef struct ladder_row {
     double peak_gbs;
     char rung[LADDER_NAME], dtype[8], finish[16];
     uint64_t n, block;
-    uint64_t verdict; /* ladder_verdict */
+    uint64_t verdict;      /* ladder_verdict */
     char note[LADDER_WHY]; /* why it broke or was not run */
     double value, exact;
     uint64_t grid, passes, runs;
-    double ms, ms_min, ms_max; /* median and extremes of the runs */
-    double gbs, share;         /* 4 n / time; of peak_gbs */
+    double ms, ms_min, ms_max;    /* median and extremes of the runs */
+    double gbs, share;            /* 4 n / time; of peak_gbs */
     double over_cpu, over_before; /* speed-up over cpu-recursive-interleaved, over the rung before */
     double published_ms;
     char published_on[48];

@@ -7,18 +7,18 @@
 #include "kernels/ladder/ladder.h"
 
 enum {
-    RUNS = 21,         /* timed runs of a rung ... */
-    RUNS_LEAST = 3,    /* ... or this many, if they add up to more than RUNS_MS */
+    RUNS = 21,      /* timed runs of a rung ... */
+    RUNS_LEAST = 3, /* ... or this many, if they add up to more than RUNS_MS */
     RUNS_MS = 1000,
-    RUNS_MOST = 1000   /* --repeat */
+    RUNS_MOST = 1000 /* --repeat */
 };
 
 typedef struct ladder_bench {
     const ladder_options *o;
-    ladder_row machine;  /* what all rows have in common */
-    ladder_gpu *gpu;     /* NULL: `no_gpu` */
+    ladder_row machine; /* what all rows have in common */
+    ladder_gpu *gpu;    /* NULL: `no_gpu` */
     char no_gpu[LADDER_WHY];
-    void *data, *work;   /* on the host: the input, and what CPU rungs may spend */
+    void *data, *work; /* on the host: the input, and what CPU rungs may spend */
     uint64_t n;
     ladder_dtype dtype;
     double exact;
@@ -78,8 +78,17 @@ ladder_row *ladder_rows_add(ladder_rows *rows)
         rows->room = room;
     }
     ladder_row *r = &rows->row[rows->count++];
-    *r = (ladder_row){.peak_gbs = NAN, .value = NAN, .exact = NAN, .ms = NAN, .ms_min = NAN, .ms_max = NAN, .gbs = NAN,
-                      .share = NAN, .over_cpu = NAN, .over_before = NAN, .published_ms = NAN};
+    *r = (ladder_row){.peak_gbs = NAN,
+                      .value = NAN,
+                      .exact = NAN,
+                      .ms = NAN,
+                      .ms_min = NAN,
+                      .ms_max = NAN,
+                      .gbs = NAN,
+                      .share = NAN,
+                      .over_cpu = NAN,
+                      .over_before = NAN,
+                      .published_ms = NAN};
     return r;
 }
 

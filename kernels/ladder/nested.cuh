@@ -11,7 +11,7 @@ constexpr unsigned kPool = 16384;
 
 // Streams whose work runs side by side, between what `main` has had and what it gets next.
 class Lanes {
-public:
+  public:
     static constexpr unsigned kCount = 8; // as many queues as a device has, unless CUDA_DEVICE_MAX_CONNECTIONS says more
 
     explicit Lanes(cudaStream_t main) : main(main), err(cudaEventCreateWithFlags(&event, cudaEventDisableTiming))
@@ -40,7 +40,7 @@ public:
         return err;
     }
 
-private:
+  private:
     cudaStream_t main, stream[kCount] = {};
     cudaEvent_t event = nullptr;
     cudaError_t err; // the first one

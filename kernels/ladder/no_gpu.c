@@ -8,10 +8,7 @@ ladder_gpu *ladder_gpu_open(int number, ladder_card *card, char why[LADDER_WHY])
     return NULL;
 }
 
-void ladder_gpu_close(ladder_gpu *g)
-{
-    (void)g;
-}
+void ladder_gpu_close(ladder_gpu *g) { (void)g; }
 
 bool ladder_gpu_load(ladder_gpu *g, ladder_dtype dtype, const void *data, size_t n, char why[LADDER_WHY])
 {

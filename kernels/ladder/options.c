@@ -279,10 +279,14 @@ static bool consistent(const ladder_options *o, char why[LADDER_WHY])
 
 bool ladder_parse(ladder_options *o, int argc, char **argv, char why[LADDER_WHY])
 {
-    *o = (ladder_options){.n = {UINT64_C(1) << 26, UINT64_C(1) << 22}, .n_count = 2,
-                          .block = {512}, .block_count = 1,
-                          .dtype = {LADDER_I32}, .dtype_count = 1,
-                          .finish = {LADDER_RELAUNCH}, .finish_count = 1,
+    *o = (ladder_options){.n = {UINT64_C(1) << 26, UINT64_C(1) << 22},
+                          .n_count = 2,
+                          .block = {512},
+                          .block_count = 1,
+                          .dtype = {LADDER_I32},
+                          .dtype_count = 1,
+                          .finish = {LADDER_RELAUNCH},
+                          .finish_count = 1,
                           .device = -1};
     for (int i = 0; i < ladder_rung_count; i++)
         o->rung[i] = true;

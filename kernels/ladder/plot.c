@@ -99,8 +99,10 @@ static void write_script(FILE *to, const ladder_rows *rows, const ladder_row *co
     }
     /* The values, upright over their bars */
     for (int t = 0; t < count; t++)
-        fprintf(to, ", $rungs using ($0 + %.4f):%d:(sprintf($%d < 10 ? '%%.2f' : '%%.0f', $%d)) with labels rotate left"
-                    " font ',9' offset 0,0.3 notitle", (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2, t + 2);
+        fprintf(to,
+                ", $rungs using ($0 + %.4f):%d:(sprintf($%d < 10 ? '%%.2f' : '%%.0f', $%d)) with labels rotate left"
+                " font ',9' offset 0,0.3 notitle",
+                (t - (count - 1) / 2.0) / (count + 1), t + 2, t + 2, t + 2);
     if (first->peak_gbs > 0)
         fprintf(to, ", %.1f with lines dashtype 2 lc '#555555' title 'memory peak'", first->peak_gbs);
     putc('\n', to);

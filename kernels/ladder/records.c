@@ -16,15 +16,17 @@ typedef struct field {
     size_t at, size;
 } field;
 
-#define FIELD(kind, name) {#name, kind, offsetof(ladder_row, name), sizeof((ladder_row *)0)->name}
+#define FIELD(kind, name)                                                      \
+    {                                                                          \
+#name, kind, offsetof(ladder_row, name), sizeof((ladder_row *)0)->name \
+    }
 static const field FIELDS[] = {
-    FIELD(TEXT, rung),      FIELD(TEXT, dtype),      FIELD(COUNT, n),       FIELD(COUNT, block),
-    FIELD(TEXT, finish),    FIELD(VERDICT, verdict), FIELD(TEXT, note),     FIELD(REAL, value),
-    FIELD(REAL, exact),     FIELD(COUNT, grid),      FIELD(COUNT, passes),  FIELD(COUNT, runs),
-    FIELD(REAL, ms),        FIELD(REAL, ms_min),     FIELD(REAL, ms_max),   FIELD(REAL, gbs),
-    FIELD(REAL, share),     FIELD(REAL, over_cpu),   FIELD(REAL, over_before), FIELD(REAL, published_ms),
-    FIELD(TEXT, published_on), FIELD(TEXT, gpu),     FIELD(REAL, peak_gbs), FIELD(TEXT, cpu),
-    FIELD(TEXT, date),      FIELD(TEXT, version),
+    FIELD(TEXT, rung),         FIELD(TEXT, dtype), FIELD(COUNT, n),       FIELD(COUNT, block),      FIELD(TEXT, finish),
+    FIELD(VERDICT, verdict),   FIELD(TEXT, note),  FIELD(REAL, value),    FIELD(REAL, exact),       FIELD(COUNT, grid),
+    FIELD(COUNT, passes),      FIELD(COUNT, runs), FIELD(REAL, ms),       FIELD(REAL, ms_min),      FIELD(REAL, ms_max),
+    FIELD(REAL, gbs),          FIELD(REAL, share), FIELD(REAL, over_cpu), FIELD(REAL, over_before), FIELD(REAL, published_ms),
+    FIELD(TEXT, published_on), FIELD(TEXT, gpu),   FIELD(REAL, peak_gbs), FIELD(TEXT, cpu),         FIELD(TEXT, date),
+    FIELD(TEXT, version),
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS };
 

@@ -21,10 +21,7 @@ char *ladder_size_text(char out[24], uint64_t n)
     return snprintf(out, 24, "%" PRIu64, n), out;
 }
 
-static bool is_wrong(const ladder_row *r)
-{
-    return r->verdict == LADDER_WRONG || r->verdict == LADDER_BROKEN;
-}
+static bool is_wrong(const ladder_row *r) { return r->verdict == LADDER_WRONG || r->verdict == LADDER_BROKEN; }
 
 /* Red on a terminal; the words say it everywhere. */
 static void red(FILE *out, bool on)
@@ -108,15 +105,15 @@ static void put_table(FILE *out, const ladder_row *r, size_t count)
 {
     char n[24];
     bool published = false;
-    fprintf(out, "%s, n = %s, block %" PRIu64 ", finish %s, %s\n", r->dtype, ladder_size_text(n, r->n), r->block,
-            r->finish, r->date);
+    fprintf(out, "%s, n = %s, block %" PRIu64 ", finish %s, %s\n", r->dtype, ladder_size_text(n, r->n), r->block, r->finish,
+            r->date);
     if (r->gpu[0])
         fprintf(out, "%s%s", r->gpu, r->peak_gbs > 0 ? "" : "\n");
     if (r->gpu[0] && r->peak_gbs > 0)
         fprintf(out, ", memory peak %.0f GB/s\n", r->peak_gbs);
     fprintf(out, "%s\n\n", r->cpu);
-    fprintf(out, "%-26s %8s %6s %11s %8s %7s %10s %9s  %-5s  %s\n", "rung", "grid", "passes", "median ms", "GB/s",
-            "of peak", "over CPU", "before", "sum", "published");
+    fprintf(out, "%-26s %8s %6s %11s %8s %7s %10s %9s  %-5s  %s\n", "rung", "grid", "passes", "median ms", "GB/s", "of peak",
+            "over CPU", "before", "sum", "published");
     for (size_t i = 0; i < count; i++) {
         put_row(out, &r[i]);
         published = published || r[i].published_ms > 0;
@@ -147,8 +144,8 @@ void ladder_print_check(FILE *out, const ladder_rows *rows)
         if (!is_wrong(r))
             continue;
         red(out, true);
-        fprintf(out, "WRONG %s %s n = %s block %" PRIu64 " finish %s: ", r->rung, r->dtype, ladder_size_text(n, r->n),
-                r->block, r->finish);
+        fprintf(out, "WRONG %s %s n = %s block %" PRIu64 " finish %s: ", r->rung, r->dtype, ladder_size_text(n, r->n), r->block,
+                r->finish);
         if (r->verdict == LADDER_BROKEN)
             fprintf(out, "%s", r->note);
         else

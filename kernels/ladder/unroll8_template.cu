@@ -43,9 +43,8 @@ template <unsigned kBlock, class T> __global__ void unroll8_template(T *data, si
 
 template <class T> cudaError_t launch_unroll8_template(const Launch<T> &l)
 {
-    return with_block_size(l.block, [&](auto block) {
-        unroll8_template<block.value><<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    });
+    return with_block_size(
+        l.block, [&](auto block) { unroll8_template<block.value><<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out); });
 }
 
 template cudaError_t launch_unroll8_template(const Launch<int> &);

@@ -36,24 +36,24 @@ static void fill(void *data, int dtype, size_t n, int kind)
 }
 
 /* ---- the plain sum: eight vector accumulators, in 512-bit registers if there are any ---- */
-#define PLAIN(NAME, T)                                                                               \
+#define PLAIN(NAME, T)                                                                                        \
     __attribute__((target_clones("avx512f", "avx2", "default"))) double NAME(const void *data, size_t bytes); \
     __attribute__((target_clones("avx512f", "avx2", "default"))) double NAME(const void *data, size_t bytes)  \
-    {                                                                                                \
-        typedef T vec __attribute__((vector_size(64)));                                              \
-        typedef T vec_loose __attribute__((vector_size(64), aligned(1), may_alias));                 \
-        const char *p = data;                                                                        \
-        vec s[8] = {{0}};                                                                            \
-        for (size_t i = 0; i + 512 <= bytes; i += 512)                                               \
-            for (int u = 0; u < 8; u++) {                                                            \
-                __builtin_prefetch(p + i + u * 64 + 4096);                                           \
-                s[u] += *(const vec_loose *)(const void *)(p + i + u * 64);                          \
-            }                                                                                        \
-        double total = 0;                                                                            \
-        for (int u = 0; u < 8; u++)                                                                  \
-            for (size_t j = 0; j < 64 / sizeof(T); j++)                                              \
-                total += s[u][j];                                                                    \
-        return total;                                                                                \
+    {                                                                                                         \
+        typedef T vec __attribute__((vector_size(64)));                                                       \
+        typedef T vec_loose __attribute__((vector_size(64), aligned(1), may_alias));                          \
+        const char *p = data;                                                                                 \
+        vec s[8] = {{0}};                                                                                     \
+        for (size_t i = 0; i + 512 <= bytes; i += 512)                                                        \
+            for (int u = 0; u < 8; u++) {                                                                     \
+                __builtin_prefetch(p + i + u * 64 + 4096);                                                    \
+                s[u] += *(const vec_loose *)(const void *)(p + i + u * 64);                                   \
+            }                                                                                                 \
+        double total = 0;                                                                                     \
+        for (int u = 0; u < 8; u++)                                                                           \
+            for (size_t j = 0; j < 64 / sizeof(T); j++)                                                       \
+                total += s[u][j];                                                                             \
+        return total;                                                                                         \
     }
 PLAIN(plain_f32, float)
 PLAIN(plain_f64, double)
@@ -174,8 +174,8 @@ static void bench_sums(int most_threads, FILE *json)
 static void bench_other(void)
 {
     enum { BYTES = 1 << 20 };
-    static const int ops[] = {RP_OP_SUM,    RP_OP_NORM1,         RP_OP_SUMSQ,     RP_OP_VAR,    RP_OP_STATS,
-                              RP_OP_PROD,   RP_OP_MIN,           RP_OP_ARGMAX,    RP_OP_MINMAX, RP_OP_NORMINF,
+    static const int ops[] = {RP_OP_SUM,           RP_OP_NORM1,     RP_OP_SUMSQ,  RP_OP_VAR,    RP_OP_STATS,
+                              RP_OP_PROD,          RP_OP_MIN,       RP_OP_ARGMAX, RP_OP_MINMAX, RP_OP_NORMINF,
                               RP_OP_COUNT_NONZERO, RP_OP_COUNT_NAN, RP_OP_AND};
     static uint64_t whole[BYTES / 8];
     char *real = malloc(BYTES);
@@ -215,11 +215,10 @@ static void bench_small(void)
             enum { ROUNDS = 20000 };
             double cell;
             fill(data, dtype, lengths[k], NORMAL);
-            rk_task t = {
-                .spec = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = lengths[k]},
-                .data = data,
-                .bytes = lengths[k] * rp_dtype_size(dtype),
-                .cells = &cell};
+            rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = lengths[k]},
+                         .data = data,
+                         .bytes = lengths[k] * rp_dtype_size(dtype),
+                         .cells = &cell};
             uint64_t begin = rk_now_ns();
             for (int i = 0; i < ROUNDS; i++)
                 rk_cpu_run(&t);

@@ -22,7 +22,7 @@ enum {
     MAX_ELEMENTS = 1 << 20,
     REQUEST = 40 + 64,   /* header and spec, in front of the data: what the protocol sends */
     REPLY = 40 + 48 + 8, /* header, result, one f64 */
-    CONTEXTS = 256                   /* of the echo server: the daemon's default */
+    CONTEXTS = 256       /* of the echo server: the daemon's default */
 };
 
 static void die(const char *what, const char *why)

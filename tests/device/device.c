@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/engine.h"
+#include "kernels/engine/engine.h"
 
 typedef struct handle {
     char magic[8];

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/engine.h"
+#include "kernels/engine/engine.h"
 #include "tests/faults/cudart.h"
 #include "tests/faults/faults.h"
 
@@ -52,11 +52,8 @@ static void run(rk_engine *e, rk_task *t)
 
 static void reduce(rk_engine *e, rp_spec spec, rk_memory *m)
 {
-    rk_task t = {.spec = spec,
-                 .data = m ? NULL : data,
-                 .bytes = spec.rows * spec.row_len * sizeof *data,
-                 .memory = m,
-                 .cells = cells};
+    rk_task t = {
+        .spec = spec, .data = m ? NULL : data, .bytes = spec.rows * spec.row_len * sizeof *data, .memory = m, .cells = cells};
     run(e, &t);
 }
 

@@ -30,11 +30,11 @@ static cudaError_t call(const char *name)
     return (cudaError_t)broken;
 }
 
-#define TRY()                                \
-    do {                                     \
-        cudaError_t err_ = call(__func__);   \
-        if (err_ != cudaSuccess)             \
-            return err_;                     \
+#define TRY()                              \
+    do {                                   \
+        cudaError_t err_ = call(__func__); \
+        if (err_ != cudaSuccess)           \
+            return err_;                   \
     } while (0)
 
 static cudaError_t give(void **to, size_t bytes)
@@ -179,9 +179,14 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
     static const struct {
         const char *name;
         void *function;
-    } functions[] = {{"cuMemImportFromShareableHandle", import}, {"cuMemGetAllocationPropertiesFromHandle", properties},
-                     {"cuMemAddressReserve", reserve}, {"cuMemMap", map}, {"cuMemSetAccess", set_access},
-                     {"cuMemUnmap", unmap}, {"cuMemAddressFree", address_free}, {"cuMemRelease", release}};
+    } functions[] = {{"cuMemImportFromShareableHandle", import},
+                     {"cuMemGetAllocationPropertiesFromHandle", properties},
+                     {"cuMemAddressReserve", reserve},
+                     {"cuMemMap", map},
+                     {"cuMemSetAccess", set_access},
+                     {"cuMemUnmap", unmap},
+                     {"cuMemAddressFree", address_free},
+                     {"cuMemRelease", release}};
     (void)version, (void)flags;
     *function = NULL;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

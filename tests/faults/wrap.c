@@ -58,15 +58,15 @@ bool t_fails(const char *name)
     return true;
 }
 
-#define WRAP(type, name, parameters, arguments, failure, error) \
+#define WRAP(type, name, parameters, arguments, failure, error)                                               \
     type __real_##name parameters __attribute__((weak)); /* a program without it has no calls of it either */ \
-    type __wrap_##name parameters; \
-    type __wrap_##name parameters \
-    { \
-        if (!t_fails(#name)) \
-            return __real_##name arguments; \
-        errno = error; \
-        return failure; \
+    type __wrap_##name parameters;                                                                            \
+    type __wrap_##name parameters                                                                             \
+    {                                                                                                         \
+        if (!t_fails(#name))                                                                                  \
+            return __real_##name arguments;                                                                   \
+        errno = error;                                                                                        \
+        return failure;                                                                                       \
     }
 
 T_CALLS(WRAP)

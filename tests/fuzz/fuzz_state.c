@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/finish.h"
+#include "kernels/exact/finish.h"
 #include "kernels/kernels.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -28,11 +28,11 @@ namespace bench {
 using u64 = unsigned long long;
 
 struct Options {
-    std::string groups = "";  // of cases to run, comma-separated; empty: all
-    std::string dtypes = "";  // the same of element types
+    std::string groups = "";         // of cases to run, comma-separated; empty: all
+    std::string dtypes = "";         // the same of element types
     int largest = 30, smallest = 10; // log2 of elements, where a group goes through sizes
-    size_t runs = 0;          // of each rival; 0: as many as fit `budget_us`
-    double budget_us = 6e4;   // device time for each rival of a case
+    size_t runs = 0;                 // of each rival; 0: as many as fit `budget_us`
+    double budget_us = 6e4;          // device time for each rival of a case
     bool queued = false;
     const char *json = nullptr; // a line for each rival of each case goes here
 };
@@ -51,12 +51,12 @@ struct Rival {
 
 struct Case {
     std::string group, name;
-    u64 bytes; // that the work reads (and writes)
+    u64 bytes;                 // that the work reads (and writes)
     std::vector<Rival> rivals; // the first one is what the others are compared to
 };
 
 class Meter {
-public:
+  public:
     explicit Meter(const Options &o);
     cudaStream_t stream;
 
@@ -66,7 +66,7 @@ public:
     // Print the measured case on one line, with what was found out about the result, and add it to the JSON file.
     void report(const Case &c, const char *check);
 
-private:
+  private:
     float once(const Rival &r);
     const Options options;
     cudaEvent_t begin, end;

@@ -106,8 +106,7 @@ void adversarial_case(Bench &b, int dtype, int log2, Kind kind)
     Inputs easy = std::make_shared<Rotation>(b.pool, half, bytes);
     Inputs hard = std::make_shared<Rotation>(b.pool + half, half, bytes);
     Case c = {"adversarial", name_of(RP_OP_SUM, dtype, log2) + " " + kind_name(kind), bytes, {}};
-    c.rivals = {ours(b, "reduced", RP_OP_SUM, dtype, n, hard),
-                ours(b, "reduced-uniform", RP_OP_SUM, dtype, n, easy),
+    c.rivals = {ours(b, "reduced", RP_OP_SUM, dtype, n, hard), ours(b, "reduced-uniform", RP_OP_SUM, dtype, n, easy),
                 cub(b, "cub", cub_peer::sum, dtype, n, hard), cub(b, "cub-uniform", cub_peer::sum, dtype, n, easy)};
     b.meter.measure(c);
     b.meter.report(c, "-");
@@ -171,9 +170,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(Bench &);
-    } groups[] = {{"ceiling", ceilings}, {"sum", sums},         {"max", maxima},          {"adversarial", adversarial},
-                  {"types", narrow_types}, {"moments", moments}, {"framework", framework_ops}, {"rows", rows},
-                  {"shapes", shapes}};
+    } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
+                  {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
+                  {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;
@@ -184,8 +183,7 @@ int main(int argc, char **argv)
         return 77;
     }
     Bench b(options);
-    printf("%s, %s, %s\n", b.device.name, cub_peer::version(),
-           b.options.queued ? "device time alone" : "launch included");
+    printf("%s, %s, %s\n", b.device.name, cub_peer::version(), b.options.queued ? "device time alone" : "launch included");
     for (const auto &g : groups)
         if (listed(b.options.groups, g.name))
             g.run(b);

@@ -6,9 +6,9 @@
 namespace bench {
 namespace {
 
-constexpr int kWarmUp = 5;                // rounds
+constexpr int kWarmUp = 5;                 // rounds
 constexpr size_t kLeast = 11, kMost = 401; // runs of a rival
-constexpr u64 kSpinNs = 60000;            // longer than the host takes to launch anything measured here
+constexpr u64 kSpinNs = 60000;             // longer than the host takes to launch anything measured here
 
 __global__ void spin(u64 ns)
 {
@@ -140,8 +140,8 @@ void Meter::report(const Case &c, const char *check)
             fprintf(json,
                     "{\"group\": \"%s\", \"case\": \"%s\", \"who\": \"%s\", \"unit\": \"us\", \"median\": %.3f, "
                     "\"low\": %.3f, \"high\": %.3f, \"runs\": %zu, \"bytes\": %llu, \"check\": \"%s\"}\n",
-                    c.group.c_str(), c.name.c_str(), r.name.c_str(), us, quantile(r.us, 0.1), quantile(r.us, 0.9),
-                    r.us.size(), c.bytes, check);
+                    c.group.c_str(), c.name.c_str(), r.name.c_str(), us, quantile(r.us, 0.1), quantile(r.us, 0.9), r.us.size(),
+                    c.bytes, check);
     }
     printf("  %s\n", check);
     fflush(stdout);

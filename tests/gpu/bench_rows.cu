@@ -48,8 +48,7 @@ void to_device(void *to, const std::vector<long long> &v)
 Rival cub_segmented(Bench &b, size_t rows, const long long *offsets, Inputs in)
 {
     auto launch = [&b, rows, offsets, in] {
-        return cub_peer::segmented_sum((const float *)in->next(), rows, offsets, (float *)b.peer_cells, b.temp,
-                                       b.meter.stream);
+        return cub_peer::segmented_sum((const float *)in->next(), rows, offsets, (float *)b.peer_cells, b.temp, b.meter.stream);
     };
     return {"cub-segmented", launch, {}};
 }
@@ -73,8 +72,7 @@ void equal_row_sums(Bench &b, size_t rows, size_t length)
     rp_spec spec = spec_of(RP_OP_SUM, RP_F32, rows, length, 0);
     Inputs in = inputs(b, bytes);
     Case c = {"rows", "sum f32 " + std::to_string(rows) + " x " + std::to_string(length), bytes, {}};
-    c.rivals = {ours(b, "reduced", spec, in), cub_segmented(b, rows, offsets, in),
-                cub_fixed_segments(b, rows, length, in)};
+    c.rivals = {ours(b, "reduced", spec, in), cub_segmented(b, rows, offsets, in), cub_fixed_segments(b, rows, length, in)};
     b.meter.measure(c);
     Inputs first = std::make_shared<Rotation>(b.pool, 0, bytes); // always the same array
     Rival our = ours(b, "", spec, first), peer = cub_segmented(b, rows, offsets, first);
@@ -85,8 +83,8 @@ Rival cub_segments(Bench &b, size_t rows, Inputs in)
 {
     auto launch = [&b, rows, in] {
         const long long *offsets = (const long long *)in->next();
-        return cub_peer::segmented_sum((const float *)(offsets + rows + 1), rows, offsets, (float *)b.peer_cells,
-                                       b.temp, b.meter.stream);
+        return cub_peer::segmented_sum((const float *)(offsets + rows + 1), rows, offsets, (float *)b.peer_cells, b.temp,
+                                       b.meter.stream);
     };
     return {"cub-segmented", launch, {}};
 }
@@ -104,7 +102,8 @@ void mixed_row_sums(Bench &b, size_t rows, size_t least, size_t most)
     for (size_t i = 0; i < in->count(); i++)
         to_device((void *)in->place(i), offsets);
     Case c = {"rows",
-              "sum f32 " + std::to_string(rows) + " x " + std::to_string(least) + ".." + std::to_string(most), bytes,
+              "sum f32 " + std::to_string(rows) + " x " + std::to_string(least) + ".." + std::to_string(most),
+              bytes,
               {ours(b, "reduced", spec, in, on_host), cub_segments(b, rows, in)}};
     b.meter.measure(c);
     Rival our = ours(b, "", spec, first, on_host), peer = cub_segments(b, rows, first);

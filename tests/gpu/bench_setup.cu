@@ -43,10 +43,7 @@ Bench::Bench(const Options &o) : options(o), meter(o)
 
 Inputs inputs(const Bench &b, size_t bytes) { return std::make_shared<Rotation>(b.pool, b.pool_bytes, bytes); }
 
-void fill_pool(Bench &b, int dtype)
-{
-    fill(b.pool, dtype, INTS, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
-}
+void fill_pool(Bench &b, int dtype) { fill(b.pool, dtype, INTS, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream); }
 
 std::string name_of(int op, int dtype, int log2)
 {
@@ -97,16 +94,14 @@ Rival ours(Bench &b, std::string name, int op, int dtype, size_t n, Inputs in)
 
 Rival cub(Bench &b, std::string name, CubReduce reduce, int dtype, size_t n, Inputs in)
 {
-    return {name,
-            [&b, reduce, dtype, n, in] { return reduce(dtype, in->next(), n, b.peer_cells, b.temp, b.meter.stream); },
-            {}};
+    return {
+        name, [&b, reduce, dtype, n, in] { return reduce(dtype, in->next(), n, b.peer_cells, b.temp, b.meter.stream); }, {}};
 }
 
 Rival reader(Bench &b, size_t bytes, Inputs in)
 {
     auto launch = [&b, bytes, in] {
-        read_all<<<b.device.sms * 4, 512, 0, b.meter.stream>>>((const uint4 *)in->next(), bytes / 16,
-                                                               (unsigned *)b.peer_cells);
+        read_all<<<b.device.sms * 4, 512, 0, b.meter.stream>>>((const uint4 *)in->next(), bytes / 16, (unsigned *)b.peer_cells);
         return cudaGetLastError();
     };
     return {"read", launch, {}};

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/cuda/chain.cuh"
+#include "kernels/cuda/launch/launch.cuh"
 #include "tests/gpu/bench.cuh"
 #include "tests/gpu/bench_data.cuh"
 #include "tests/gpu/cub_peer.cuh"
@@ -17,8 +17,8 @@ struct Bench {
     rk::Device device;
     char *pool; // the inputs
     size_t pool_bytes;
-    char *spare; // kSpare bytes: copies go here
-    void *scratch; // the chain's
+    char *spare;              // kSpare bytes: copies go here
+    void *scratch;            // the chain's
     void *cells, *peer_cells; // room for the results of 2^20 rows and more
     unsigned *fault;
     cub_peer::Temp temp;
@@ -30,7 +30,7 @@ constexpr size_t kSpare = (size_t)2 << 30;
 
 // Arrays of `bytes` one after another out of a part of the pool, the next one each time.
 class Rotation {
-public:
+  public:
     Rotation(const void *first, size_t space, size_t bytes)
         : base((const char *)first), stride((bytes + 255) / 256 * 256), places(std::max<size_t>(1, space / stride))
     {
@@ -39,7 +39,7 @@ public:
     const void *place(size_t i) const { return base + stride * i; }
     const void *next() { return place(at++ % places); }
 
-private:
+  private:
     const char *base;
     size_t stride, places, at = 0;
 };

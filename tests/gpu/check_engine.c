@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/engine.h"
+#include "kernels/engine/engine.h"
 
 enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
 enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
@@ -78,10 +78,10 @@ static void fill(void *data, int dtype, kind k, uint64_t n)
     size_t bytes = rp_dtype_size(dtype);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = rp_dtype_class(dtype) == RP_CLASS_FLOAT ? float_bits(dtype, k, i, n)
-                        : k == CONSTANT                          ? UINT64_MAX
-                        : k == NEG_ZERO                          ? (uint64_t)1 << (8 * bytes - 1)
-                        : k == SUBNORMAL                         ? (rng() % 7 == 0)
-                                                                 : rng();
+                        : k == CONSTANT                         ? UINT64_MAX
+                        : k == NEG_ZERO                         ? (uint64_t)1 << (8 * bytes - 1)
+                        : k == SUBNORMAL                        ? (rng() % 7 == 0)
+                                                                : rng();
         memcpy((char *)data + i * bytes, &bits, bytes);
     }
 }
@@ -140,8 +140,8 @@ static void expect_equal(const rk_task *c, const rk_task *g, const char *what)
     printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %s%s: cpu %s %" PRIu64 ", cuda %s %" PRIu64
            ", first byte %zu\n",
            rp_op_name(g->spec.op), rp_dtype_name(g->spec.dtype), rp_dtype_name(g->spec.out), rp_nan_name(g->spec.nan),
-           g->spec.flags, g->spec.rows, g->spec.row_len, what, g->memory ? ", on the device" : "",
-           rp_err_name(c->fault.code), c->fault.index, rp_err_name(g->fault.code), g->fault.index, at);
+           g->spec.flags, g->spec.rows, g->spec.row_len, what, g->memory ? ", on the device" : "", rp_err_name(c->fault.code),
+           c->fault.index, rp_err_name(g->fault.code), g->fault.index, at);
     if (g->fault.code != c->fault.code)
         printf("     cuda says: %s\n", g->fault.text);
 }
@@ -160,7 +160,10 @@ static void expect_same(rk_engine *e, waker *w, const rk_task *c, rk_task g, con
 static void fill_memory(rk_engine *e, waker *w, const rk_task *t, uint64_t offset)
 {
     for (size_t at = 0; at < t->bytes; at += chunk_bytes) {
-        rk_task f = {.memory = device, .offset = offset + at, .data = (const char *)t->data + at, .fill = true,
+        rk_task f = {.memory = device,
+                     .offset = offset + at,
+                     .data = (const char *)t->data + at,
+                     .fill = true,
                      .bytes = t->bytes - at < chunk_bytes ? t->bytes - at : chunk_bytes};
         run(e, w, &f);
         if (f.fault.code != RP_OK) {
@@ -190,8 +193,13 @@ static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
 
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
 {
-    rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows,
-                          .row_len = row_len, .index_base = 1000},
+    rk_task t = {.spec = {.op = (uint8_t)op,
+                          .dtype = (uint8_t)dtype,
+                          .nan = (uint8_t)nan,
+                          .flags = flags,
+                          .rows = rows,
+                          .row_len = row_len,
+                          .index_base = 1000},
                  .data = data,
                  .base = 24};
     rp_fault f;
@@ -262,10 +270,21 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     static const struct {
         uint32_t flags;
         uint64_t rows, row_len;
-    } shapes[] = {{RP_MASK, 1, 5000},       {RP_MASK, 3, 777},     {RP_MASK, 200, 20},     {RP_OFFSETS, 7, 3000},
-                  {RP_OFFSETS, 400, 9000},  {RP_OFFSETS, 1, 0},    {RP_COLUMNS, 50, 40},   {RP_COLUMNS, 3000, 3},
-                  {RP_COLUMNS, 5, 1000},    {RP_COLUMNS, 100, 1},  {RP_COLUMNS, 1, 100},   {RP_COLUMNS | RP_MASK, 99, 17},
-                  {RP_OFFSETS | RP_MASK, 20, 4000}, {RP_OFFSETS, 3000, 60000}, {RP_OFFSETS, 3, 60000},
+    } shapes[] = {{RP_MASK, 1, 5000},
+                  {RP_MASK, 3, 777},
+                  {RP_MASK, 200, 20},
+                  {RP_OFFSETS, 7, 3000},
+                  {RP_OFFSETS, 400, 9000},
+                  {RP_OFFSETS, 1, 0},
+                  {RP_COLUMNS, 50, 40},
+                  {RP_COLUMNS, 3000, 3},
+                  {RP_COLUMNS, 5, 1000},
+                  {RP_COLUMNS, 100, 1},
+                  {RP_COLUMNS, 1, 100},
+                  {RP_COLUMNS | RP_MASK, 99, 17},
+                  {RP_OFFSETS | RP_MASK, 20, 4000},
+                  {RP_OFFSETS, 3000, 60000},
+                  {RP_OFFSETS, 3, 60000},
                   {RP_COLUMNS, 300, 200}};
     size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
@@ -324,8 +343,8 @@ static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
-    static const uint64_t shapes[][2] = {{3, 0}, {2, 1}, {1000, 1}, {64, 63}, {100, 64}, {40, 65}, {33, 1000},
-                                        {5, 20001}, {70000, 2}};
+    static const uint64_t shapes[][2] = {{3, 0},   {2, 1},     {1000, 1},  {64, 63},  {100, 64},
+                                         {40, 65}, {33, 1000}, {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = MOST, room = (most * bytes + SPARE + 4095) / 4096 * 4096;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
     char *memory = aligned_alloc(4096, room);
@@ -509,10 +528,23 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
     static const struct {
         uint32_t flags;
         uint64_t rows, bytes; /* of the elements; columns: of a row */
-    } shapes[SMALL_SHAPES] = {{0, 1, 0},          {0, 1, 8},           {0, 1, 64},          {0, 1, 4096},    {0, 1, 13 << 10},
-                  {0, 5, 2000},       {0, 16, 4096},       {0, 20, 160},        {0, 130, 2080},  {RP_MASK, 1, 4096},
-                  {RP_MASK, 30, 960}, {RP_OFFSETS, 16, 4096}, {RP_OFFSETS, 40, 64}, {RP_COLUMNS, 50, 80},
-                  {RP_COLUMNS, 500, 8}, {RP_COLUMNS | RP_MASK, 7, 64}, {RP_OFFSETS | RP_MASK, 3, 24}};
+    } shapes[SMALL_SHAPES] = {{0, 1, 0},
+                              {0, 1, 8},
+                              {0, 1, 64},
+                              {0, 1, 4096},
+                              {0, 1, 13 << 10},
+                              {0, 5, 2000},
+                              {0, 16, 4096},
+                              {0, 20, 160},
+                              {0, 130, 2080},
+                              {RP_MASK, 1, 4096},
+                              {RP_MASK, 30, 960},
+                              {RP_OFFSETS, 16, 4096},
+                              {RP_OFFSETS, 40, 64},
+                              {RP_COLUMNS, 50, 80},
+                              {RP_COLUMNS, 500, 8},
+                              {RP_COLUMNS | RP_MASK, 7, 64},
+                              {RP_OFFSETS | RP_MASK, 3, 24}};
     const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
     const uint32_t flags = shapes[i].flags;
     const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
@@ -600,8 +632,13 @@ int main(int argc, char **argv)
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     /* small slots, so that parts and waiting for slots are met too */
     chunk_bytes = quick || huge ? RP_MAX_DATA : 600000;
-    rk_options o = {.backend = RP_BACKEND_CUDA, .chunk_bytes = chunk_bytes, .slots = 3,
-                    .batch_bytes = RK_MAX_BATCH_BYTES, .sums = sums, .wake = wake, .wake_arg = &w};
+    rk_options o = {.backend = RP_BACKEND_CUDA,
+                    .chunk_bytes = chunk_bytes,
+                    .slots = 3,
+                    .batch_bytes = RK_MAX_BATCH_BYTES,
+                    .sums = sums,
+                    .wake = wake,
+                    .wake_arg = &w};
     char why[160];
     rk_engine *e;
     rp_err err = rk_open(&e, &o, why, sizeof why);
@@ -638,6 +675,8 @@ int main(int argc, char **argv)
     rk_memory_close(e, device);
     rk_close(e);
     printf("check_engine: %lu passed, %lu failed (seed %" PRIu64 "%s)\n", passed, failed, seed,
-           quick == QUICK ? ", quick" : quick == TINY ? ", tiny" : "");
+           quick == QUICK  ? ", quick"
+           : quick == TINY ? ", tiny"
+                           : "");
     return failed != 0;
 }

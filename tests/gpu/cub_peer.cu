@@ -23,11 +23,9 @@ template <class Wide> struct Add {
     __host__ __device__ Wide operator()(Wide a, Wide b) const { return a + b; }
 };
 
-template <class Wide, class T>
-cudaError_t wide_sum_of(const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
+template <class Wide, class T> cudaError_t wide_sum_of(const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
 {
-    return cub::DeviceReduce::Reduce(temp.data, temp.bytes, (const T *)in, (Wide *)out, n, Add<Wide>(), (Wide)0,
-                                     stream);
+    return cub::DeviceReduce::Reduce(temp.data, temp.bytes, (const T *)in, (Wide *)out, n, Add<Wide>(), (Wide)0, stream);
 }
 
 template <class T> cudaError_t sum_of(const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
@@ -83,7 +81,7 @@ struct Preallocated {
     bool operator==(const Preallocated &o) const { return temp.data == o.temp.data; }
     bool operator!=(const Preallocated &o) const { return !(*this == o); }
 
-private:
+  private:
     void *take(size_t bytes)
     {
         if (bytes > temp.bytes)
@@ -109,25 +107,20 @@ cudaError_t reproducible_sum(int dtype, const void *in, size_t n, void *out, Tem
                              : cudaErrorNotSupported;
 }
 
-cudaError_t fixed_segmented_sum(const float *in, size_t segments, size_t length, float *out, Temp temp,
-                                cudaStream_t stream)
+cudaError_t fixed_segmented_sum(const float *in, size_t segments, size_t length, float *out, Temp temp, cudaStream_t stream)
 {
     return cub::DeviceSegmentedReduce::Sum(temp.data, temp.bytes, in, out, (int64_t)segments, (int)length, stream);
 }
 #else
 cudaError_t reproducible_sum(int, const void *, size_t, void *, Temp, cudaStream_t) { return cudaErrorNotSupported; }
 
-cudaError_t fixed_segmented_sum(const float *, size_t, size_t, float *, Temp, cudaStream_t)
-{
-    return cudaErrorNotSupported;
-}
+cudaError_t fixed_segmented_sum(const float *, size_t, size_t, float *, Temp, cudaStream_t) { return cudaErrorNotSupported; }
 #endif
 
 cudaError_t segmented_sum(const float *in, size_t segments, const long long *offsets, float *out, Temp temp,
                           cudaStream_t stream)
 {
-    return cub::DeviceSegmentedReduce::Sum(temp.data, temp.bytes, in, out, (int64_t)segments, offsets, offsets + 1,
-                                           stream);
+    return cub::DeviceSegmentedReduce::Sum(temp.data, temp.bytes, in, out, (int64_t)segments, offsets, offsets + 1, stream);
 }
 
 } // namespace cub_peer

@@ -27,7 +27,6 @@ cudaError_t reproducible_sum(int dtype, const void *in, size_t n, void *out, Tem
 // f32: segment i is [offsets[i], offsets[i + 1]), or `length` elements long.
 cudaError_t segmented_sum(const float *in, size_t segments, const long long *offsets, float *out, Temp temp,
                           cudaStream_t stream);
-cudaError_t fixed_segmented_sum(const float *in, size_t segments, size_t length, float *out, Temp temp,
-                                cudaStream_t stream);
+cudaError_t fixed_segmented_sum(const float *in, size_t segments, size_t length, float *out, Temp temp, cudaStream_t stream);
 
 } // namespace cub_peer

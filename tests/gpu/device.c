@@ -174,7 +174,7 @@ static void check_refusals(reduce_client *c, const allocation *a)
 /* Descriptors of everything but such memory, and sizes that are not its own. */
 static void check_wrong_descriptors(reduce_client *c, const allocation *a)
 {
-    static const char *const files[] = {"/dev/null",      "/dev/nvidiactl", "/dev/nvidia0",
+    static const char *const files[] = {"/dev/null",       "/dev/nvidiactl", "/dev/nvidia0",
                                         "/dev/nvidia-uvm", "/proc/self/exe", "/"};
     const size_t sizes[] = {0, 1, a->bytes / 2, a->bytes - 4, 2 * a->bytes, (size_t)1 << 40, SIZE_MAX};
     char handle[64];
@@ -259,9 +259,9 @@ static void measure(reduce_client *c, int runs)
     s.op = REDUCE_SUM;
     s.dtype = REDUCE_F32;
     s.out = REDUCE_F64;
-    cuda(cudaMemset(a.at, 0x3f, bytes), "cudaMemset"); /* elements 0x3f3f3f3f = 12533567 * 2^-24 */
+    cuda(cudaMemset(a.at, 0x3f, bytes), "cudaMemset");      /* elements 0x3f3f3f3f = 12533567 * 2^-24 */
     cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); /* before the daemon looks at it */
-    for (int i = -3; i < runs; i++) { /* the first ones open it and warm up */
+    for (int i = -3; i < runs; i++) {                       /* the first ones open it and warm up */
         double begin = now_us();
         reduced(reduce_device(c, &s, &a.handle, 0, bytes, &sum, sizeof sum, &result), "sum");
         double wall = now_us() - begin;

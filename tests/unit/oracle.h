@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/engine.h"
-#include "kernels/state.h"
+#include "kernels/engine/engine.h"
+#include "kernels/exact/state.h"
 
 /* ---- random numbers: xorshift64*, seeded per test so that failures repeat ---- */
 typedef struct t_rng {
@@ -44,11 +44,11 @@ static inline t_value t_small_float(uint16_t b, int precision, int emin)
     return (t_value){false, sign * ldexpl(m, emin - fraction_bits + (field ? field - 1 : 0))};
 }
 
-#define T_LOAD(T, p)            \
-    ({                          \
-        T v_;                   \
+#define T_LOAD(T, p)               \
+    ({                             \
+        T v_;                      \
         memcpy(&v_, p, sizeof v_); \
-        v_;                     \
+        v_;                        \
     })
 
 static inline t_value t_decode(int dtype, const void *p)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/batch.h"
+#include "kernels/engine/batch.h"
 
 /* ---- a backend that waits ---- */
 typedef struct {

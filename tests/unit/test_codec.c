@@ -1,10 +1,10 @@
 /* The codec against the golden messages (written by a generator that knows only PROTOCOL.md), both ways, and at every
  * bound: truncated, extended, reserved bytes set. Messages lie against an unmapped page, so reading past one crashes. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -177,8 +177,7 @@ static void encodes_reduce(void **state)
                                             .flags = RP_STATES_IN | RP_STATES_OUT,
                                             .rows = 2,
                                             .index_base = UINT64_C(1) << 60});
-    check("reduce_all", out,
-          (rp_header){.version = 1, .type = RP_MSG_REDUCE, .time_ms = 1500, .session = SESSION, .id = 5});
+    check("reduce_all", out, (rp_header){.version = 1, .type = RP_MSG_REDUCE, .time_ms = 1500, .session = SESSION, .id = 5});
 
     rp_header reply = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .session = SESSION, .id = 2};
     begin_message(out);
@@ -226,17 +225,15 @@ static void encodes_shapes(void **state)
     check("reduce_segments", out, h);
     begin_message(out);
     h.id = 16;
-    body_len = rp_put_spec(
-        body, &(rp_spec){.op = RP_OP_MINMAX, .dtype = RP_I8, .flags = RP_COLUMNS, .rows = 2, .row_len = 2});
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_MINMAX, .dtype = RP_I8, .flags = RP_COLUMNS, .rows = 2, .row_len = 2});
     bytes("\1\xfe\3\4", 4);
     check("reduce_columns", out, h);
     begin_message(out);
     h.id = 18;
-    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_PROD,
-                                            .dtype = RP_I16,
-                                            .flags = RP_STATES_IN | RP_WRAP | RP_INITIAL,
-                                            .rows = 1,
-                                            .initial = 0xffff});
+    body_len = rp_put_spec(
+        body,
+        &(rp_spec){
+            .op = RP_OP_PROD, .dtype = RP_I16, .flags = RP_STATES_IN | RP_WRAP | RP_INITIAL, .rows = 1, .initial = 0xffff});
     check("reduce_wrap", out, h);
 }
 
@@ -263,8 +260,7 @@ static void encodes_streams(void **state)
     uint8_t out[MAX_BYTES];
     rp_header h = {.version = 1, .type = RP_MSG_BEGIN, .session = SESSION, .id = 8};
     begin_message(out);
-    body_len = rp_put_spec(
-        body, &(rp_spec){.op = RP_OP_MAX, .dtype = RP_F16, .out = RP_F32, .nan = RP_NAN_ERROR, .rows = 1});
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_MAX, .dtype = RP_F16, .out = RP_F32, .nan = RP_NAN_ERROR, .rows = 1});
     check("begin", out, h);
     begin_message(out);
     body_len = rp_put_u64(body, 9);
@@ -296,8 +292,8 @@ static void encodes_streams(void **state)
     body_len = rp_put_finish(body, &(rp_finish){9, (UINT64_C(1) << 40) + 2});
     check("finish", out, h);
     begin_message(out);
-    body_len = rp_put_result(
-        body, &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9, 0});
+    body_len = rp_put_result(body,
+                             &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9, 0});
     bytes((float[]){1.0f}, 4);
     h.reply = true;
     check("finished", out, h);
@@ -397,7 +393,10 @@ static void side_packets(void **state)
     rp_fault f, e;
     memcpy(attach.token, "0123456789abcdef", RP_TOKEN);
     assert_int_equal(rp_put_side(out, &attach), RP_SIDE_SIZE);
-    assert_memory_equal(out, "\1\0\0\0\0\0\0\0\xef\xcd\xab\x89\x67\x45\x23\x01" "0123456789abcdef", RP_SIDE_SIZE);
+    assert_memory_equal(out,
+                        "\1\0\0\0\0\0\0\0\xef\xcd\xab\x89\x67\x45\x23\x01"
+                        "0123456789abcdef",
+                        RP_SIDE_SIZE);
     assert_int_equal(rp_get_side(out, RP_SIDE_SIZE, &p, &f), RP_OK);
     assert_true(p.value == SESSION && memcmp(p.token, attach.token, RP_TOKEN) == 0);
     for (size_t n = 0; n < RP_SIDE_SIZE; n++)
@@ -452,10 +451,8 @@ static void encodes_errors(void **state)
     uint8_t out[MAX_BYTES];
     rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .status = RP_OVERFLOW, .session = SESSION, .id = 12};
     begin_message(out);
-    body_len = rp_put_fault(body, &(rp_fault){.index = 4,
-                                              .value = {0, UINT64_C(1) << 63},
-                                              .field = "out",
-                                              .text = "the sum does not fit i64"});
+    body_len = rp_put_fault(
+        body, &(rp_fault){.index = 4, .value = {0, UINT64_C(1) << 63}, .field = "out", .text = "the sum does not fit i64"});
     check("error_overflow", out, h);
     begin_message(out);
     body_len = rp_put_fault(
@@ -584,9 +581,9 @@ static void every_reserved_byte_is_checked(void **state)
     static const struct {
         const char *name;
         size_t at, size; /* in the body */
-    } reserved[] = {{"hello", 5, 3},   {"welcome", 2, 2},     {"welcome", 20, 4},    {"welcome", 34, 6}, {"query_info", 4, 4},
-                    {"reduce", 4, 4},   {"reduce", 48, 16},    {"begin", 4, 4},       {"begin", 48, 16},
-                    {"listed", 38, 2},  {"error_busy", 36, 4}};
+    } reserved[] = {{"hello", 5, 3},      {"welcome", 2, 2}, {"welcome", 20, 4},   {"welcome", 34, 6},
+                    {"query_info", 4, 4}, {"reduce", 4, 4},  {"reduce", 48, 16},   {"begin", 4, 4},
+                    {"begin", 48, 16},    {"listed", 38, 2}, {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -684,8 +681,8 @@ static void bad_values_are_named(void **state)
         memcpy(copy, g->bytes, g->len);
         copy[bad[i].at] = bad[i].value;
         if (decode(copy, g->len, &n, &f) != bad[i].code || strcmp(f.field, bad[i].field) || f.limit != bad[i].limit)
-            fail_msg("%s with byte %zu = %u: %s in '%s', limit %llu", g->name, bad[i].at, bad[i].value,
-                     rp_err_name(f.code), f.field, (unsigned long long)f.limit);
+            fail_msg("%s with byte %zu = %u: %s in '%s', limit %llu", g->name, bad[i].at, bad[i].value, rp_err_name(f.code),
+                     f.field, (unsigned long long)f.limit);
     }
 }
 

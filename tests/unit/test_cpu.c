@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,21 +20,18 @@ static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_si
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 /* One op of every layout of states */
-static const int ops[] = {RP_OP_SUM,    RP_OP_MIN,    RP_OP_MAX,     RP_OP_ARGMIN, RP_OP_ARGMAX,    RP_OP_COUNT_NONZERO,
-                          RP_OP_PROD,   RP_OP_MINMAX, RP_OP_SUMSQ,   RP_OP_NORM1,  RP_OP_NORMINF,   RP_OP_VAR,
-                          RP_OP_COUNT_NAN, RP_OP_AND, RP_OP_OR,      RP_OP_XOR,    RP_OP_STATS};
+static const int ops[] = {RP_OP_SUM,       RP_OP_MIN,    RP_OP_MAX,   RP_OP_ARGMIN, RP_OP_ARGMAX,  RP_OP_COUNT_NONZERO,
+                          RP_OP_PROD,      RP_OP_MINMAX, RP_OP_SUMSQ, RP_OP_NORM1,  RP_OP_NORMINF, RP_OP_VAR,
+                          RP_OP_COUNT_NAN, RP_OP_AND,    RP_OP_OR,    RP_OP_XOR,    RP_OP_STATS};
 enum { OPS = sizeof ops / sizeof ops[0] };
 
-static bool defined(int op, int dtype)
-{
-    return !rk_is_float(dtype) || (op != RP_OP_AND && op != RP_OP_OR && op != RP_OP_XOR);
-}
+static bool defined(int op, int dtype) { return !rk_is_float(dtype) || (op != RP_OP_AND && op != RP_OP_OR && op != RP_OP_XOR); }
 
 #define EACH_TYPE(dtype, nan)                         \
     for (int dtype = RP_I8; dtype <= RP_F64; dtype++) \
         for (int nan = 0; nan <= (rk_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
-#define EACH_KIND(op, dtype, nan)                                   \
-    EACH_TYPE(dtype, nan)                                           \
+#define EACH_KIND(op, dtype, nan)                                     \
+    EACH_TYPE (dtype, nan)                                            \
         for (int k_ = 0, op = ops[0]; k_ < OPS; op = ops[++k_ % OPS]) \
             if (defined(op, dtype))
 
@@ -50,8 +48,7 @@ static void print_state(const char *label, const rk_state *s)
 }
 
 /* `what` holds what repeats the case: families and lengths follow from fixed seeds. */
-static void expect_state(const rk_state *got, const rk_state *want, const char *what, int op, int dtype, int nan,
-                         uint64_t n)
+static void expect_state(const rk_state *got, const rk_state *want, const char *what, int op, int dtype, int nan, uint64_t n)
 {
     if (memcmp(got, want, rp_state_size(want->layout)) == 0)
         return;
@@ -122,7 +119,7 @@ static void test_every_length(void **state)
 {
     (void)state;
     uint8_t *x = memory(8 * 300);
-    EACH_TYPE(dtype, nan) {
+    EACH_TYPE (dtype, nan) {
         t_rng r = {42 + (uint64_t)(dtype * 3 + nan)};
         for (uint64_t n = 0; n <= 300; n += n < 150 ? 1 : 7) {
             uint64_t family = t_below(&r, T_FAMILIES);
@@ -139,7 +136,7 @@ static void test_every_family(void **state)
     (void)state;
     enum { MOST = 9000 };
     uint8_t *x = memory(8 * MOST);
-    EACH_TYPE(dtype, nan) {
+    EACH_TYPE (dtype, nan) {
         t_rng r = {7 + (uint64_t)(dtype * 3 + nan)};
         for (uint64_t family = 0; family < T_FAMILIES; family++) {
             uint64_t n = 2048 + t_below(&r, family % 3 ? 2100 : MOST - 2048);
@@ -286,7 +283,7 @@ static void test_any_cut(void **state)
     (void)state;
     enum { N = 5000, MOST_PARTS = 12 };
     uint8_t *x = memory(8 * N);
-    EACH_KIND(op, dtype, nan) {
+    EACH_KIND (op, dtype, nan) {
         t_rng r = {500 + (uint64_t)(op * 100 + dtype * 3 + nan)};
         size_t size = rp_dtype_size(dtype);
         for (int round = 0; round < 4; round++) {
@@ -346,8 +343,7 @@ static waker the_waker = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, f
 
 static rk_engine *open_cpu(int threads, size_t small)
 {
-    rk_options o = {
-        .backend = RP_BACKEND_CPU, .threads = threads, .small_bytes = small, .wake = wake, .wake_arg = &the_waker};
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = threads, .small_bytes = small, .wake = wake, .wake_arg = &the_waker};
     rk_engine *e;
     char why[160];
     the_waker.pending = false;
@@ -356,17 +352,13 @@ static rk_engine *open_cpu(int threads, size_t small)
     return e;
 }
 
-static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x,
-                       void *cells)
+static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x, void *cells)
 {
-    rk_task t = {.spec = {.op = (uint8_t)op,
-                          .dtype = (uint8_t)dtype,
-                          .nan = (uint8_t)nan,
-                          .flags = flags,
-                          .rows = rows,
-                          .row_len = row_len},
-                 .data = x,
-                 .cells = cells};
+    rk_task t = {
+        .spec =
+            {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows, .row_len = row_len},
+        .data = x,
+        .cells = cells};
     size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
     item += flags & RP_MASK ? 1 : 0;
     t.bytes = rp_elements(&t.spec) * item + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
@@ -462,14 +454,13 @@ static void test_tasks(void **state)
     uint8_t *x = memory(8 * 6000), *cells = memory(RP_MAX_STATE * 400);
     for (int k = 0; k < 3; k++) {
         rk_engine *e = open_cpu(threads[k], k == 1 ? 4096 : 0);
-        EACH_KIND(op, dtype, nan)
+        EACH_KIND (op, dtype, nan)
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
                 t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
                 uint8_t *p = x + t_below(&r, 9);
                 t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, shapes[i].rows * shapes[i].row_len);
                 uint32_t flags = t_below(&r, 3) ? 0 : RP_STATES_OUT;
-                rk_task t =
-                    task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
+                rk_task t = task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
                 t.spec.index_base = 5;
                 t.base = 70;
                 run(e, &t);
@@ -709,8 +700,8 @@ static void test_edges_of_pieces(void **state)
 }
 
 /* The states of `parts` equal parts of each row, made by the engine. */
-static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n,
-                       uint64_t parts, uint8_t *states)
+static void make_parts(rk_engine *e, int op, int dtype, int nan, const uint8_t *x, uint64_t rows, uint64_t n, uint64_t parts,
+                       uint8_t *states)
 {
     size_t size = rp_dtype_size(dtype), state_size = rp_state_size(rp_state_layout(op, dtype));
     for (uint64_t i = 0; i < rows * parts; i++) {
@@ -730,7 +721,7 @@ static void test_states_in(void **state)
     enum { ROWS = 3, PARTS = 7, N = 210 };
     uint8_t *x = memory(8 * ROWS * N), states[ROWS * PARTS * RP_MAX_STATE], cells[ROWS * RP_MAX_STATE];
     rk_engine *e = open_cpu(2, 0);
-    EACH_KIND(op, dtype, nan) {
+    EACH_KIND (op, dtype, nan) {
         t_rng r = {(uint64_t)(op * 100 + dtype * 3 + nan)};
         t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), x, ROWS * N);
         make_parts(e, op, dtype, nan, x, ROWS, N, PARTS, states);
@@ -973,16 +964,11 @@ enum { LOOPS_TOO = 1 };
 int main(void)
 {
     const struct CMUnitTest loops[] = {
-        cmocka_unit_test(test_every_length),
-        cmocka_unit_test(test_every_family),
-        cmocka_unit_test(test_changing_data),
-        cmocka_unit_test(test_one_positive_zero),
-        cmocka_unit_test(test_full_square_lanes),
-        cmocka_unit_test(test_wide_with_specials),
-        cmocka_unit_test(test_full_buckets),
-        cmocka_unit_test(test_long_integers),
-        cmocka_unit_test(test_arg_places),
-        cmocka_unit_test(test_any_cut),
+        cmocka_unit_test(test_every_length),      cmocka_unit_test(test_every_family),
+        cmocka_unit_test(test_changing_data),     cmocka_unit_test(test_one_positive_zero),
+        cmocka_unit_test(test_full_square_lanes), cmocka_unit_test(test_wide_with_specials),
+        cmocka_unit_test(test_full_buckets),      cmocka_unit_test(test_long_integers),
+        cmocka_unit_test(test_arg_places),        cmocka_unit_test(test_any_cut),
     };
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),

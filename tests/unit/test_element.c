@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "client/ctl/ctl.h"
-#include "kernels/format.h"
+#include "kernels/exact/format.h"
 
 enum { ROUNDS = 30000 };
 
@@ -60,7 +60,7 @@ static void integers(void **state)
     is_no(REDUCE_I64, "-9223372036854775809", "range");
     is_no(REDUCE_U64, "18446744073709551616", "range");
     is_no(REDUCE_U64, "99999999999999999999999999", "range");
-    static const char *const words[] = {"",   "-",  "+",   "0x",  "1.5", "1e3", " 1",
+    static const char *const words[] = {"",   "-",   "+",   "0x",  "1.5", "1e3", " 1",
                                         "1 ", "--1", "+-1", "12a", "0xg", "nan", "\x1b[1m"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         is_no(REDUCE_I32, words[i], "is no");

@@ -19,12 +19,12 @@ struct ladder_gpu {
 };
 
 static struct {
-    bool absent, lost;         /* no GPU; every load fails */
+    bool absent, lost;          /* no GPU; every load fails */
     const char *wrong, *broken; /* rungs */
-    int wrong_run;             /* which run of `wrong` gives another sum */
+    int wrong_run;              /* which run of `wrong` gives another sum */
     int asked_device;
     int runs[LADDER_RUNGS_MAX];
-    unsigned blocks;           /* bits: block / 32 - 1 of those seen */
+    unsigned blocks; /* bits: block / 32 - 1 of those seen */
     unsigned finishes;
 } plan;
 
@@ -40,10 +40,7 @@ ladder_gpu *ladder_gpu_open(int number, ladder_card *card, char why[LADDER_WHY])
     return calloc(1, sizeof(ladder_gpu));
 }
 
-void ladder_gpu_close(ladder_gpu *g)
-{
-    free(g);
-}
+void ladder_gpu_close(ladder_gpu *g) { free(g); }
 
 bool ladder_gpu_load(ladder_gpu *g, ladder_dtype dtype, const void *data, size_t n, char why[LADDER_WHY])
 {
@@ -80,9 +77,8 @@ static ladder_options options(int argc, char **argv)
     assert_true(ladder_parse(&o, argc, argv, why));
     return o;
 }
-#define OPTIONS(...)                                                    \
-    options((int)(sizeof(char *[]){__VA_ARGS__} / sizeof(char *)) + 1, \
-            (char *[]){(char *)"ladder", __VA_ARGS__, NULL})
+#define OPTIONS(...) \
+    options((int)(sizeof(char *[]){__VA_ARGS__} / sizeof(char *)) + 1, (char *[]){(char *)"ladder", __VA_ARGS__, NULL})
 
 static ladder_rows run(ladder_options o)
 {
@@ -112,8 +108,8 @@ static int setup(void **state)
 static void every_rung_is_right(void **state)
 {
     (void)state;
-    ladder_rows rows = run(OPTIONS("-n", "1000,2^10", "-t", "i32,f32", "--block", "32,1024", "--finish", "host,atomic",
-                                   "--repeat", "1"));
+    ladder_rows rows = run(
+        OPTIONS("-n", "1000,2^10", "-t", "i32,f32", "--block", "32,1024", "--finish", "host,atomic", "--repeat", "1"));
     assert_int_equal(rows.count, (size_t)ladder_rung_count * 16);
     for (size_t i = 0; i < rows.count; i++)
         assert_int_equal(rows.row[i].verdict, LADDER_RIGHT);
@@ -249,8 +245,13 @@ static void sizes_as_people_write_them(void **state)
     static const struct {
         uint64_t n;
         const char *text;
-    } cases[] = {{1, "1"}, {1000, "1000"}, {1023, "2^10-1"}, {1 << 20, "2^20"}, {(1 << 20) + 1, "2^20+1"},
-                 {(1 << 20) + 2, "1048578"}, {UINT64_C(1) << 34, "2^34"}};
+    } cases[] = {{1, "1"},
+                 {1000, "1000"},
+                 {1023, "2^10-1"},
+                 {1 << 20, "2^20"},
+                 {(1 << 20) + 1, "2^20+1"},
+                 {(1 << 20) + 2, "1048578"},
+                 {UINT64_C(1) << 34, "2^34"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[24], list[24];
         assert_string_equal(ladder_size_text(text, cases[i].n), cases[i].text);

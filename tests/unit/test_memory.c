@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
 #include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -25,11 +26,7 @@ static void wake(void *arg)
 
 static rk_engine *open_cpu(size_t small_bytes)
 {
-    rk_options o = {.backend = RP_BACKEND_CPU,
-                    .threads = 2,
-                    .small_bytes = small_bytes,
-                    .resident_bytes = CAP,
-                    .wake = wake};
+    rk_options o = {.backend = RP_BACKEND_CPU, .threads = 2, .small_bytes = small_bytes, .resident_bytes = CAP, .wake = wake};
     rk_engine *e;
     sem_init(&woken, 0, 0);
     assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
@@ -171,7 +168,9 @@ static void test_alone(void **state)
     assert_int_equal(rk_memory_new(e, sizeof x, &m, &f), RP_OK);
     fill(e, m, 0, x, sizeof x);
     rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = COUNT},
-                 .memory = m, .bytes = sizeof x, .cells = &cell};
+                 .memory = m,
+                 .bytes = sizeof x,
+                 .cells = &cell};
     rk_task owners = {.memory = m, .data = x, .bytes = sizeof x, .fill = true};
     assert_int_equal(rp_spec_check(&t.spec, &f), RP_OK);
     submit_alone(e, &t);
@@ -200,7 +199,9 @@ static void test_alone_at_the_end(void **state)
         rk_engine *e = open_cpu(0);
         uint64_t cell;
         rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = COUNT},
-                     .data = x, .bytes = sizeof x, .cells = &cell};
+                     .data = x,
+                     .bytes = sizeof x,
+                     .cells = &cell};
         assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
         submit_alone(e, &t);
         rk_stop(e);
@@ -231,12 +232,8 @@ static void test_no_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contents),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_alone_at_the_end),
-        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_contents), cmocka_unit_test(test_stopped),          cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_alone),    cmocka_unit_test(test_alone_at_the_end), cmocka_unit_test(test_no_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

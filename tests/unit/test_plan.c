@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/plan.h"
+#include "client/tiling.h"
 #include "kernels/kernels.h"
 #include "tests/unit/oracle.h"
 
@@ -91,7 +91,7 @@ static unsigned run_levels(const rc_level *whole, const rc_sizes *sizes, uint8_t
 
 typedef struct array {
     uint8_t bytes[8 * (MOST_ELEMENTS + 1) + 9 * MOST_ELEMENTS]; /* offsets, elements, mask, as in a message */
-    uint64_t offsets, elements, mask; /* bytes of each */
+    uint64_t offsets, elements, mask;                           /* bytes of each */
 } array;
 
 static const int OPS[] = {RP_OP_SUM, RP_OP_ARGMIN, RP_OP_STATS, RP_OP_COUNT, RP_OP_MINMAX, RP_OP_VAR, RP_OP_XOR, RP_OP_PROD};
@@ -213,10 +213,8 @@ static void any_cut_gives_the_same(void **state)
 static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most)
 {
     rc_sizes sizes = {most, most};
-    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags},
-                  .item = 4,
-                  .lines = lines,
-                  .len = len};
+    rc_level l = {
+        .spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags}, .item = 4, .lines = lines, .len = len};
     rc_plan(&l, &sizes);
     return l;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
 #include <fenv.h>
 #include <stdio.h>
 
@@ -69,10 +70,7 @@ static void add(uint64_t acc[4], int dtype, uint64_t bits)
     acc[3] += bits >> (f.width - 1);
 }
 
-static uint64_t finished(const uint64_t acc[4], int out)
-{
-    return rk_exp2_round(acc, (int)(acc[3] & 1), rk_format_of(out));
-}
+static uint64_t finished(const uint64_t acc[4], int out) { return rk_exp2_round(acc, (int)(acc[3] & 1), rk_format_of(out)); }
 
 static uint64_t product(int dtype, const uint64_t *x, int n, int out)
 {
@@ -93,7 +91,7 @@ static void check(int dtype, const uint64_t *x, int n, int out)
 static uint64_t bits_of(double v) { return T_LOAD(uint64_t, &v); }
 static double double_of(uint64_t bits) { return T_LOAD(double, &bits); }
 
-#define PRODUCT(out, ...)                                                                                              \
+#define PRODUCT(out, ...) \
     double_of(product_of_doubles((double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double), out))
 static uint64_t product_of_doubles(const double *v, size_t n, int out)
 {
@@ -339,8 +337,8 @@ static void test_edges(void **state)
     assert_true(PRODUCT(RP_F64, 0x1p-1074, 0.5) == 0); /* a tie */
     assert_true(signbit(PRODUCT(RP_F64, -0x1p-1074, 0.5)));
     assert_true(PRODUCT(RP_F64, 0x1p-1074, 0x1.0000000000001p-1) == 0x1p-1074);
-    assert_true(PRODUCT(RP_F64, 0x1p-1074, 1.5) == 0x1p-1073); /* a tie */
-    assert_true(PRODUCT(RP_F64, 0x1.fffffffffffffp-1022, 0.5) == 0x1p-1022); /* up into the normal numbers, a tie */
+    assert_true(PRODUCT(RP_F64, 0x1p-1074, 1.5) == 0x1p-1073);                         /* a tie */
+    assert_true(PRODUCT(RP_F64, 0x1.fffffffffffffp-1022, 0.5) == 0x1p-1022);           /* up into the normal numbers, a tie */
     assert_int_equal(product_of_doubles((double[]){255.5, 256.5}, 2, RP_F16), 0x7c00); /* 65535.75 */
     assert_int_equal(product_of_doubles((double[]){65519, 1}, 2, RP_F16), 0x7bff);     /* below 65520, half way to 65536 */
     assert_int_equal(product_of_doubles((double[]){0x1p-13, 0x1p-12}, 2, RP_F16), 0);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <grp.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/access.h"
+#include "daemon/base/access.h"
 
 /* ---- the database: instead of libc's ---- */
 static struct passwd users[] = {{.pw_name = (char *)"alice", .pw_uid = 1001}, {.pw_name = (char *)"bob", .pw_uid = 1002}};
@@ -86,10 +87,10 @@ static void a_group_lets_in_its_members(void **state)
     (void)state;
     rd_gate g;
     assert_true(rd_gate_init(&g, &(rd_allow){.groups = {.id = {70, 71, 99}, .n = 3}}));
-    assert_true(rd_gate_lets(&g, 5, 70));     /* its primary group */
-    assert_true(rd_gate_lets(&g, 1002, 9));   /* bob, by the database */
-    assert_false(rd_gate_lets(&g, 1001, 9));  /* alice is in none */
-    assert_true(rd_gate_lets(&g, 1001, 99));  /* a group that the database does not know */
+    assert_true(rd_gate_lets(&g, 5, 70));    /* its primary group */
+    assert_true(rd_gate_lets(&g, 1002, 9));  /* bob, by the database */
+    assert_false(rd_gate_lets(&g, 1001, 9)); /* alice is in none */
+    assert_true(rd_gate_lets(&g, 1001, 99)); /* a group that the database does not know */
     assert_false(rd_gate_lets(&g, 70, 9));
     rd_gate_fini(&g);
 }

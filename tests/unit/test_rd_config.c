@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -10,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/config.h"
-#include "daemon/log.h"
-#include "daemon/paths.h"
+#include "daemon/base/config.h"
+#include "daemon/base/log.h"
+#include "daemon/base/paths.h"
 #include "proto/types.h"
 
 static char why[RD_MAX_WHY];
@@ -56,17 +57,17 @@ static void values_have_bounds(void **state)
     static const struct {
         const char *name, *value;
         bool ok;
-    } cases[] = {{"device", "0", true},           {"device", "1024", false},      {"device", "-1", false},
-                 {"device", "", false},           {"device", "1x", false},        {"device", " 1", false},
-                 {"contexts", "7", false},        {"contexts", "8", true},        {"backend", "cuda", true},
-                 {"backend", "cud", false},       {"backend", "auto|cpu", false}, {"backend", "", false},
-                 {"socket-mode", "0666", true},   {"socket-mode", "666", true},   {"socket-mode", "0400", false},
-                 {"socket-mode", "0688", false},  {"socket-mode", "1000", false}, {"log-level", "debug", true},
-                 {"drain", "3601", false},        {"drain", "0", true},           {"drain", "99999999999999999999", false},
-                 {"nonsense", "1", false},        {"listen", "ipc:///x", true},   {"listen", "ipc://x", false},
-                 {"listen", "ipc:///", false},    {"listen", "tcp://*:1", true},  {"listen", "ws://a", false},
-                 {"trace", "/a b", true},         {"trace", "/a ;b", false},      {"trace", "/a ", false},
-                 {"trace", "/a\nb", false},       {"trace", "/a;b", true}};
+    } cases[] = {{"device", "0", true},          {"device", "1024", false},      {"device", "-1", false},
+                 {"device", "", false},          {"device", "1x", false},        {"device", " 1", false},
+                 {"contexts", "7", false},       {"contexts", "8", true},        {"backend", "cuda", true},
+                 {"backend", "cud", false},      {"backend", "auto|cpu", false}, {"backend", "", false},
+                 {"socket-mode", "0666", true},  {"socket-mode", "666", true},   {"socket-mode", "0400", false},
+                 {"socket-mode", "0688", false}, {"socket-mode", "1000", false}, {"log-level", "debug", true},
+                 {"drain", "3601", false},       {"drain", "0", true},           {"drain", "99999999999999999999", false},
+                 {"nonsense", "1", false},       {"listen", "ipc:///x", true},   {"listen", "ipc://x", false},
+                 {"listen", "ipc:///", false},   {"listen", "tcp://*:1", true},  {"listen", "ws://a", false},
+                 {"trace", "/a b", true},        {"trace", "/a ;b", false},      {"trace", "/a ", false},
+                 {"trace", "/a\nb", false},      {"trace", "/a;b", true}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rd_config c;
         rd_config_defaults(&c);
@@ -143,8 +144,9 @@ static void flags_win_over_the_file(void **state)
     rd_command cmd;
     char path[64];
     write_file(path, "listen = ipc:///file\ndevice = 1\nslots = 2\n");
-    assert_true(load(&c, &cmd, (const char *[]){"--config", path, "--listen", "ipc:///a", "--device=5", "--listen=ipc:///b",
-                                                "--autostarted", NULL}));
+    assert_true(load(
+        &c, &cmd,
+        (const char *[]){"--config", path, "--listen", "ipc:///a", "--device=5", "--listen=ipc:///b", "--autostarted", NULL}));
     unlink(path);
     assert_int_equal(c.listens, 2);
     assert_string_equal(c.listen[0], "ipc:///a");
@@ -236,8 +238,8 @@ static void flags_replace_sockets_with_their_lists(void **state)
     rd_command cmd;
     char path[64];
     write_file(path, "allow-uid = 1\nlisten = ipc:///file\nallow-uid = 2\n");
-    assert_true(load(&c, &cmd, (const char *[]){"--config", path, "--allow-uid", "3", "--listen", "ipc:///a", "--allow-gid",
-                                                "4", NULL}));
+    assert_true(load(&c, &cmd,
+                     (const char *[]){"--config", path, "--allow-uid", "3", "--listen", "ipc:///a", "--allow-gid", "4", NULL}));
     assert_int_equal(c.allow[0].users.n, 2); /* before any --listen: for all sockets */
     assert_int_equal(c.allow[0].users.id[1], 3);
     assert_int_equal(c.allow[1].users.n, 0);

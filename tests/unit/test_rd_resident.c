@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/resident.h"
 #include "daemon/server.h"
+#include "daemon/state/resident.h"
 
 enum { ME = 1000, OTHER = 1001, MIB = 1 << 20 };
 

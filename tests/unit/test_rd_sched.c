@@ -3,12 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/sched.h"
+#include "daemon/state/sched.h"
 
 enum { MIB = 1 << 20, USERS = 4, SESSIONS = 16 };
 
@@ -188,7 +189,7 @@ static void items_are_taken_back(void **state)
     load *stays = add(w, 0, RP_PRIORITY_NORMAL, RD_LANE_LARGE, MIB, 8);
     assert_ptr_equal(rd_sched_next(&w->sched, RD_LANE_LARGE), &gone->item[0]);
     assert_false(rd_sched_remove(&w->sched, &gone->item[0])); /* it runs */
-    const int order[] = {4, 7, 1, 2, 3, 5, 6};                  /* middle, last, first */
+    const int order[] = {4, 7, 1, 2, 3, 5, 6};                /* middle, last, first */
     for (int i = 0; i < 7; i++)
         assert_true(rd_sched_remove(&w->sched, &gone->item[order[i]]));
     assert_false(rd_sched_remove(&w->sched, &gone->item[4]));

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <fcntl.h>
@@ -16,10 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/histogram.h"
-#include "daemon/inbox.h"
-#include "daemon/lock.h"
-#include "daemon/session.h"
+#include "daemon/base/lock.h"
+#include "daemon/net/inbox.h"
+#include "daemon/state/session.h"
+#include "daemon/telemetry/histogram.h"
 
 /* ---- sessions ---- */
 static void sessions_are_found_by_pipe(void **state)

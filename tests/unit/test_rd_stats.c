@@ -3,12 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stats.h"
+#include "daemon/telemetry/stats.h"
 
 static rd_stats *fresh(void)
 {
@@ -121,12 +122,9 @@ static void histograms_count_below_powers_of_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(users_have_places_until_the_table_is_full),
-        cmocka_unit_test(success_counts_everywhere),
-        cmocka_unit_test(failure_counts_by_error_and_adds_no_times),
-        cmocka_unit_test(unknown_codes_share_place_0),
-        cmocka_unit_test(joining_is_as_if_one_had_counted_all),
-        cmocka_unit_test(histograms_count_below_powers_of_two),
+        cmocka_unit_test(users_have_places_until_the_table_is_full), cmocka_unit_test(success_counts_everywhere),
+        cmocka_unit_test(failure_counts_by_error_and_adds_no_times), cmocka_unit_test(unknown_codes_share_place_0),
+        cmocka_unit_test(joining_is_as_if_one_had_counted_all),      cmocka_unit_test(histograms_count_below_powers_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/extents.h"
-#include "daemon/stream.h"
+#include "daemon/state/extents.h"
+#include "daemon/state/stream.h"
 
 static void pieces_join(void **state)
 {
@@ -184,7 +185,12 @@ static void specs_of_chunks_and_merges(void **state)
 {
     (void)state;
     rd_stream_list l = {NULL, 0};
-    rp_spec spec = {.op = RP_OP_PROD, .dtype = RP_I32, .out = RP_I64, .rows = 1, .initial = 7, .index_base = 5,
+    rp_spec spec = {.op = RP_OP_PROD,
+                    .dtype = RP_I32,
+                    .out = RP_I64,
+                    .rows = 1,
+                    .initial = 7,
+                    .index_base = 5,
                     .flags = RP_WRAP | RP_INITIAL | RP_MASK};
     rd_stream *s = rd_stream_open(&l, 1, &spec);
     uint8_t cell[RP_MAX_STATE] = {0};

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/trace.h"
+#include "daemon/telemetry/trace.h"
 
 enum { THREADS = 4, EACH = 20000 }; /* together more than the ring holds */
 

@@ -28,14 +28,14 @@ enum { VALUE, REAL, NUMBER, BITS, STATS };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
-    {RP_OP_SUM, VALUE, 0, 2, 4},       {RP_OP_MIN, VALUE, 5, 5, 5},      {RP_OP_MAX, VALUE, 6, 6, 6},
-    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},   {RP_OP_ARGMAX, NUMBER, 8, 8, 8},  {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
-    {RP_OP_PROD, VALUE, 23, 23, 24},   {RP_OP_MINMAX, VALUE, 18, 18, 18}, {RP_OP_RANGE, VALUE, 18, 18, 18},
-    {RP_OP_MEAN, REAL, 0, 2, 4},       {RP_OP_SUMSQ, VALUE, 1, 3, 10},   {RP_OP_NORM1, VALUE, 14, 15, 16},
-    {RP_OP_NORM2, REAL, 1, 3, 10},     {RP_OP_NORMINF, VALUE, 17, 17, 17}, {RP_OP_VAR, REAL, 11, 12, 13},
-    {RP_OP_STD, REAL, 11, 12, 13},     {RP_OP_ANY, NUMBER, 9, 9, 9},     {RP_OP_ALL, NUMBER, 9, 9, 9},
-    {RP_OP_COUNT, NUMBER, 9, 9, 9},    {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
-    {RP_OP_OR, BITS, 21, 21, 21},      {RP_OP_XOR, BITS, 22, 22, 22},    {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_SUM, VALUE, 0, 2, 4},     {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_ARGMIN, NUMBER, 7, 7, 7}, {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
+    {RP_OP_PROD, VALUE, 23, 23, 24}, {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
+    {RP_OP_MEAN, REAL, 0, 2, 4},     {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
+    {RP_OP_NORM2, REAL, 1, 3, 10},   {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
+    {RP_OP_STD, REAL, 11, 12, 13},   {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT, NUMBER, 9, 9, 9},  {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
+    {RP_OP_OR, BITS, 21, 21, 21},    {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -175,8 +175,7 @@ static void caps(void **state)
     };
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         uint64_t most = RP_MAX_DATA / cells[i].cell;
-        s = (rp_spec){
-            .op = cells[i].op, .dtype = cells[i].dtype, .out = cells[i].out, .flags = cells[i].flags, .rows = most};
+        s = (rp_spec){.op = cells[i].op, .dtype = cells[i].dtype, .out = cells[i].out, .flags = cells[i].flags, .rows = most};
         assert_int_equal(rp_spec_check(&s, NULL), RP_OK);
         assert_int_equal(rp_cell_size(&s), cells[i].cell);
         s.rows++, refused(s, RP_TOO_LARGE, "rows", most);
@@ -254,9 +253,9 @@ static void offsets(void **state)
     static const struct {
         uint64_t at[4], wrong; /* RP_NO_INDEX: fine */
     } cases[] = {
-        {{0, 0, 0, 0}, RP_NO_INDEX}, {{0, 2, 5, 9}, RP_NO_INDEX},  {{3, 3, 8, 8}, RP_NO_INDEX}, {{9, 9, 9, 9}, RP_NO_INDEX},
-        {{0, 3, 2, 9}, 2},           {{10, 10, 10, 10}, 0},        {{0, 1, 2, 10}, 3},          {{0, UINT64_MAX, 0, 0}, 1},
-        {{5, 4, 3, 20}, 1},
+        {{0, 0, 0, 0}, RP_NO_INDEX}, {{0, 2, 5, 9}, RP_NO_INDEX}, {{3, 3, 8, 8}, RP_NO_INDEX},
+        {{9, 9, 9, 9}, RP_NO_INDEX}, {{0, 3, 2, 9}, 2},           {{10, 10, 10, 10}, 0},
+        {{0, 1, 2, 10}, 3},          {{0, UINT64_MAX, 0, 0}, 1},  {{5, 4, 3, 20}, 1},
     };
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F32, .flags = RP_OFFSETS, .rows = 3, .row_len = 9};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -279,7 +278,7 @@ static void state_layouts(void **state)
     (void)state;
     for (int i = 0; i < OPS; i++)
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
-            assert_int_equal(rp_state_layout(contract[i].op, dtype), !is_float(dtype)   ? contract[i].integer
+            assert_int_equal(rp_state_layout(contract[i].op, dtype), !is_float(dtype)  ? contract[i].integer
                                                                      : dtype == RP_F64 ? contract[i].wide
                                                                                        : contract[i].narrow);
     size_t most = 0;

@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
 #include <stdio.h>
 
-#include "kernels/finish.h"
+#include "kernels/exact/finish.h"
 #include "tests/unit/oracle.h"
 
 /* ---- helpers ---- */
@@ -36,8 +37,7 @@ static uint64_t rounded(int dtype, int out, const double *x, int n)
     rk_state s = sum_of(dtype, x, n);
     return finished(&s, out);
 }
-#define ROUNDED(dtype, out, ...)                                                                                       \
-    rounded(dtype, out, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+#define ROUNDED(dtype, out, ...) rounded(dtype, out, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
 static void assert_bits(uint64_t got, uint64_t want) { assert_int_equal(got, want); }
 
@@ -70,11 +70,11 @@ static void test_subnormals(void **state)
     (void)state;
     assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p-1074), 1);
     assert_bits(ROUNDED(RP_F64, RP_F64, 0x1p-1022, -0x1p-1074), 0x000fffffffffffff);
-    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150), 0);             /* a tie with zero */
-    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150, 0x1p-1074), 1);  /* above it */
-    assert_bits(ROUNDED(RP_F64, RP_F32, -0x1p-150), 0x80000000);   /* rounds to zero, keeps the sign */
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150), 0);            /* a tie with zero */
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1p-150, 0x1p-1074), 1); /* above it */
+    assert_bits(ROUNDED(RP_F64, RP_F32, -0x1p-150), 0x80000000);  /* rounds to zero, keeps the sign */
     assert_bits(ROUNDED(RP_F64, RP_F32, -0x1p-1074), 0x80000000);
-    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1.8p-149), 2);           /* a tie between subnormals */
+    assert_bits(ROUNDED(RP_F64, RP_F32, 0x1.8p-149), 2);                /* a tie between subnormals */
     assert_bits(ROUNDED(RP_F64, RP_F16, 0x1.ffep-15, 0x1p-26), 0x0400); /* up into the normal numbers */
     assert_bits(ROUNDED(RP_F32, RP_F32, 0x1p-149, 0x1p-149), 2);
 }
@@ -106,8 +106,7 @@ static void test_zeros_and_specials(void **state)
     assert_bits(ROUNDED(RP_F32, RP_F16, -0.0), 0x8000);
     for (int out = RP_F16; out <= RP_F64; out++) {
         assert_bits(ROUNDED(RP_F64, out, INFINITY, 1), rk_inf_bits(rk_format_of(out)));
-        assert_bits(ROUNDED(RP_F32, out, -INFINITY, 1),
-                    rk_inf_bits(rk_format_of(out)) | rk_sign_bit(rk_format_of(out), 1));
+        assert_bits(ROUNDED(RP_F32, out, -INFINITY, 1), rk_inf_bits(rk_format_of(out)) | rk_sign_bit(rk_format_of(out), 1));
         assert_bits(ROUNDED(RP_F64, out, -INFINITY, INFINITY), t_canonical_nan(out));
         assert_bits(ROUNDED(RP_F64, out, -NAN, 3), t_canonical_nan(out));
     }
@@ -178,8 +177,7 @@ static void test_convert_16_bits(void **state)
             assert_bits(rk_convert_float(RP_F32, rk_convert_float(from, b, RP_F32), from), b);
             int other = from == RP_F16 ? RP_BF16 : RP_F16;
             if (!isinf(v.v))
-                assert_bits(rk_convert_float(from, b, other),
-                            t_big_round(t_big_of(v.v, -1075), -1075, signbit(v.v), other));
+                assert_bits(rk_convert_float(from, b, other), t_big_round(t_big_of(v.v, -1075), -1075, signbit(v.v), other));
         }
 }
 
@@ -254,8 +252,8 @@ static void test_merge_laws(void **state)
         assert_memory_equal(&none, &a, size);
         rp_fault f;
         if (rk_state_check(op, dtype, &ab_c, size, &f) != RP_OK)
-            fail_msg("case %d: %s of %s: a merged state is refused: %s %s", i, rp_op_name(op), rp_dtype_name(dtype),
-                     f.field, f.text);
+            fail_msg("case %d: %s of %s: a merged state is refused: %s %s", i, rp_op_name(op), rp_dtype_name(dtype), f.field,
+                     f.text);
     }
 }
 

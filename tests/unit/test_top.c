@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <limits.h>
@@ -52,7 +53,7 @@ static void labels_may_hold_anything(void **state)
 static void other_texts_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",       "# only\n",        "a",           "a b\n",         "a 1x\n",
+    static const char *const bad[] = {"",       "# only\n",      "a",          "a b\n",      "a 1x\n",
                                       "a 1\nb", "a{b=\"c\" 1\n", "a{b=\"c\"}", "a{b=\"} 1\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ctl_metrics m;
@@ -91,7 +92,8 @@ static void rates_are_differences_over_the_daemons_time(void **state)
     (void)state;
     const char *text = frame("reduced_uptime_seconds 10\n" REQUESTS("sum", "OK", "100") REQUESTS("sum", "NAN", "5"),
                              "reduced_uptime_seconds 12\n" REQUESTS("sum", "OK", "300") REQUESTS("sum", "NAN", "9")
-                             REQUESTS("max", "OK", "10"), INT_MAX);
+                                 REQUESTS("max", "OK", "10"),
+                             INT_MAX);
     assert_non_null(strstr(text, "sum            f32      inline          102.0        2.0            309\n"
                                  "max            f32      inline            5.0        0.0             10\n"));
 }

@@ -22,10 +22,10 @@ static void names_there_and_back(void **state)
     assert_int_equal(rp_op_parse(name), code);
     RP_OPS(X)
 #undef X
-#define X(NAME, name, code, bytes, cls)                          \
-    assert_string_equal(rp_dtype_name(RP_##NAME), name);         \
-    assert_int_equal(rp_dtype_parse(name), code);                \
-    assert_int_equal(rp_dtype_size(RP_##NAME), bytes);           \
+#define X(NAME, name, code, bytes, cls)                  \
+    assert_string_equal(rp_dtype_name(RP_##NAME), name); \
+    assert_int_equal(rp_dtype_parse(name), code);        \
+    assert_int_equal(rp_dtype_size(RP_##NAME), bytes);   \
     assert_int_equal(rp_dtype_class(RP_##NAME), RP_CLASS_##cls);
     RP_DTYPES(X)
 #undef X
@@ -37,7 +37,7 @@ static void names_there_and_back(void **state)
 #define X(NAME, name, code) assert_string_equal(rp_msg_name(RP_MSG_##NAME), name);
     RP_MSGS(X)
 #undef X
-#define X(NAME, code, help)                            \
+#define X(NAME, code, help)                             \
     assert_string_equal(rp_err_name(RP_##NAME), #NAME); \
     assert_string_equal(rp_err_help(RP_##NAME), help);
     RP_ERRORS(X)
@@ -216,7 +216,7 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     (void)state;
     const char *t = table("| layout | code | of | L | bytes | limbs |\n");
     int n = 0;
-#define X(NAME, code, sum, squares, others, of)                                                       \
+#define X(NAME, code, sum, squares, others, of) \
     has_row(t, "| %s | %d | %s | %d | %zu |", #NAME, code, of, sum + squares + others, rp_state_size(code)), n++;
     RP_LAYOUTS(X)
 #undef X
@@ -253,12 +253,9 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_there_and_back),
-        cmocka_unit_test(unknown_codes_and_names),
-        cmocka_unit_test(the_library_names_any_number),
-        cmocka_unit_test(faults_are_cut_and_null_is_fine),
-        cmocka_unit_test(protocol_page_has_the_codes),
-        cmocka_unit_test(protocol_page_has_the_layouts_and_limits),
+        cmocka_unit_test(names_there_and_back),         cmocka_unit_test(unknown_codes_and_names),
+        cmocka_unit_test(the_library_names_any_number), cmocka_unit_test(faults_are_cut_and_null_is_fine),
+        cmocka_unit_test(protocol_page_has_the_codes),  cmocka_unit_test(protocol_page_has_the_layouts_and_limits),
     };
     return cmocka_run_group_tests(tests, read_page, drop_page);
 }

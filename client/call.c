@@ -1,0 +1,712 @@
+/* Calls: one request to the daemon until it is answered.
+ *
+ *   start -> queue -> place (slot) -> sent -> answered -> done
+ *                       ^                 |
+ *                       +-- BUSY, connection lost, session unknown: repeat
+ *
+ * Requests are idempotent, so they repeat until their time is up; those of a stream (`bound`) die with its session.
+ * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
+ * which there is one under way at most.
+ *
+ * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
+ * message would cost the connection. A CANCEL tells the
+ * daemon, which then drops the request unless it has begun. A stream or an array that it has begun all the same is undone
+ * when the answer comes. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/internal.h"
+#include "client/tiling.h"
+
+enum {
+    MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
+    FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
+    FIRST_PAUSE_MS = 2,
+    LONGEST_PAUSE_MS = 500,
+    GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
+};
+
+static const uint64_t NS_PER_MS = 1000000;
+
+/* ---- time and waiting ---- */
+
+uint64_t rc_deadline_after(uint32_t ms) { return ms ? rc_now_ns() + ms * NS_PER_MS : 0; }
+
+void rc_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+/* ---- entering and leaving ---- */
+
+void rc_enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
+
+static rc_place *take_outbox(reduce_client *c)
+{
+    rc_place *p = c->outbox;
+    if (p) {
+        c->outbox = p->next;
+        p->next = NULL;
+    }
+    return p;
+}
+
+static void send_place(rc_place *p)
+{
+    rc_link_relieve(p->client->link); /* copying may take long */
+    if (p->pause_ms)
+        rc_slot_pause(p->slot, p->pause_ms);
+    else
+        rc_slot_exchange(p->slot, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
+                         p->reply_ms);
+}
+
+static void orphan(reduce_client *c, rc_call *call);
+
+/* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call
+ * already, whose post has another number. */
+static void posted(reduce_client *c, rc_place *p, uint64_t post)
+{
+    if (p->posts != post)
+        return;
+    p->posting = false;
+    if (p->call && p->call->cancelled)
+        orphan(c, p->call);
+}
+
+/* Do outside the mutex what was decided under it; returns with the mutex held and nothing left to do. */
+static void flush(reduce_client *c)
+{
+    for (;;) {
+        rc_place *p = take_outbox(c);
+        if (!p && !c->settling)
+            return;
+        if (!p) {
+            rc_job_settle(c);
+            continue;
+        }
+        uint64_t post = p->posts;
+        pthread_mutex_unlock(&c->lock);
+        send_place(p);
+        pthread_mutex_lock(&c->lock);
+        posted(c, p, post);
+    }
+}
+
+/* What is under way is for the link's threads, unless somebody reads its reply himself. */
+static void leave_to_link(reduce_client *c)
+{
+    if (c->busy && !c->helping)
+        rc_link_attend(c->link);
+}
+
+void rc_leave(reduce_client *c)
+{
+    flush(c);
+    leave_to_link(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static bool helped_by_other(const reduce_client *c) { return c->helping && !pthread_equal(c->helper, pthread_self()); }
+
+void rc_wake(pthread_cond_t *cond, reduce_client *c)
+{
+    pthread_cond_broadcast(cond);
+    if (helped_by_other(c))
+        rc_link_nudge(c->link);
+}
+
+bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
+{
+    if (c->outbox || c->settling) { /* what the caller waits for may happen meanwhile */
+        flush(c);
+        return true;
+    }
+    leave_to_link(c);
+    if (until_ns == 0) {
+        pthread_cond_wait(cond, &c->lock);
+        return true;
+    }
+    struct timespec end = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
+    return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
+}
+
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
+{
+    if (c->busy != 1 || c->outbox || c->settling || c->helping || !rc_link_begin_help(c->link))
+        return rc_cond_wait(cond, c, until_ns);
+    c->helping = true;
+    c->helper = pthread_self();
+    pthread_mutex_unlock(&c->lock);
+    rc_link_help(c->link, until_ns);
+    pthread_mutex_lock(&c->lock);
+    c->helping = false;
+    return until_ns == 0 || rc_now_ns() < until_ns;
+}
+
+/* ---- places ---- */
+
+static void push_outbox(reduce_client *c, rc_place *p)
+{
+    p->next = NULL;
+    p->posting = true;
+    p->posts++;
+    if (c->outbox)
+        c->outbox_end->next = p;
+    else
+        c->outbox = p;
+    c->outbox_end = p;
+}
+
+/* A place for one more request; NULL while as many as the daemon takes are under way. */
+static rc_place *take_place(reduce_client *c)
+{
+    rc_place *p = c->idle;
+    if (p) {
+        c->idle = p->next;
+    } else {
+        uint32_t most = c->welcome.max_inflight < RP_MAX_INFLIGHT ? c->welcome.max_inflight : RP_MAX_INFLIGHT;
+        if (c->n_places >= (most ? most : 1))
+            return NULL;
+        p = &c->places[c->n_places];
+        p->client = c;
+        p->slot = rc_slot_new(c->link, rc_slot_ended, p);
+        if (!p->slot)
+            return NULL;
+        c->n_places++;
+    }
+    rc_slot_arm(p->slot);
+    c->busy++;
+    return p;
+}
+
+static void free_place(reduce_client *c, rc_place *p)
+{
+    p->call = NULL;
+    if (p != &c->hello_place) {
+        p->next = c->idle;
+        c->idle = p;
+    }
+    c->busy--;
+    rc_wake(&c->changed, c);
+}
+
+static void leave_place(reduce_client *c, rc_call *call)
+{
+    free_place(c, call->place);
+    call->place = NULL;
+}
+
+/* ---- one call ---- */
+
+static void finish(reduce_client *c, rc_call *call, int err, const uint8_t *body, size_t len)
+{
+    if (call->place)
+        leave_place(c, call);
+    call->done(call, err, body, len);
+}
+
+static bool late(const rc_call *call, uint64_t now) { return call->deadline_ns && now >= call->deadline_ns; }
+
+static void finish_late(reduce_client *c, rc_call *call)
+{
+    finish(c, call, rc_fail(&call->fault, REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline"), NULL, 0);
+}
+
+static void finish_timeout(reduce_client *c, rc_call *call)
+{
+    if (late(call, rc_now_ns())) {
+        finish_late(c, call);
+        return;
+    }
+    rc_fail(&call->fault, REDUCE_E_TIMEOUT, "timeout_ms", "the daemon did not answer %s in time", rp_msg_name(call->type));
+    finish(c, call, REDUCE_E_TIMEOUT, NULL, 0);
+}
+
+static uint32_t ms_until(uint64_t when, uint64_t now)
+{
+    uint64_t ms = when > now ? (when - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+    return ms < RP_MAX_DEADLINE_MS ? (uint32_t)ms : RP_MAX_DEADLINE_MS;
+}
+
+static uint64_t first_of(uint64_t a, uint64_t b) { return b && b < a ? b : a; }
+
+/* Does the answer name something that stays until the session ends? Then it is awaited beyond the deadline. */
+static bool begins(uint8_t type) { return type == RP_MSG_BEGIN || type == RP_MSG_STORE; }
+
+/* Write the message's header and hand the place to rc_leave for sending. */
+static void post(reduce_client *c, rc_call *call)
+{
+    uint64_t now = rc_now_ns();
+    if (late(call, now)) {
+        finish_late(c, call);
+        return;
+    }
+    rc_place *p = call->place;
+    if (!call->bound)
+        call->session = call->type == RP_MSG_HELLO ? 0 : c->session;
+    call->id = ++c->last_id;
+    bool graced = call->deadline_ns && !begins(call->type);
+    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * NS_PER_MS : 0);
+    rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
+                   .type = call->type,
+                   .time_ms = call->deadline_ns ? ms_until(call->deadline_ns, now) : 0,
+                   .session = call->session,
+                   .id = call->id,
+                   .body_len = call->head_len + call->data_len};
+    rp_put_header(p->head, &h);
+    memcpy(p->head + RP_HEADER_SIZE, call->head, call->head_len);
+    p->head_len = RP_HEADER_SIZE + call->head_len;
+    p->pause_ms = 0;
+    p->reply_ms = ms_until(end, now) + 1;
+    p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
+    if (c->busy > 1) { /* too many for a helper, who must not meet their replies */
+        if (helped_by_other(c))
+            rc_link_nudge(c->link);
+        rc_link_attend(c->link);
+    }
+    push_outbox(c, p);
+}
+
+static void enqueue(reduce_client *c, rc_call *call)
+{
+    call->next = NULL;
+    if (c->queue)
+        c->queue_end->next = call;
+    else
+        c->queue = call;
+    c->queue_end = call;
+}
+
+static void unqueue(reduce_client *c, rc_call *call)
+{
+    rc_call **at = &c->queue, *before = NULL;
+    while (*at != call) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = call->next;
+    if (c->queue_end == call)
+        c->queue_end = before;
+}
+
+void rc_say_hello(reduce_client *c, uint32_t within_ms)
+{
+    if (c->greeting)
+        return;
+    c->greeting = true;
+    c->hello.give_up_ns = rc_deadline_after(within_ms);
+    c->hello.cancelled = false;
+    c->hello.losses = c->hello.waits = 0;
+    c->hello.place = &c->hello_place;
+    c->hello_place.call = &c->hello;
+    rc_slot_arm(c->hello_place.slot);
+    c->busy++;
+    post(c, &c->hello);
+}
+
+/* Give places to the calls that wait for one. */
+static void pump(reduce_client *c)
+{
+    while (c->queue && !c->closing) {
+        if (c->session == 0) {
+            rc_say_hello(c, c->up ? c->opts.timeout_ms : c->opts.reconnect_timeout_ms);
+            return;
+        }
+        rc_place *p = take_place(c);
+        if (!p) {
+            if (c->n_places == 0) { /* not even one could be made */
+                rc_call *call = c->queue;
+                unqueue(c, call);
+                finish(c, call, rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a request"), NULL, 0);
+                continue;
+            }
+            return;
+        }
+        rc_call *call = c->queue;
+        unqueue(c, call);
+        call->place = p;
+        p->call = call;
+        if (call->give_up_ns == 0)
+            call->give_up_ns = rc_deadline_after(c->opts.timeout_ms);
+        post(c, call);
+    }
+}
+
+void rc_call_start(reduce_client *c, rc_call *call)
+{
+    call->place = NULL;
+    call->give_up_ns = 0;
+    call->losses = call->logins = call->waits = 0;
+    call->cancelled = false;
+    if (c->closing) {
+        call->done(call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "the client is being closed"), NULL, 0);
+        return;
+    }
+    enqueue(c, call);
+    pump(c);
+}
+
+static void finish_cancelled(reduce_client *c, rc_call *call)
+{
+    finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
+}
+
+static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
+{
+    (void)err;
+    (void)body;
+    (void)len;
+    free(call);
+}
+
+/* A message whose answer is nothing to anybody. NULL: there is no memory, or the session ends anyway. */
+static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
+{
+    rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
+    if (tell) {
+        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = on_told};
+        tell->head_len = (uint8_t)rp_put_u64(tell->head, value);
+    }
+    return tell;
+}
+
+/* What tells the daemon that nobody waits for the request any more; NULL: it need not know. It may have answered already, or
+ * never get the request: no harm. */
+static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
+{
+    bool waits = call->type != RP_MSG_HELLO && call->type != RP_MSG_CANCEL && call->session == c->session;
+    return waits ? word_of(c, RP_MSG_CANCEL, call->session, call->id) : NULL;
+}
+
+/* An answer that nobody waited for: what it says to have begun is of no use. */
+static void end_orphan(reduce_client *c, rc_place *p, const uint8_t *msg, size_t len)
+{
+    rp_header h;
+    rp_fault bad;
+    uint64_t begun;
+    free_place(c, p);
+    if (!msg || rp_get_header(msg, len, &h, &bad) || h.status || !begins(h.type) ||
+        rp_get_u64(msg + RP_HEADER_SIZE, len - RP_HEADER_SIZE, &begun, "handle", &bad))
+        return;
+    rc_call *tell = word_of(c, RP_MSG_ABORT, h.session, begun);
+    if (tell)
+        rc_call_start(c, tell);
+}
+
+/* End the call; its place stays until the exchange is over. */
+static void orphan(reduce_client *c, rc_call *call)
+{
+    rc_call *tell = cancellation_of(c, call);
+    call->place->call = NULL;
+    call->place = NULL;
+    finish_cancelled(c, call);
+    if (tell)
+        rc_call_start(c, tell);
+}
+
+void rc_call_cancel(reduce_client *c, rc_call *call)
+{
+    call->cancelled = true;
+    if (!call->place) {
+        unqueue(c, call);
+        finish_cancelled(c, call);
+    } else if (call->place->pause_ms) {
+        rc_slot_cancel(call->place->slot);
+    } else if (!call->place->posting) { /* else `posted` does it */
+        orphan(c, call);
+    }
+}
+
+/* ---- what comes back ---- */
+
+/* Pause, then send again, unless the time is up. */
+static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int err)
+{
+    uint32_t backoff = FIRST_PAUSE_MS << (call->waits < 8 ? call->waits : 8);
+    uint32_t ms = hint_ms > backoff ? hint_ms : backoff;
+    if (ms > LONGEST_PAUSE_MS)
+        ms = hint_ms > LONGEST_PAUSE_MS ? hint_ms : LONGEST_PAUSE_MS;
+    uint64_t end = first_of(call->give_up_ns, call->deadline_ns);
+    if (rc_now_ns() + ms * NS_PER_MS >= end) {
+        if (call->deadline_ns && end == call->deadline_ns)
+            finish_late(c, call);
+        else
+            finish(c, call, err, NULL, 0);
+        return;
+    }
+    if (call->waits < UINT8_MAX)
+        call->waits++;
+    call->place->pause_ms = ms;
+    push_outbox(c, call->place);
+}
+
+/* The session that carried the call is no more: say hello and send it again. */
+static void start_over(reduce_client *c, rc_call *call)
+{
+    if (c->session == call->session)
+        c->session = 0;
+    if (call->type == RP_MSG_HELLO) {
+        post(c, call);
+        return;
+    }
+    leave_place(c, call);
+    enqueue(c, call);
+    pump(c);
+}
+
+static void on_lost(reduce_client *c, rc_call *call)
+{
+    rc_fail(&call->fault, REDUCE_E_NO_DAEMON, "", "the daemon closed the connection");
+    if (call->bound || (c->opts.flags & REDUCE_NO_RETRY) || ++call->losses > MAX_LOSSES)
+        finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
+    else
+        retry_later(c, call, 0, REDUCE_E_NO_DAEMON); /* a daemon on its way out may accept and cut several times */
+}
+
+/* After a pause: send again, in a session that is there. */
+static void go_on(reduce_client *c, rc_call *call)
+{
+    if (call->bound || c->session || call->type == RP_MSG_HELLO)
+        post(c, call);
+    else
+        start_over(c, call);
+}
+
+static void on_unsent(reduce_client *c, rc_call *call)
+{
+    uint64_t now = rc_now_ns();
+    if (late(call, now)) {
+        finish_late(c, call);
+    } else if (!c->up) {
+        rc_fail(&call->fault, REDUCE_E_NO_DAEMON, "", "the daemon went away and did not come back");
+        finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
+    } else if (now >= call->give_up_ns) {
+        finish_timeout(c, call);
+    } else {
+        post(c, call);
+    }
+}
+
+/* May the same request succeed a moment later? CANCELLED comes from a daemon that is leaving. */
+static bool passing(const reduce_client *c, const rc_call *call, rp_err code)
+{
+    if (c->opts.flags & REDUCE_NO_RETRY)
+        return false;
+    if (code == RP_BUSY)
+        return call->type != RP_MSG_FINISH;
+    return !call->bound && (code == RP_DEVICE_LOST || code == RP_CANCELLED);
+}
+
+static void log_in_again(reduce_client *c, rc_call *call)
+{
+    if (c->session == call->session)
+        c->session = 0;
+    if (call->logins < FAST_LOGINS) {
+        call->logins++;
+        start_over(c, call);
+    } else {
+        retry_later(c, call, 0, REDUCE_E_NO_SESSION);
+    }
+}
+
+static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, const uint8_t *body, size_t len)
+{
+    rp_fault bad;
+    if (rp_get_fault(body, len, h->status, h->time_ms, &call->fault, &bad)) {
+        rc_fail(&call->fault, REDUCE_E_PROTOCOL, bad.field, "malformed error reply: %s", bad.text);
+        finish(c, call, REDUCE_E_PROTOCOL, NULL, 0);
+        return;
+    }
+    bool ending = c->closing || call->cancelled;
+    if (ending)
+        finish(c, call, -(int)h->status, NULL, 0);
+    else if (h->status == RP_NO_SESSION && !call->bound && call->type != RP_MSG_HELLO)
+        log_in_again(c, call);
+    else if (passing(c, call, (rp_err)h->status))
+        retry_later(c, call, h->time_ms, -(int)h->status);
+    else
+        finish(c, call, -(int)h->status, NULL, 0);
+}
+
+static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t len)
+{
+    rp_header h;
+    rp_fault bad = {0};
+    int wrong = (int)rp_get_header(msg, len, &h, &bad);
+    if (!wrong && (!h.reply || h.type != call->type || h.id != call->id))
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "a reply to something else");
+    if (!wrong && h.status > INT16_MAX)
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "status", "unknown status %" PRIu32, h.status);
+    if (wrong) {
+        rc_fail(&call->fault, REDUCE_E_PROTOCOL, bad.field, "malformed reply: %s", bad.text);
+        finish(c, call, REDUCE_E_PROTOCOL, NULL, 0);
+        return;
+    }
+    const uint8_t *body = msg + RP_HEADER_SIZE;
+    if (h.status)
+        on_refused(c, call, &h, body, len - RP_HEADER_SIZE);
+    else
+        finish(c, call, 0, body, len - RP_HEADER_SIZE);
+}
+
+void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
+{
+    rc_place *p = place;
+    reduce_client *c = p->client;
+    rc_enter(c);
+    rc_call *call = p->call;
+    p->posting = false;
+    if (!call)
+        end_orphan(c, p, reply, len);
+    else if (end == RC_IO_OK)
+        on_reply(c, call, reply, len);
+    else if (call->cancelled || c->closing || end == RC_IO_CANCELLED)
+        finish_cancelled(c, call);
+    else if (end == RC_IO_PAUSED)
+        go_on(c, call);
+    else if (end == RC_IO_LOST)
+        on_lost(c, call);
+    else if (end == RC_IO_UNSENT)
+        on_unsent(c, call);
+    else if (end == RC_IO_TIMEOUT)
+        finish_timeout(c, call);
+    else
+        finish(c, call, rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a message"), NULL, 0);
+    pump(c);
+    rc_leave(c);
+}
+
+void rc_link_changed(void *client, bool up)
+{
+    reduce_client *c = client;
+    rc_enter(c);
+    c->up = up;
+    if (!up)
+        c->session = 0;
+    else if (c->welcome.session)
+        c->reconnects++;
+    rc_wake(&c->changed, c);
+    rc_leave(c);
+}
+
+/* ---- hello ---- */
+
+/* Without a session no call can go: those that wait end with the same fault. */
+static void fail_queue(reduce_client *c, const rp_fault *f)
+{
+    rc_call *call = c->queue;
+    c->queue = c->queue_end = NULL;
+    while (call) {
+        rc_call *next = call->next;
+        call->fault = *f;
+        call->done(call, -(int)f->code, NULL, 0);
+        call = next;
+    }
+}
+
+static void on_hello(rc_call *call, int err, const uint8_t *body, size_t len)
+{
+    reduce_client *c = call->owner;
+    rp_welcome w;
+    rp_fault bad;
+    c->greeting = false;
+    if (!err &&
+        (rp_get_welcome(body, len, &w, &bad) || w.version != RP_WIRE_VERSION || w.session == 0 || w.max_data < RC_LEAST_DATA)) {
+        err = rc_fail(&call->fault, REDUCE_E_PROTOCOL, "hello", "malformed reply to hello");
+    }
+    if (err) {
+        rp_fault f = call->fault;
+        fail_queue(c, &f);
+        return;
+    }
+    memcpy(c->server, w.server, w.server_len);
+    c->server[w.server_len] = 0;
+    w.server = c->server;
+    c->welcome = w;
+    c->session = w.session;
+}
+
+void rc_session_init(reduce_client *c)
+{
+    size_t n = strlen(c->name);
+    rp_hello hello = {RP_WIRE_VERSION, RP_WIRE_VERSION, (uint8_t)c->opts.priority, (uint16_t)n, c->name};
+    c->hello.type = RP_MSG_HELLO;
+    c->hello.head_len = (uint8_t)rp_put_hello(c->hello.head, &hello);
+    c->hello.done = on_hello;
+    c->hello.owner = c;
+    c->hello_place.client = c;
+}
+
+bool rc_session_lost(int err)
+{
+    return err == REDUCE_E_NO_SESSION || err == REDUCE_E_NO_DAEMON || err == REDUCE_E_BAD_HANDLE ||
+           err == REDUCE_E_DEVICE_LOST || err == REDUCE_E_CANCELLED;
+}
+
+/* ---- waiting for one call ---- */
+
+typedef struct waiting {
+    reduce_client *c;
+    pthread_cond_t cond;
+    bool done;
+    int err;
+    uint8_t *body;
+    size_t len;
+} waiting;
+
+static void on_waited(rc_call *call, int err, const uint8_t *body, size_t len)
+{
+    waiting *w = call->owner;
+    w->err = err;
+    if (!err && len) {
+        w->body = malloc(len);
+        w->len = len;
+        if (w->body)
+            memcpy(w->body, body, len);
+        else
+            w->err = rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a reply");
+    }
+    w->done = true;
+    rc_wake(&w->cond, w->c);
+}
+
+int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
+{
+    waiting w = {.c = c};
+    rc_cond_init(&w.cond);
+    call->owner = &w;
+    call->done = on_waited;
+    rc_call_start(c, call);
+    uint64_t until = call->deadline_ns;
+    while (!w.done)
+        if (!rc_reply_wait(&w.cond, c, until) && !w.done) {
+            until = 0;
+            rc_call_cancel(c, call);
+        }
+    pthread_cond_destroy(&w.cond);
+    if (w.err == REDUCE_E_CANCELLED && call->deadline_ns && until == 0)
+        w.err = rc_fail(&call->fault, REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
+    if (body) {
+        *body = w.body;
+        *len = w.len;
+    } else {
+        free(w.body);
+    }
+    return w.err;
+}
+
+int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
+{
+    rc_enter(c);
+    int err = rc_call_wait_locked(c, call, body, len);
+    rc_leave(c);
+    return err;
+}

@@ -1,0 +1,699 @@
+#include "client/connection.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/wire.h"
+#include "proto/codec.h"
+#include "proto/frame.h"
+
+enum {
+    REDIAL_MIN_MS = 10,
+    REDIAL_MAX_MS = 200,
+    GREETING_LIMIT_MS = 10000,
+    LOOK_MS = 1000, /* how often it is looked whether the daemon has gone */
+    MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
+};
+
+static const uint64_t NS_PER_MS = 1000000;
+
+typedef enum {
+    DOWN, /* until `due_ns`, then another attempt */
+    DIALLING,
+    GREETING, /* until `due_ns` */
+    UP,
+    BROKEN /* the stream is closed; what is under way on it comes back */
+} link_state;
+
+typedef enum {
+    REST,
+    QUEUED,    /* until `until_ns`, as all that follow */
+    SENDING,   /* the link's `sender` */
+    RECEIVING, /* sent; the reply has not come */
+    PAUSING
+} slot_state;
+
+/* One stream at a time, with two chains of events, each of which has at most one operation with the wire: sending and
+ * receiving. None is begun on a closed stream. All times are kept by one timer. */
+struct rc_link {
+    rc_link_event event;
+    void *arg;
+    bool ipc;
+    rc_wire *wire; /* NULL: not made yet */
+
+    pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
+    pthread_cond_t changed;
+    link_state state;
+    bool opening; /* a failure is rc_link_open's to tell, and no reason to try again */
+    bool closing;
+    bool told_up;
+    rc_link_err error; /* of the last attempt */
+    uint64_t due_ns;
+    uint32_t redial_ms;
+    rc_slot *slots; /* all */
+    uint32_t last_id;
+    uint64_t timer_ns; /* when it rings; UINT64_MAX: never */
+    /* sending */
+    bool sending;
+    const uint8_t *out;
+    size_t out_left;
+    uint8_t *message; /* on its way, and owned; NULL: the greeting is */
+    rc_slot *sender;  /* whose it is; NULL: nobody waits for it any more */
+    rc_slot *queue, *queue_end;
+    /* receiving */
+    bool receiving;
+    rp_intake in;
+    void (*received)(rc_link *l); /* what to do once `in` has what it wants: enters with the lock, leaves without */
+    uint8_t head[RP_FRAME_HEAD];
+    uint8_t *frame;
+    size_t frame_size;
+};
+
+struct rc_slot {
+    rc_link *link;
+    rc_slot_done done;
+    void *arg;
+    rc_slot *next, **at; /* of the link's slots */
+    slot_state state;
+    bool cancelled;
+    uint64_t until_ns;
+    uint32_t id, reply_timeout_ms;
+    uint8_t *message; /* QUEUED: a frame */
+    size_t message_size;
+    rc_slot *after; /* in the queue, or among those that ended */
+    rc_io end;
+};
+
+uint64_t rc_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t after_ms(uint64_t ms) { return rc_now_ns() + ms * NS_PER_MS; }
+
+/* ---- the timer ---- */
+/* It rings at `when` or earlier. */
+static void wake_at(rc_link *l, uint64_t when)
+{
+    if (l->closing || when >= l->timer_ns)
+        return;
+    l->timer_ns = when;
+    l->wire->ops->ring(l->wire, when);
+}
+
+/* For what the slot waits for, and to look at its connection meanwhile. */
+static void wake_for(rc_link *l, const rc_slot *s)
+{
+    uint64_t look = l->wire->forgets ? after_ms(LOOK_MS) : UINT64_MAX;
+    wake_at(l, s->until_ns < look ? s->until_ns : look);
+}
+
+/* ---- slots end ---- */
+static void end_slot(rc_slot **ended, rc_slot *s, rc_io end)
+{
+    s->state = REST;
+    s->end = end;
+    s->after = *ended;
+    *ended = s;
+}
+
+/* Without the lock. A slot may be used again, or freed, as soon as its `done` runs. */
+static void tell(rc_slot *ended)
+{
+    while (ended) {
+        rc_slot *s = ended;
+        ended = s->after;
+        s->done(s->arg, s->end, NULL, 0);
+    }
+}
+
+static void unqueue(rc_link *l, rc_slot *s)
+{
+    rc_slot **at = &l->queue, *before = NULL;
+    while (*at != s) {
+        before = *at;
+        at = &before->after;
+    }
+    *at = s->after;
+    if (l->queue_end == s)
+        l->queue_end = before;
+}
+
+/* Its time is up, or it was cancelled. What is on its way goes on without it: half a message would cost the connection. */
+static void expire(rc_link *l, rc_slot *s, rc_slot **ended)
+{
+    rc_io end = s->state == PAUSING ? RC_IO_PAUSED : s->state == RECEIVING ? RC_IO_TIMEOUT : RC_IO_UNSENT;
+    if (s->state == QUEUED) {
+        unqueue(l, s);
+        free(s->message);
+        s->message = NULL;
+    } else if (s->state == SENDING) {
+        l->sender = NULL;
+    }
+    end_slot(ended, s, s->cancelled ? RC_IO_CANCELLED : end);
+}
+
+/* ---- the end of a connection ---- */
+static void redial_later(rc_link *l)
+{
+    l->state = DOWN;
+    l->due_ns = after_ms(l->redial_ms);
+    l->redial_ms = 2 * l->redial_ms < REDIAL_MAX_MS ? 2 * l->redial_ms : REDIAL_MAX_MS;
+    if (!l->opening && !l->closing)
+        wake_at(l, l->due_ns);
+    pthread_cond_broadcast(&l->changed);
+}
+
+static void break_off(rc_link *l, rc_link_err err)
+{
+    if (l->state != UP && l->state != GREETING)
+        return;
+    l->error = err;
+    l->state = BROKEN;
+    l->wire->ops->hang_up(l->wire);
+}
+
+static void end_exchanges(rc_link *l, rc_slot **ended)
+{
+    l->sender = NULL;
+    for (rc_slot *s = l->slots; s; s = s->next)
+        if (s->state == SENDING || s->state == RECEIVING)
+            end_slot(ended, s, RC_IO_LOST);
+}
+
+/* A chain has ended; the last one of a broken connection takes it down. Enters with the lock, leaves without. */
+static void wind_up(rc_link *l)
+{
+    rc_slot *ended = NULL;
+    if (l->state == BROKEN && !l->sending && !l->receiving) {
+        l->wire->ops->drop(l->wire);
+        free(l->message);
+        free(l->frame);
+        l->message = l->frame = NULL;
+        bool was_up = l->told_up;
+        l->told_up = false;
+        pthread_mutex_unlock(&l->lock);
+        if (was_up)
+            l->event(l->arg, false); /* before anything can bring the next connection up */
+        pthread_mutex_lock(&l->lock);
+        end_exchanges(l, &ended);
+        redial_later(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    tell(ended);
+}
+
+/* ---- sending ---- */
+static void send_more(rc_link *l)
+{
+    l->sending = true;
+    l->wire->ops->send(l->wire, l->out, l->out_left);
+}
+
+static void advance(rc_link *l, size_t sent)
+{
+    l->out += sent;
+    l->out_left -= sent;
+}
+
+static void begin_message(rc_link *l, rc_slot *s)
+{
+    unqueue(l, s);
+    s->state = SENDING;
+    l->sender = s;
+    l->out = l->message = s->message;
+    l->out_left = s->message_size;
+    s->message = NULL;
+}
+
+static void end_message(rc_link *l)
+{
+    rc_slot *s = l->sender;
+    free(l->message);
+    l->message = NULL;
+    l->sender = NULL;
+    if (s) {
+        s->state = RECEIVING;
+        s->until_ns = after_ms(s->reply_timeout_ms);
+        wake_for(l, s);
+    }
+}
+
+static void send_queue(rc_link *l)
+{
+    while (l->queue && l->state == UP) {
+        begin_message(l, l->queue);
+        advance(l, l->wire->ops->send_now(l->wire, l->out, l->out_left));
+        if (l->out_left) { /* which the kernel does not take now */
+            send_more(l);
+            return;
+        }
+        end_message(l);
+    }
+}
+
+static void receive_greeting(rc_link *l);
+
+static void on_sent(void *arg, rc_link_err err, size_t n)
+{
+    rc_link *l = arg;
+    pthread_mutex_lock(&l->lock);
+    l->sending = false;
+    if (err) {
+        break_off(l, err);
+    } else if (l->state != BROKEN) {
+        advance(l, n);
+        if (l->out_left) {
+            send_more(l);
+        } else if (l->message) {
+            end_message(l);
+            send_queue(l);
+        } else {
+            receive_greeting(l);
+        }
+    }
+    wind_up(l);
+}
+
+/* ---- receiving ---- */
+
+/* An event when there is more: at once if something was read ahead, yet in another turn. */
+static void receive_more(rc_link *l)
+{
+    rp_intake *in = &l->in;
+    l->receiving = true;
+    if (in->ahead_left)
+        l->wire->ops->again(l->wire);
+    else
+        l->wire->ops->receive(l->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
+}
+
+/* Enters with the lock, leaves without. */
+static void go_on(rc_link *l)
+{
+    if (rp_intake_take(&l->in)) {
+        l->received(l);
+        return;
+    }
+    receive_more(l);
+    wind_up(l);
+}
+
+static void on_received(void *arg, rc_link_err err, size_t n)
+{
+    rc_link *l = arg;
+    pthread_mutex_lock(&l->lock);
+    l->receiving = false;
+    if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
+        break_off(l, err ? err : RC_LINK_REFUSED);
+        wind_up(l);
+        return;
+    }
+    if (n)
+        rp_intake_got(&l->in, n);
+    go_on(l);
+}
+
+static void want(rc_link *l, void *to, size_t size, void (*received)(rc_link *l))
+{
+    rp_intake_want(&l->in, to, size);
+    l->received = received;
+}
+
+static void on_head(rc_link *l);
+
+static void receive_frame(rc_link *l)
+{
+    want(l, l->head, rp_frame_head_size(l->ipc), on_head);
+    receive_more(l); /* in another turn */
+}
+
+static rc_slot *waits_for(const rc_link *l, uint32_t id)
+{
+    rc_slot *s = l->slots;
+    while (s && (s->id != id || (s->state != SENDING && s->state != RECEIVING)))
+        s = s->next;
+    return s;
+}
+
+static void put_id(uint8_t *to, uint32_t id)
+{
+    for (int i = 0; i < RP_ROUTE_LEAST; i++)
+        to[i] = (uint8_t)(id >> (24 - 8 * i));
+}
+
+static uint32_t get_id(const uint8_t *from)
+{
+    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
+}
+
+static void on_frame(rc_link *l)
+{
+    uint8_t *frame = l->frame;
+    size_t len = l->frame_size - RP_ROUTE_LEAST;
+    rc_slot *s = waits_for(l, get_id(frame));
+    l->frame = NULL;
+    if (s) /* else: of an exchange that was given up */
+        s->state = REST;
+    if (l->sender == s)
+        l->sender = NULL;
+    receive_frame(l); /* others need not wait for `done` */
+    pthread_mutex_unlock(&l->lock);
+    if (s)
+        s->done(s->arg, RC_IO_OK, frame + RP_ROUTE_LEAST, len);
+    free(frame);
+}
+
+static void on_head(rc_link *l)
+{
+    uint64_t size;
+    bool right = rp_get_frame_head(l->head, l->ipc, &size) && size >= RP_ROUTE_LEAST && size <= MAX_FRAME;
+    l->frame = right ? malloc(size) : NULL;
+    if (l->frame) {
+        l->frame_size = size;
+        want(l, l->frame, size, on_frame);
+        go_on(l);
+    } else {
+        break_off(l, right ? RC_LINK_NO_MEMORY : RC_LINK_TIMEOUT);
+        wind_up(l);
+    }
+}
+
+static void on_greeting(rc_link *l)
+{
+    if (memcmp(l->head, rp_greeting_rep, RP_GREETING) != 0) {
+        break_off(l, RC_LINK_TIMEOUT); /* no daemon, whoever it is */
+        wind_up(l);
+        return;
+    }
+    l->told_up = true;
+    l->receiving = true; /* nobody takes the connection down meanwhile */
+    pthread_mutex_unlock(&l->lock);
+    l->event(l->arg, true);
+    pthread_mutex_lock(&l->lock);
+    l->receiving = false;
+    if (l->state == GREETING) {
+        l->state = UP;
+        l->redial_ms = REDIAL_MIN_MS;
+        pthread_cond_broadcast(&l->changed);
+        receive_frame(l);
+        send_queue(l);
+    }
+    wind_up(l);
+}
+
+static void receive_greeting(rc_link *l)
+{
+    want(l, l->head, RP_GREETING, on_greeting);
+    receive_more(l);
+}
+
+/* ---- dialling ---- */
+
+static void dial(rc_link *l)
+{
+    l->state = DIALLING;
+    l->error = l->wire->ops->dial(l->wire);
+    if (l->error)
+        redial_later(l);
+}
+
+static void on_dialled(void *arg, rc_link_err err)
+{
+    rc_link *l = arg;
+    pthread_mutex_lock(&l->lock);
+    if (err) {
+        l->error = err;
+        redial_later(l);
+    } else {
+        l->state = GREETING;
+        l->due_ns = after_ms(GREETING_LIMIT_MS);
+        l->out = rp_greeting_req;
+        l->out_left = RP_GREETING;
+        l->in.ahead_left = 0;
+        if (l->closing)
+            break_off(l, RC_LINK_REFUSED);
+        else
+            send_more(l);
+        wake_at(l, l->due_ns);
+    }
+    wind_up(l);
+}
+
+/* ---- time passes ---- */
+
+static void look_at_link(rc_link *l, uint64_t now)
+{
+    bool due = now >= l->due_ns;
+    if (l->state == DOWN && due && !l->opening && !l->closing)
+        dial(l);
+    else if (l->state == GREETING && due)
+        break_off(l, RC_LINK_TIMEOUT);
+    else if (l->state == UP && l->wire->forgets && l->wire->ops->is_gone(l->wire))
+        break_off(l, RC_LINK_REFUSED);
+    if (l->state == GREETING || (l->state == DOWN && !l->opening))
+        wake_at(l, l->due_ns);
+}
+
+static void look_at_slots(rc_link *l, uint64_t now, rc_slot **ended)
+{
+    for (rc_slot *s = l->slots; s; s = s->next) {
+        if (s->state == REST)
+            continue;
+        if (now >= s->until_ns)
+            expire(l, s, ended);
+        else
+            wake_for(l, s);
+    }
+}
+
+static void on_time(void *arg)
+{
+    rc_link *l = arg;
+    rc_slot *ended = NULL;
+    uint64_t now = rc_now_ns();
+    pthread_mutex_lock(&l->lock);
+    l->timer_ns = UINT64_MAX;
+    look_at_link(l, now);
+    look_at_slots(l, now, &ended);
+    pthread_mutex_unlock(&l->lock);
+    tell(ended);
+}
+
+/* ---- link ---- */
+static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
+
+static rc_link_err make_wire(rc_link *l, const char *url, const rp_pem *pem)
+{
+    static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time};
+    return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
+}
+
+static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
+{
+    uint64_t until = after_ms(timeout_ms);
+    struct timespec end = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    pthread_mutex_lock(&l->lock);
+    dial(l);
+    while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
+        ;
+    rc_link_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? l->error : RC_LINK_TIMEOUT;
+    l->opening = false;
+    pthread_mutex_unlock(&l->lock);
+    return why;
+}
+
+static bool missing_socket(const char *url)
+{
+    return is_ipc(url) && access(url + 6, F_OK) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event, void *arg)
+{
+    if (missing_socket(url))
+        return RC_LINK_REFUSED;
+    rc_link *l = calloc(1, sizeof *l);
+    if (!l)
+        return RC_LINK_NO_MEMORY;
+    l->event = event;
+    l->arg = arg;
+    l->ipc = is_ipc(url);
+    l->opening = true;
+    l->redial_ms = REDIAL_MIN_MS;
+    l->timer_ns = UINT64_MAX;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    rc_link_err why = make_wire(l, url, pem);
+    if (!why)
+        why = first_connection(l, timeout_ms);
+    if (why)
+        rc_link_close(l);
+    else
+        *out = l;
+    return why;
+}
+
+void rc_link_close(rc_link *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    break_off(l, RC_LINK_REFUSED);
+    if (l->state == DIALLING)
+        l->wire->ops->stop_dialling(l->wire);
+    while (l->state != DOWN)
+        pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    if (l->wire)
+        l->wire->ops->free(l->wire);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+/* ---- reading by who waits ---- */
+bool rc_link_begin_help(rc_link *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
+
+void rc_link_help(rc_link *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
+
+void rc_link_nudge(rc_link *l) { l->wire->ops->nudge(l->wire); }
+
+void rc_link_attend(rc_link *l)
+{
+    if (l->wire->ops->attend)
+        l->wire->ops->attend(l->wire);
+}
+
+void rc_link_relieve(rc_link *l)
+{
+    if (l->wire->ops->relieve)
+        l->wire->ops->relieve(l->wire);
+}
+
+/* ---- slot ---- */
+rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
+{
+    rc_slot *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (rc_slot){.link = l, .done = done, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    s->next = l->slots;
+    s->at = &l->slots;
+    if (s->next)
+        s->next->at = &s->next;
+    l->slots = s;
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+void rc_slot_free(rc_slot *s)
+{
+    rc_link *l = s->link;
+    pthread_mutex_lock(&l->lock);
+    *s->at = s->next;
+    if (s->next)
+        s->next->at = s->at;
+    pthread_mutex_unlock(&l->lock);
+    free(s);
+}
+
+void rc_slot_arm(rc_slot *s)
+{
+    pthread_mutex_lock(&s->link->lock);
+    s->cancelled = false;
+    pthread_mutex_unlock(&s->link->lock);
+}
+
+/* A frame with head and data, but for its id; *size bytes. */
+static uint8_t *make_frame(bool ipc, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
+                           size_t *size)
+{
+    size_t front = rp_frame_head_size(ipc), len = RP_ROUTE_LEAST + head_len + data_len;
+    uint8_t *frame = malloc(front + len);
+    if (!frame)
+        return NULL;
+    uint8_t *to = frame + front + RP_ROUTE_LEAST;
+    rp_put_frame_head(frame, ipc, len);
+    memcpy(to, head, head_len);
+    if (fill)
+        fill(data, to + head_len);
+    else if (data_len)
+        memcpy(to + head_len, data, data_len);
+    *size = front + len;
+    return frame;
+}
+
+static void enqueue(rc_link *l, rc_slot *s)
+{
+    s->after = NULL;
+    *(l->queue ? &l->queue_end->after : &l->queue) = s;
+    l->queue_end = s;
+    if (!l->sending)
+        send_queue(l);
+}
+
+/* False: it was cancelled before. */
+static bool begin(rc_slot *s, slot_state state, uint32_t ms)
+{
+    if (s->cancelled)
+        return false;
+    s->state = state;
+    s->until_ns = after_ms(ms);
+    wake_for(s->link, s);
+    return true;
+}
+
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
+                      uint32_t send_timeout_ms, uint32_t reply_timeout_ms)
+{
+    rc_link *l = s->link;
+    size_t size;
+    uint8_t *frame = make_frame(l->ipc, head, head_len, data, data_len, fill, &size);
+    pthread_mutex_lock(&l->lock);
+    bool begun = frame && begin(s, QUEUED, send_timeout_ms);
+    if (begun) {
+        s->id = ++l->last_id | UINT32_C(1) << 31;
+        put_id(frame + rp_frame_head_size(l->ipc), s->id);
+        s->reply_timeout_ms = reply_timeout_ms;
+        s->message = frame;
+        s->message_size = size;
+        enqueue(l, s);
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (begun)
+        return;
+    free(frame);
+    s->done(s->arg, frame ? RC_IO_CANCELLED : RC_IO_NO_MEMORY, NULL, 0);
+}
+
+void rc_slot_pause(rc_slot *s, uint32_t ms)
+{
+    pthread_mutex_lock(&s->link->lock);
+    bool begun = begin(s, PAUSING, ms);
+    pthread_mutex_unlock(&s->link->lock);
+    if (!begun)
+        s->done(s->arg, RC_IO_CANCELLED, NULL, 0);
+}
+
+void rc_slot_cancel(rc_slot *s)
+{
+    pthread_mutex_lock(&s->link->lock);
+    s->cancelled = true;
+    if (s->state != REST) {
+        s->until_ns = 0;
+        wake_at(s->link, 0);
+    }
+    pthread_mutex_unlock(&s->link->lock);
+}

@@ -1,0 +1,91 @@
+/* Messages to one daemon and back, over byte streams (wire.h), framed as proto/frame.h tells; no knowledge of the messages
+ * here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
+ *
+ * A link dials one URL, and again by itself when the connection is lost. A slot carries one exchange (request, reply) or
+ * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_link_help; none of
+ * the functions here but that, rc_link_open and rc_link_close waits for anything. */
+#ifndef RC_CONNECTION_H
+#define RC_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/pem.h"
+
+uint64_t rc_now_ns(void); /* CLOCK_MONOTONIC */
+
+typedef struct rc_link rc_link;
+typedef struct rc_slot rc_slot;
+
+typedef enum {
+    RC_IO_OK,
+    RC_IO_PAUSED,    /* the pause is over */
+    RC_IO_LOST,      /* the connection went away after the request had been sent; it may or may not have been read */
+    RC_IO_UNSENT,    /* not sent in time: no connection, or the daemon does not read */
+    RC_IO_TIMEOUT,   /* sent, but no reply in time */
+    RC_IO_CANCELLED, /* rc_slot_cancel */
+    RC_IO_NO_MEMORY
+} rc_io;
+
+/* The connection came up or went down. */
+typedef void (*rc_link_event)(void *arg, bool up);
+
+typedef enum {
+    RC_LINK_OK,
+    RC_LINK_REFUSED, /* nobody listens */
+    RC_LINK_DENIED,  /* by the socket's permissions */
+    RC_LINK_TIMEOUT,
+    RC_LINK_BAD_URL,
+    RC_LINK_BAD_PEM,   /* no usable certificate or key */
+    RC_LINK_FORKED,    /* what it takes was started by the parent process, and cannot start again */
+    RC_LINK_UNTRUSTED, /* TLS: one side does not accept the other's certificate, or misses it */
+    RC_LINK_NO_MEMORY
+} rc_link_err;
+
+/* Connect within timeout_ms; `pem` is for tls+tcp, NULL otherwise, and not kept. The link is to be closed with
+ * rc_link_close. */
+rc_link_err rc_link_open(rc_link **link, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event,
+                         void *arg);
+
+/* Close the connection and wait for the tails of all callbacks; every slot must have been freed. NULL is fine. */
+void rc_link_close(rc_link *l);
+
+/* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_link_begin_help, which is false
+ * if that cannot be, rc_link_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message, rc_link_nudge or a
+ * signal, maybe for nothing. Meanwhile, and for some time after it, the link's own threads do not read. */
+bool rc_link_begin_help(rc_link *l);
+void rc_link_help(rc_link *l, uint64_t until_ns);
+
+/* Once for the help that is under way: it returns, and takes no message that is asked for from now on. */
+void rc_link_nudge(rc_link *l);
+
+/* The link's threads read again: something is under way for which no help will come. */
+void rc_link_attend(rc_link *l);
+
+/* Before a callback takes long, or waits for another one: the link is to be served by somebody else meanwhile. */
+void rc_link_relieve(rc_link *l);
+
+/* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
+ * the call. The slot may be used again from within. */
+typedef void (*rc_slot_done)(void *arg, rc_io end, const uint8_t *reply, size_t len);
+
+rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg); /* NULL: no memory */
+void rc_slot_free(rc_slot *s);                                  /* the slot must be at rest */
+
+/* Forget an earlier rc_slot_cancel: before each new use. */
+void rc_slot_arm(rc_slot *s);
+
+/* Writes the data of a message straight into it. */
+typedef void (*rc_fill)(const void *data, uint8_t *to);
+
+/* Send head and data as one message and wait for the reply. Both are copied before it returns: the data_len bytes at
+ * `data`, or, if `fill` is not NULL, those that fill(data, ...) writes. */
+void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
+                      uint32_t send_timeout_ms, uint32_t reply_timeout_ms);
+void rc_slot_pause(rc_slot *s, uint32_t ms);
+
+/* End what the slot does, or is about to do, soon. From any thread. */
+void rc_slot_cancel(rc_slot *s);
+
+#endif

@@ -1,0 +1,22 @@
+/* Stands in for top_ncurses.c where there was no ncurses at build time. */
+#include "client/ctl/top.h"
+
+bool ctl_screen_open(char why[CTL_WHY])
+{
+    snprintf(why, CTL_WHY, "this reducectl was built without ncurses, so it knows 'top --once' only");
+    return false;
+}
+
+void ctl_screen_close(void) {}
+
+void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
+{
+    (void)then;
+    (void)now;
+}
+
+ctl_event ctl_screen_wait(int ms)
+{
+    (void)ms;
+    return CTL_QUIT;
+}

@@ -1,0 +1,215 @@
+#include "client/datapath.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+/* ---- the stage ---- */
+
+/* Bytes of the tiles of a job. */
+static size_t tile_of(size_t bytes)
+{
+    size_t tile = RC_LEAST_TILE;
+    while (tile < RC_MOST_TILE && tile < bytes / RC_TILES)
+        tile *= 2;
+    return tile;
+}
+
+/* How much of such a tile its slots take; 0: it is not of the session of now. With the mutex held. */
+static size_t stage_takes(const reduce_client *c, size_t tile)
+{
+    const rc_stage *s = &c->stage;
+    if (!s->arena.bytes || s->arena.session != c->session)
+        return 0;
+    return tile < s->slot_bytes ? tile : s->slot_bytes;
+}
+
+/* Get a stage for tiles of that size, or one for smaller ones: gives their size, 0 if there is none. */
+static size_t open_stage(reduce_client *c, size_t tile)
+{
+    rc_stage *s = &c->stage;
+    rc_arena fresh;
+    rc_enter(c);
+    size_t takes = stage_takes(c, tile);
+    bool in_use = s->busy;
+    rc_leave(c);
+    if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its slots end */
+        return takes;
+    if (!rc_side_arena(c, RC_SLOTS * tile, &fresh))
+        return takes;
+    rc_enter(c);
+    rc_arena spare = fresh; /* another thread may have been faster */
+    if (!s->busy && stage_takes(c, tile) < tile) {
+        spare = s->arena;
+        s->arena = fresh;
+        s->slot_bytes = tile;
+    }
+    rc_side_drop(c, spare.session, spare.handle);
+    takes = stage_takes(c, tile);
+    rc_leave(c);
+    if (spare.bytes)
+        munmap(spare.base, spare.bytes);
+    return takes;
+}
+
+static int take_slot(reduce_client *c)
+{
+    uint32_t idle = ~c->stage.busy & ((1u << RC_SLOTS) - 1);
+    int slot = idle ? __builtin_ctz(idle) : -1;
+    if (slot >= 0)
+        c->stage.busy |= 1u << slot;
+    return slot;
+}
+
+void rc_bulk_free_slot(reduce_client *c, int slot) { c->stage.busy &= ~(1u << slot); }
+
+uint64_t rc_bulk_slot_at(const reduce_client *c, int slot) { return (uint64_t)slot * c->stage.slot_bytes; }
+
+uint8_t *rc_bulk_slot(const reduce_client *c, int slot) { return c->stage.arena.base + rc_bulk_slot_at(c, slot); }
+
+/* ---- choosing ---- */
+
+/* Do the data lie in memory of reduce_alloc that the daemon of now has mapped? */
+static bool find_arena(reduce_client *c, rc_bulk *b, const uint8_t *data, size_t bytes)
+{
+    rc_enter(c);
+    const rc_arena *a = c->arenas;
+    while (a && !(data >= a->base && data < a->base + a->bytes))
+        a = a->next;
+    bool here = a && a->handle && a->session == c->session && bytes <= (size_t)(a->base + a->bytes - data);
+    if (here) {
+        b->handle = a->handle;
+        b->session = a->session;
+        b->at = (uint64_t)(data - a->base);
+    }
+    rc_leave(c);
+    return here;
+}
+
+static bool open_file(reduce_client *c, rc_bulk *b)
+{
+    b->handle = rc_side_file(c, b->fd, &b->session);
+    b->at = b->offset;
+    return b->handle != 0;
+}
+
+bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path)
+{
+    bool large = bytes >= RC_BULK_BYTES;
+    if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
+        return true;
+    if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && b->fd < 0))
+        return false;
+    if (path != REDUCE_PATH_SHM && b->fd >= 0 && (open_file(c, b) || path == REDUCE_PATH_FILE))
+        return b->handle != 0;
+    if (b->fd >= 0 || !find_arena(c, b, data, bytes) || gathered)
+        b->stage = open_stage(c, tile_of(bytes));
+    return path != REDUCE_PATH_SHM || b->handle || b->stage;
+}
+
+static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
+
+rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot)
+{
+    bool mine = b->handle && b->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
+    if (b->there)
+        return RC_SHARED; /* a handle of a session that is no more is refused */
+    if (b->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
+        return RC_INLINE;
+    if (mine && plain)
+        return b->fd >= 0 ? RC_FILE : RC_SHARED;
+    if (b->stage && c->stage.arena.session == c->session && t->bytes <= c->stage.slot_bytes && (*slot = take_slot(c)) >= 0)
+        return RC_STAGE;
+    return RC_INLINE;
+}
+
+void rc_bulk_close(reduce_client *c, rc_bulk *b)
+{
+    if (b->fd >= 0 && b->handle)
+        rc_side_drop(c, b->session, b->handle);
+    b->handle = 0;
+}
+
+bool rc_bulk_read(const rc_bulk *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
+{
+    uint64_t from = b->offset + t->at * item, got = 0;
+    while (got < t->bytes) {
+        ssize_t n = pread(b->fd, to + got, (size_t)(t->bytes - got), (off_t)(from + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            if (f->code == RP_OK && n < 0)
+                rc_fail(f, REDUCE_E_IO, "file", "reading failed: %s", strerror(errno));
+            else if (f->code == RP_OK)
+                rc_fail(f, REDUCE_E_IO, "file", "the file ends before its data do");
+            memset(to + got, 0, (size_t)(t->bytes - got)); /* the message goes out all the same */
+            return false;
+        }
+        got += (uint64_t)n;
+    }
+    return true;
+}
+
+/* ---- reduce_alloc ---- */
+
+int reduce_alloc(reduce_client *c, size_t bytes, void **memory)
+{
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (!memory)
+        return rc_error(REDUCE_E_ARGUMENT, "memory", "nowhere to put the memory");
+    *memory = NULL;
+    rc_arena *a = bytes ? calloc(1, sizeof *a) : NULL;
+    if (!bytes)
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "no memory of 0 bytes");
+    if (a && !rc_side_arena(c, bytes, a)) {
+        void *plain = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *a = (rc_arena){.base = plain == MAP_FAILED ? NULL : plain, .bytes = bytes};
+    }
+    if (!a || !a->base) {
+        free(a);
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory of %zu bytes", bytes);
+    }
+    rc_enter(c);
+    a->next = c->arenas;
+    c->arenas = a;
+    rc_leave(c);
+    *memory = a->base;
+    return 0;
+}
+
+void reduce_free(reduce_client *c, void *memory)
+{
+    if (!memory || rc_check(c))
+        return;
+    rc_enter(c);
+    rc_arena **at = &c->arenas;
+    while (*at && (*at)->base != memory)
+        at = &(*at)->next;
+    rc_arena *a = *at;
+    if (a) {
+        *at = a->next;
+        rc_side_drop(c, a->session, a->handle);
+    }
+    rc_leave(c);
+    if (a)
+        munmap(a->base, a->bytes);
+    free(a);
+}
+
+void rc_bulk_fini(reduce_client *c)
+{
+    while (c->arenas) {
+        rc_arena *a = c->arenas;
+        c->arenas = a->next;
+        munmap(a->base, a->bytes);
+        free(a);
+    }
+    if (c->stage.arena.bytes)
+        munmap(c->stage.arena.base, c->stage.arena.bytes);
+}

@@ -1,0 +1,63 @@
+/* Bulk data: which way the data of a job travel. Messages (inline) always work; what a side channel offers is faster:
+ *
+ *   file    the daemon reads ranges of a file that was passed to it
+ *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
+ *   stage   tiles are copied, by the threads that would copy them into messages, into slots of an arena of this client */
+#ifndef RC_DATAPATH_H
+#define RC_DATAPATH_H
+
+#include "client/fdpass.h"
+#include "client/tiling.h"
+
+enum {
+    RC_SLOTS = 12,              /* of the stage: as many tiles as a job has under way */
+    RC_LEAST_TILE = 1 << 20,    /* in a slot; to make a stage for larger ones takes longer */
+    RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
+    RC_TILES = 128,             /* of a job, within these bounds */
+    RC_BULK_BYTES = 1 << 20     /* jobs below are one or two messages, which are faster than opening a side channel */
+};
+
+typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
+
+typedef struct rc_stage {
+    rc_arena arena;    /* bytes 0: none yet */
+    size_t slot_bytes; /* of each slot */
+    uint32_t busy;     /* bits of slots in use */
+} rc_stage;
+
+/* What a job may use, and its data when they are not memory. */
+typedef struct rc_bulk {
+    int fd;                   /* a file's data; -1: memory */
+    const uint8_t *device;    /* data on the daemon's device: the handle of their allocation; NULL: elsewhere */
+    bool there;               /* data that only the daemon has: resident or on its device; they go no other way */
+    uint64_t offset;          /* byte where they begin in file or allocation */
+    uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
+    uint64_t at;              /* bytes from the start of these to the data */
+    size_t stage;             /* bytes of a tile that is copied to the stage; 0: none is */
+    bool lost;                /* the daemon knows the handles no more: messages from here on */
+} rc_bulk;
+
+struct reduce_client;
+
+/* Get ready for a job of `bytes` bytes at `data` or b->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
+ * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
+bool rc_bulk_open(struct reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path);
+
+/* The rest with the mutex held. */
+
+/* How this tile, cut from the job's own data, travels; *slot is taken for RC_STAGE. */
+rc_carrier rc_bulk_choose(struct reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot);
+void rc_bulk_free_slot(struct reduce_client *c, int slot);
+void rc_bulk_close(struct reduce_client *c, rc_bulk *b); /* the job has ended */
+
+/* Its memory, and where that is in the stage; without the mutex, while it is taken. */
+uint8_t *rc_bulk_slot(const struct reduce_client *c, int slot);
+uint64_t rc_bulk_slot_at(const struct reduce_client *c, int slot);
+
+/* Read the tile's elements from b->fd. False: `f` tells. Without the mutex. */
+bool rc_bulk_read(const rc_bulk *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
+
+/* The client goes: everything of reduce_alloc and the stage. */
+void rc_bulk_fini(struct reduce_client *c);
+
+#endif

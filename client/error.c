@@ -1,0 +1,132 @@
+/* Error texts: one last fault per thread, so that clients can be shared between threads. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+static _Thread_local rp_fault last;
+static _Thread_local char line[RP_MAX_TEXT + 64];
+
+#define SAME(NAME, code, help) _Static_assert(REDUCE_E_##NAME == -(code), "reduce.h disagrees with types.def: " #NAME);
+_Static_assert((int)REDUCE_OK == (int)RP_OK, "reduce.h disagrees with types.def: OK");
+#define REDUCE_E_OK REDUCE_OK
+#define X(NAME, code, help) SAME(NAME, code, help)
+RP_ERRORS(X)
+#undef X
+
+/* The library's own errors. X(NAME, help) */
+#define LIBRARY_ERRORS(X)                                                       \
+    X(ARGUMENT, "an argument is invalid")                                       \
+    X(NO_DAEMON, "no daemon answers")                                           \
+    X(TIMEOUT, "no progress in time")                                           \
+    X(STREAM_LOST, "the daemon restarted during a stream; begin again")         \
+    X(FORKED, "used in a forked child; open a client before any in the parent") \
+    X(PROTOCOL, "the reply is not one of this protocol")                        \
+    X(START, "the daemon could not be started")
+
+/* The daemon's code of an error; any number may come, and -INT_MIN is none. */
+static int code_of(int err) { return err > INT_MIN ? -err : err; }
+
+const char *reduce_errname(int err)
+{
+    switch (err) {
+#define X(NAME, help)     \
+    case REDUCE_E_##NAME: \
+        return #NAME;
+        LIBRARY_ERRORS(X)
+#undef X
+    default:
+        return rp_err_name(code_of(err));
+    }
+}
+
+const char *reduce_strerror(int err)
+{
+    switch (err) {
+#define X(NAME, help)     \
+    case REDUCE_E_##NAME: \
+        return help;
+        LIBRARY_ERRORS(X)
+#undef X
+    default:
+        return rp_err_help(code_of(err));
+    }
+}
+
+static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_list args)
+{
+    memset(f, 0, sizeof *f);
+    f->code = (rp_err)-err;
+    f->index = RP_NO_INDEX;
+    snprintf(f->field, sizeof f->field, "%s", field);
+    vsnprintf(f->text, sizeof f->text, fmt, args);
+}
+
+int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(f, err, field, fmt, args);
+    va_end(args);
+    return err;
+}
+
+int rc_report(const rp_fault *f)
+{
+    last = *f;
+    return -(int)f->code;
+}
+
+int rc_error(int err, const char *field, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(&last, err, field, fmt, args);
+    va_end(args);
+    return err;
+}
+
+void rc_drop_row(rp_fault *f)
+{
+    char *text = f->text;
+    if (strncmp(text, "row ", 4))
+        return;
+    char *rest = text + 4;
+    while (*rest >= '0' && *rest <= '9')
+        rest++;
+    while (*rest == ':' || *rest == ' ')
+        rest++;
+    memmove(text, rest, strlen(rest) + 1);
+}
+
+const char *reduce_errmsg(void)
+{
+    int err = -(int)last.code;
+    if (err == 0)
+        return "";
+    const char *text = last.text[0] ? last.text : reduce_strerror(err);
+    char row[32] = "";
+    if (last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there it is the number of an offset */
+        snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
+    snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
+    return line;
+}
+
+int reduce_last_fault(reduce_fault *f)
+{
+    if (!f || f->size != sizeof *f)
+        return REDUCE_E_ARGUMENT;
+    *f = (reduce_fault)REDUCE_FAULT_INIT;
+    f->code = -(int)last.code;
+    f->limit = last.limit;
+    f->index = last.index;
+    f->value_low = last.value[0];
+    f->value_high = last.value[1];
+    f->retry_ms = last.retry_ms;
+    memcpy(f->field, last.field, sizeof last.field);
+    memcpy(f->text, last.text, sizeof last.text);
+    return REDUCE_OK;
+}

@@ -1,0 +1,246 @@
+#include "client/fdpass.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+enum { LIMIT_S = 10 }; /* for an answer: it takes microseconds unless the machine is swamped or something is wrong */
+
+void rc_side_init(rc_side *s)
+{
+    *s = (rc_side){.fd = -1};
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+void rc_side_fini(rc_side *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    pthread_mutex_destroy(&s->lock);
+}
+
+/* ---- with s->lock ---- */
+
+/* Not rc_leave: it runs the callbacks of jobs, which may come back here. */
+static void enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
+static void leave(reduce_client *c) { pthread_mutex_unlock(&c->lock); }
+
+static void set_why(reduce_client *c, const char *what, const char *detail)
+{
+    enter(c);
+    snprintf(c->side.why, sizeof c->side.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
+    leave(c);
+}
+
+static void hang_up(reduce_client *c)
+{
+    enter(c);
+    if (c->side.fd >= 0)
+        close(c->side.fd);
+    c->side.fd = -1;
+    leave(c);
+}
+
+static bool broken(reduce_client *c, int error)
+{
+    hang_up(c);
+    set_why(c, "the side channel broke", error ? strerror(error) : "");
+    return false;
+}
+
+static bool send_packet(int fd, const rp_side *p, int passed, int flags)
+{
+    uint8_t packet[RP_SIDE_MAX];
+    struct iovec part = {packet, rp_put_side(packet, p)};
+    union {
+        char bytes[CMSG_SPACE(sizeof passed)];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        *h = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof passed), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(h), &passed, sizeof passed);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)part.iov_len;
+}
+
+/* *passed: the descriptor that came, or -1. */
+static ssize_t receive_packet(int fd, uint8_t *packet, size_t room, int *passed)
+{
+    struct iovec part = {packet, room};
+    union {
+        char bytes[CMSG_SPACE(sizeof *passed)];
+        struct cmsghdr align;
+    } control;
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t n;
+    do
+        n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    *passed = -1;
+    for (struct cmsghdr *h = n < 0 ? NULL : CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h))
+        if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof *passed))
+            memcpy(passed, CMSG_DATA(h), sizeof *passed);
+    return m.msg_flags & MSG_TRUNC ? -1 : n;
+}
+
+/* Ask and wait. False: refused (the channel stays; `e` tells), or the channel is broken and gone (e->code RP_OK). */
+static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *reply, int *got, rp_fault *e)
+{
+    uint8_t packet[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
+    rp_fault bad;
+    *got = -1;
+    e->code = RP_OK;
+    if (!send_packet(c->side.fd, ask, give, 0))
+        return broken(c, errno);
+    ssize_t n = receive_packet(c->side.fd, packet, sizeof packet, got);
+    if (n <= 0 || rp_get_side_reply(packet, (size_t)n, reply, e, &bad) || reply->kind != ask->kind)
+        return broken(c, n < 0 ? errno : 0);
+    if (reply->status)
+        set_why(c, rp_err_name((int)reply->status), e->text);
+    return reply->status == RP_OK;
+}
+
+/* Is the peer who serves the messages? Files are for no one else. */
+static bool trusted(int fd, const char *path)
+{
+    struct ucred who;
+    struct stat st;
+    socklen_t len = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && stat(path, &st) == 0 && who.uid == st.st_uid;
+}
+
+static int dial(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = LIMIT_S};
+    if ((size_t)snprintf(a.sun_path, sizeof a.sun_path, "%s" RP_SIDE_SUFFIX, path) >= sizeof a.sun_path)
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0 && trusted(fd, path))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool attach(reduce_client *c, const char *url, uint64_t session, const uint8_t *token)
+{
+    static const uint8_t none[RP_TOKEN];
+    rp_side ask = {.kind = RP_SIDE_ATTACH, .value = session}, reply;
+    rp_fault e;
+    int got;
+    if (strncmp(url, "ipc://", 6) != 0 || memcmp(token, none, RP_TOKEN) == 0) {
+        set_why(c, "the daemon offers no side channel here", "");
+        return false;
+    }
+    int fd = dial(url + 6);
+    if (fd < 0) {
+        set_why(c, "the side channel cannot be reached", "");
+        return false;
+    }
+    enter(c);
+    c->side.fd = fd;
+    leave(c);
+    memcpy(ask.token, token, RP_TOKEN);
+    bool mine = exchange(c, &ask, -1, &reply, &got, &e);
+    if (!mine)
+        hang_up(c);
+    return mine;
+}
+
+static bool open_locked(reduce_client *c)
+{
+    uint8_t token[RP_TOKEN];
+    enter(c);
+    uint64_t session = c->session;
+    bool known = session == c->side.session;
+    memcpy(token, c->welcome.token, RP_TOKEN);
+    leave(c);
+    if (known || !session)
+        return known && session && c->side.fd >= 0;
+    hang_up(c);
+    enter(c);
+    c->side.session = session;
+    c->side.why[0] = 0;
+    leave(c);
+    return attach(c, c->url, session, token);
+}
+
+/* ---- public ---- */
+
+uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
+{
+    rp_side ask = {.kind = RP_SIDE_FILE}, reply;
+    rp_fault e;
+    int got;
+    pthread_mutex_lock(&c->side.lock);
+    bool passed = open_locked(c) && exchange(c, &ask, fd, &reply, &got, &e);
+    *session = c->side.session;
+    pthread_mutex_unlock(&c->side.lock);
+    return passed ? reply.value : 0;
+}
+
+bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
+{
+    rp_side ask = {.kind = RP_SIDE_ARENA, .value = bytes}, reply;
+    rp_fault e;
+    int got = -1;
+    void *base = MAP_FAILED;
+    pthread_mutex_lock(&c->side.lock);
+    bool given = open_locked(c) && exchange(c, &ask, -1, &reply, &got, &e);
+    if (given && got >= 0 && reply.size >= bytes && reply.size <= SIZE_MAX)
+        base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
+    if (given && base == MAP_FAILED) {
+        set_why(c, "an arena cannot be mapped", strerror(errno));
+        enter(c);
+        rc_side_drop(c, c->side.session, reply.value); /* its bytes count */
+        leave(c);
+    }
+    if (got >= 0)
+        close(got);
+    if (base != MAP_FAILED)
+        *a = (rc_arena){.base = base, .bytes = (size_t)reply.size, .handle = reply.value, .session = c->side.session};
+    pthread_mutex_unlock(&c->side.lock);
+    return base != MAP_FAILED;
+}
+
+uint64_t rc_side_device(reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f)
+{
+    rp_side ask = {.kind = d->fd < 0 ? RP_SIDE_DEVICE : RP_SIDE_DEVICE_FD, .value = d->bytes}, reply;
+    int got;
+    memcpy(ask.device, d->device, sizeof ask.device);
+    f->code = RP_OK;
+    pthread_mutex_lock(&c->side.lock);
+    bool opened = open_locked(c) && exchange(c, &ask, d->fd, &reply, &got, f);
+    *session = c->side.session;
+    if (!opened && f->code == RP_OK)
+        rc_fail(f, REDUCE_E_ARGUMENT, "device", "%s", c->side.why);
+    pthread_mutex_unlock(&c->side.lock);
+    return opened ? reply.value : 0;
+}
+
+void rc_side_drop(reduce_client *c, uint64_t session, uint64_t handle)
+{
+    if (!handle || c->side.fd < 0 || session != c->side.session)
+        return;
+    /* if it is lost, the session's end drops it */
+    send_packet(c->side.fd, &(rp_side){.kind = RP_SIDE_DROP, .value = handle}, -1, MSG_DONTWAIT);
+}

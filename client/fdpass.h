@@ -1,0 +1,50 @@
+/* The side channel of a client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
+ * sockets in libreduce. Everything here may fail without harm: data then travel in messages. */
+#ifndef RC_FDPASS_H
+#define RC_FDPASS_H
+
+#include <pthread.h>
+
+#include "proto/codec.h"
+
+enum { RC_SIDE_WHY = 96 };
+
+/* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. */
+typedef struct rc_side {
+    pthread_mutex_t lock;
+    int fd;                /* -1: there is none */
+    uint64_t session;      /* for which it was opened, or could not be */
+    char why[RC_SIDE_WHY]; /* why something could not be had lately, "" if all could */
+} rc_side;
+
+/* Memory of the daemon's that both map, or, with handle 0, plain memory. */
+typedef struct rc_arena {
+    uint8_t *base;
+    size_t bytes;
+    uint64_t handle, session;
+    struct rc_arena *next;
+} rc_arena;
+
+/* An allocation on the device. */
+typedef struct rc_device {
+    uint8_t device[RP_DEVICE_HANDLE]; /* its handle: CUDA's, or, with fd >= 0, made up here */
+    int fd;
+    uint64_t bytes;           /* of fd */
+    uint64_t handle, session; /* the daemon's, which has opened it; 0: not yet */
+    struct rc_device *next;
+} rc_device;
+
+struct reduce_client;
+
+void rc_side_init(rc_side *s);
+void rc_side_fini(rc_side *s);
+
+/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not to be had, s->why tells. */
+uint64_t rc_side_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
+bool rc_side_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
+uint64_t rc_side_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */
+
+/* With the mutex held: give a handle back; never waits. */
+void rc_side_drop(struct reduce_client *c, uint64_t session, uint64_t handle);
+
+#endif

@@ -1,0 +1,170 @@
+#include "client/tiling.h"
+
+#include <string.h>
+
+enum {
+    PANEL_BYTES = 1024 /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
+                          block of most / PANEL_BYTES elements is far larger than its state */
+};
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t at_least_one(uint64_t a) { return a ? a : 1; }
+
+uint64_t rc_offset(const uint8_t *offsets, uint64_t i)
+{
+    uint64_t v;
+    memcpy(&v, offsets + 8 * i, sizeof v);
+    return v;
+}
+
+/* Bytes that one element takes in a message. */
+static uint64_t unit(const rc_level *l) { return l->item + (l->mask ? 1 : 0); }
+
+bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n)
+{
+    return n > (sizes->most - 2 * sizeof(uint64_t)) / unit(l);
+}
+
+/* ---- tiles ---- */
+
+static void plan_rows(rc_level *l, const rc_sizes *sizes)
+{
+    uint64_t fit = sizes->most / unit(l); /* elements */
+    l->tile_len = l->len;
+    l->tile_lines = l->len ? fit / l->len : UINT64_MAX;
+    if (l->tile_lines == 0) {
+        l->tile_lines = 1;
+        l->tile_len = sizes->chunk / unit(l);
+    }
+}
+
+/* Whole columns if a panel of them that is wide enough fits a message, else blocks of rows of a narrower one. */
+static void plan_columns(rc_level *l, const rc_sizes *sizes)
+{
+    uint64_t fit = sizes->most / unit(l), panel = least(l->lines, at_least_one(PANEL_BYTES / unit(l)));
+    l->tile_len = l->len;
+    l->tile_lines = fit / l->len;
+    if (l->tile_lines < panel) {
+        l->tile_lines = panel;
+        l->tile_len = fit / panel;
+    }
+}
+
+void rc_plan(rc_level *l, const rc_sizes *sizes)
+{
+    l->most = sizes->most;
+    l->line = l->block = 0;
+    if (l->offsets)
+        l->tile_lines = l->tile_len = UINT64_MAX; /* as many as fit, see next_segments */
+    else if (l->spec.flags & RP_COLUMNS)
+        plan_columns(l, sizes);
+    else
+        plan_rows(l, sizes);
+    l->blocks = l->offsets || l->len == 0 ? 1 : divide_up(l->len, l->tile_len);
+    if (l->blocks > 1) {
+        l->spec.flags = (l->spec.flags & ~(uint32_t)RP_INITIAL) | RP_STATES_OUT;
+        l->spec.initial = 0;
+    }
+    l->cell = rp_cell_size(&l->spec);
+    l->tile_lines = least(l->tile_lines, RP_MAX_DATA / l->cell);
+}
+
+/* As many segments as fit; the first one does. */
+static void next_segments(const rc_level *l, rc_tile *t)
+{
+    uint64_t begin = rc_offset(l->offsets, l->line), n = 0, elements = 0;
+    while (n < l->tile_lines && l->line + n < l->lines) {
+        uint64_t more = rc_offset(l->offsets, l->line + n + 1) - begin;
+        if (n && 8 * (n + 2) + more * unit(l) > l->most)
+            break;
+        elements = more;
+        n++;
+    }
+    t->lines = n;
+    t->offsets = l->offsets + 8 * l->line;
+    t->spec.rows = n;
+    t->spec.row_len = elements;
+    t->spec.flags |= RP_OFFSETS;
+    t->at = begin;
+    t->height = 1;
+    t->stride = t->width = elements;
+}
+
+static void next_rectangle(const rc_level *l, rc_tile *t)
+{
+    uint64_t from = l->block * l->tile_len, n = least(l->tile_len, l->len - from);
+    bool columns = l->spec.flags & RP_COLUMNS;
+    t->lines = least(l->tile_lines, l->lines - l->line);
+    t->spec.rows = t->height = columns ? n : t->lines;
+    t->spec.row_len = t->width = columns ? t->lines : n;
+    t->spec.index_base += from;
+    t->stride = columns ? l->lines : l->len;
+    t->at = columns ? from * l->lines + l->line : l->line * l->len + from;
+}
+
+bool rc_next_tile(rc_level *l, rc_tile *t)
+{
+    if (l->line == l->lines)
+        return false;
+    *t = (rc_tile){.spec = l->spec, .line = l->line, .block = l->block};
+    if (l->mask)
+        t->spec.flags |= RP_MASK;
+    if (l->offsets)
+        next_segments(l, t);
+    else
+        next_rectangle(l, t);
+    t->bytes = t->height * t->width * unit(l) + (t->offsets ? 8 * (t->lines + 1) : 0);
+    if (++l->block == l->blocks) {
+        l->block = 0;
+        l->line += t->lines;
+    }
+    return true;
+}
+
+/* ---- data ---- */
+
+static uint8_t *copy_rectangle(const rc_tile *t, const uint8_t *from, uint64_t size, uint8_t *to)
+{
+    uint64_t height = t->height, width = t->width;
+    if (width == t->stride) { /* whole rows: one piece */
+        width *= height;
+        height = 1;
+    }
+    for (uint64_t i = 0; i < height && width; i++, to += width * size)
+        memcpy(to, from + (t->at + i * t->stride) * size, (size_t)(width * size));
+    return to;
+}
+
+void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to)
+{
+    if (t->offsets) {
+        for (uint64_t i = 0; i <= t->lines; i++, to += 8) {
+            uint64_t offset = rc_offset(t->offsets, i) - t->at;
+            memcpy(to, &offset, sizeof offset);
+        }
+    }
+    to = copy_rectangle(t, l->elements, l->item, to);
+    if (l->mask)
+        copy_rectangle(t, l->mask, 1, to);
+}
+
+void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to)
+{
+    if (l->blocks == 1) {
+        memcpy(to + t->line * l->cell, cells, (size_t)(t->lines * l->cell));
+        return;
+    }
+    for (uint64_t i = 0; i < t->lines; i++)
+        memcpy(to + ((t->line + i) * l->blocks + t->block) * l->cell, cells + i * l->cell, (size_t)l->cell);
+}
+
+void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish)
+{
+    l->spec = *finish;
+    l->spec.flags |= RP_STATES_IN;
+    l->elements = states;
+    l->mask = NULL;
+    l->item = l->cell;
+    l->len = l->blocks;
+}

@@ -1,0 +1,67 @@
+/* How a reduction of any size and shape is cut into REDUCE messages. Pure: no I/O, no allocation, no locks.
+ *
+ * Results are lines of elements: rows, segments, columns. A level covers all lines of a part of the job with tiles, one
+ * message each: some lines x some positions in them. Lines that a tile holds whole give finished cells. Lines that are cut
+ * into blocks give a partial state for each block, and these states, rows of them, are the elements of the next level. States
+ * are exact, so any cut gives the same bits. */
+#ifndef RC_TILING_H
+#define RC_TILING_H
+
+#include "proto/types.h"
+
+/* What a daemon takes in one message. */
+typedef struct rc_sizes {
+    uint64_t most;  /* bytes: offsets, elements and mask; >= RC_LEAST_DATA */
+    uint64_t chunk; /* bytes of a block that a long line is cut into; RC_LEAST_DATA .. most */
+} rc_sizes;
+
+/* Two of the longest states, so that levels shrink, and some elements of a panel of columns. */
+enum { RC_LEAST_DATA = 4096 };
+
+typedef struct rc_level {
+    rp_spec spec;            /* checked; flags say the shape (COLUMNS or not) and what a finished cell is; index_base of the
+                                 first position; rows and row_len are each tile's */
+    const uint8_t *elements; /* or states */
+    const uint8_t *mask;     /* NULL: none */
+    const uint8_t *offsets;  /* lines + 1 u64 of segments, any alignment; NULL: the lines are equally long */
+    uint64_t item;           /* bytes of an element or state */
+    uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
+    /* set by rc_plan: */
+    uint64_t tile_lines, tile_len; /* of a full tile; segments: the most lines */
+    uint64_t blocks;               /* into which a line is cut: > 1 gives states, cells[line * blocks + block] */
+    uint64_t cell;                 /* bytes of a result of this level's messages */
+    uint64_t most;
+    uint64_t line, block; /* where the next tile begins */
+} rc_level;
+
+/* One message. */
+typedef struct rc_tile {
+    rp_spec spec;
+    uint64_t line, lines, block;
+    const uint8_t *offsets;             /* of its lines, or NULL */
+    uint64_t at, stride, height, width; /* its elements: `height` rows of `width`, `stride` apart, from element `at` on */
+    uint64_t bytes;                     /* of data in the message */
+} rc_tile;
+
+/* Is a line of n elements too long to go whole, as a segment, in one message? */
+bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
+
+/* Choose the tiles of a level whose description is complete. */
+void rc_plan(rc_level *l, const rc_sizes *sizes);
+
+/* The next tile, line by line and in each block by block; false: there is none. */
+bool rc_next_tile(rc_level *l, rc_tile *t);
+
+/* Write the tile's data, t->bytes of them. */
+void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to);
+
+/* Put the cells of the tile's reply where they belong among those of the level. */
+void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to);
+
+/* After a level with blocks: the level that merges its states. `finish`: the flags of the job without its shape. */
+void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish);
+
+/* Offset i. */
+uint64_t rc_offset(const uint8_t *offsets, uint64_t i);
+
+#endif

@@ -1,0 +1,646 @@
+#include "daemon/base/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/paths.h"
+#include "daemon/base/workers.h"
+#include "kernels/kernels.h"
+
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, ACCOUNTS, PATH, HTTP } kind;
+
+typedef struct {
+    const char *name;
+    kind kind;
+    size_t at; /* offset of the field in rd_config */
+    uint64_t min, max, preset;
+    const char *choices; /* CHOICE: names of the values 0, 1, ..., separated by '|' */
+    bool live;           /* can change at run time (SIGHUP) */
+    const char *help;
+} option;
+
+#define FIELD(f) offsetof(rd_config, f)
+
+static const option options[] = {
+    {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
+     "URL to serve, ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port; repeat it for more. Default: the "
+     "socket that clients try by themselves"},
+    {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
+     "user, by name or number, who may use the ipc socket of the `listen` before it, or, before any, all ipc sockets that "
+     "have no list of their own; repeat it for more. Without any allow-uid and allow-gid all may whom socket-mode lets in"},
+    {"allow-gid", GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, false,
+     "the same for a group: processes whose primary group it is, and users who are its members when the daemon starts"},
+    {"allow-plain-tcp", CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
+     "serve tcp:// without encryption and authentication: whoever reaches the port may use the device and change what others "
+     "send and get"},
+    {"tls-cert", PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "certificate of tls+tcp://, PEM, with those between it and its CA"},
+    {"tls-key", PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "its private key, PEM without a passphrase; others than owner and group may have no access to the file"},
+    {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "certificates of the CAs, PEM, whose clients are served"},
+    {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
+     "known: a client must show a certificate of tls-ca; any: whoever reaches the port may use the device"},
+    {"metrics-url", HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
+     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics, to whoever "
+     "reaches it, every user of this machine included. Default: nowhere; `reducectl metrics` works all the same"},
+    {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
+     "let metrics-url have an address that other machines reach"},
+    {"trace", PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "write every answered request with its times to this file, for chrome://tracing or Perfetto; what the disk is too slow "
+     "for is left out and counted"},
+    {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false, "MiB that the trace may have; then it ends"},
+    {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
+     "engine; auto takes CUDA if a device answers, else the CPU"},
+    {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
+    {"threads", NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
+    {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
+     "requests up to this size are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
+    {"batch-bytes", NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
+     "requests above small-bytes and up to this size that come while the device is busy share a launch; 0 = never"},
+    {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
+    {"max-device-memory", NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
+     "MiB of the CUDA device's memory that slots and resident data take together, so that others can use it, too; what the "
+     "driver takes for itself comes on top. 0 = as much as `slots` and `resident` allow"},
+    {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
+     "requests of all clients together that are received, worked on or answered at one time"},
+    {"max-sessions", NUMBER, FIELD(max_sessions), 1, 65536, RP_MAX_SESSIONS, NULL, true, "connected sessions"},
+    {"max-inflight", NUMBER, FIELD(max_inflight), 1, 4096, RP_MAX_INFLIGHT, NULL, true,
+     "requests of one session at one time; the next one gets BUSY"},
+    {"max-held", NUMBER, FIELD(max_held), 0, 1 << 20, 0, NULL, true,
+     "MiB of messages of one session in the daemon at one time, above which the next one gets BUSY; 0 = as many as "
+     "max-inflight messages have"},
+    {"max-user-sessions", NUMBER, FIELD(max_user_sessions), 0, 65536, 0, NULL, true,
+     "connected sessions of one user; 0 = seven eighths of max-sessions"},
+    {"max-user-inflight", NUMBER, FIELD(max_user_inflight), 0, 4096, 0, NULL, true,
+     "requests of all sessions of one user at one time; the next one gets BUSY. 0 = three quarters of `contexts`"},
+    {"max-user-held", NUMBER, FIELD(max_user_held), 0, 1 << 20, 0, NULL, true,
+     "MiB of messages of one user in the daemon at one time; 0 = as many as max-user-inflight messages have"},
+    {"high-uid", ACCOUNTS, FIELD(high_users), 0, RD_MAX_IDS, 0, NULL, false,
+     "user, by name or number, whose sessions may have high priority if they ask for it; repeat it for more. Root and the "
+     "daemon's own user always may"},
+    {"background-uid", ACCOUNTS, FIELD(background_users), 0, RD_MAX_IDS, 0, NULL, false,
+     "user whose sessions are of background priority, whatever they ask for; repeat it for more"},
+    {"max-streams", NUMBER, FIELD(max_streams), 1, 1024, RP_MAX_STREAMS, NULL, true,
+     "open streams of one session; the next one gets QUOTA"},
+    {"drain", NUMBER, FIELD(drain), 0, 3600, 10, NULL, true,
+     "seconds that SIGTERM leaves to the work in flight before it is cancelled"},
+    {"idle-exit", NUMBER, FIELD(idle_exit), 0, 604800, 0, NULL, true,
+     "leave after this many seconds without a session; 0 = never"},
+    {"probe", NUMBER, FIELD(probe), 1, 86400, 30, NULL, true,
+     "seconds between health checks: a real reduction with a known answer"},
+    {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
+    {"socket-mode", OCTAL, FIELD(socket_mode), 0600, 0777, 0660, NULL, false, "permissions of ipc sockets"},
+    {"socket-group", GROUP, FIELD(socket_group), 0, 1, 0, NULL, false,
+     "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, by which clients "
+     "know it"},
+    {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
+     "threads that read the files of clients, with two buffers of 4 MiB each; 0 = half as many as cores, 4 to 16. A user "
+     "gets three quarters of them"},
+    {"direct", NUMBER, FIELD(direct), 0, 1 << 24, 0, NULL, false,
+     "MiB from which on what is not in the page cache of a file is read around it; 0 = half of the machine's memory"},
+    {"arena", NUMBER, FIELD(arena), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
+    {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory shared with the clients of one user; 0 = half of `arena`"},
+    {"resident", NUMBER, FIELD(resident), 0, 1 << 24, 0, NULL, false,
+     "MiB of memory, of the device if there is one, for the resident data of all users together; 0 = half of it"},
+    {"resident-user", NUMBER, FIELD(resident_user), 0, 1 << 24, 0, NULL, false,
+     "MiB for the resident data of one user; 0 = half of `resident`"},
+};
+enum { OPTIONS = sizeof options / sizeof options[0] };
+
+_Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2, "the choices of `backend` are in the order of the codes");
+
+static uint64_t *number_of(rd_config *c, const option *o) { return (uint64_t *)((char *)c + o->at); }
+static uint64_t value_of(const rd_config *c, const option *o) { return *(const uint64_t *)((const char *)c + o->at); }
+static rd_ids *accounts_of(const rd_config *c, const option *o) { return (rd_ids *)((char *)c + o->at); }
+static const char *text_of(const rd_config *c, const option *o) { return (const char *)c + o->at; }
+
+static bool is_number(const option *o) { return o->kind == NUMBER || o->kind == CHOICE || o->kind == OCTAL; }
+static const rd_ids *ids_of(const rd_allow *a, const option *o) { return o->kind == USERS ? &a->users : &a->groups; }
+
+void rd_config_defaults(rd_config *c)
+{
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < OPTIONS; i++)
+        if (is_number(&options[i]))
+            *number_of(c, &options[i]) = options[i].preset;
+}
+
+static const option *find(const char *name)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* ---- values ---- */
+static bool set_number(rd_config *c, const option *o, const char *value, char *why)
+{
+    bool octal = o->kind == OCTAL;
+    char *end = NULL;
+    errno = 0;
+    unsigned long long v = isdigit((unsigned char)value[0]) ? strtoull(value, &end, octal ? 8 : 10) : 0;
+    if (!end || *end || errno || v < o->min || v > o->max) {
+        snprintf(why, RD_MAX_WHY,
+                 octal ? "%s = %.60s: an octal mode from %" PRIo64 " to %" PRIo64 " is needed"
+                       : "%s = %.60s: a number from %" PRIu64 " to %" PRIu64 " is needed",
+                 o->name, value, o->min, o->max);
+        return false;
+    }
+    *number_of(c, o) = v;
+    return true;
+}
+
+/* The name at place i of "a|b|c"; its length in *n. NULL past the end. */
+static const char *choice_at(const char *choices, uint64_t i, size_t *n)
+{
+    for (; i; i--) {
+        choices = strchr(choices, '|');
+        if (!choices)
+            return NULL;
+        choices++;
+    }
+    *n = strcspn(choices, "|");
+    return choices;
+}
+
+static bool set_choice(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n;
+    const char *name;
+    for (uint64_t i = 0; (name = choice_at(o->choices, i, &n)); i++)
+        if (strlen(value) == n && memcmp(name, value, n) == 0) {
+            *number_of(c, o) = i;
+            return true;
+        }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: one of %s is needed", o->name, value, o->choices);
+    return false;
+}
+
+/* sun_path of a unix socket holds 108 bytes, the terminator included */
+enum { MAX_IPC_PATH = 107 };
+
+static bool add_url(rd_config *c, const char *url, char *why)
+{
+    const char *path = rd_ipc_path(url), *problem = NULL;
+    if (!path && !rd_is_plain_tcp(url) && !rd_is_tls(url))
+        problem = "a URL must start with ipc://, tls+tcp:// or tcp://";
+    else if (path && (path[0] != '/' || !path[1]))
+        problem = "an ipc URL needs an absolute path: ipc:///run/x.sock";
+    else if (path && strlen(path) > MAX_IPC_PATH)
+        problem = "the path of a socket has at most 107 bytes";
+    else if (strlen(url) >= RD_MAX_URL)
+        problem = "a URL has at most 159 bytes";
+    else if (c->listens == RD_MAX_LISTEN)
+        problem = "there are 8 URLs already, the limit";
+    if (problem) {
+        snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
+        return false;
+    }
+    c->last = ++c->listens;
+    strcpy(c->listen[c->last - 1], url);
+    return true;
+}
+
+static bool add_id(const option *o, rd_ids *ids, const char *value, char *why)
+{
+    bool group = o->kind == GROUP || o->kind == GROUPS;
+    const char *problem = rd_ids_add(ids, group ? RD_GROUP_ID : RD_USER_ID, value);
+    if (problem)
+        snprintf(why, RD_MAX_WHY, "%s = %.60s: %s", o->name, value, problem);
+    return !problem;
+}
+
+static bool set_path(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n = strlen(value);
+    if (value[0] == '/' && n <= o->max) {
+        memcpy((char *)c + o->at, value, n + 1);
+        return true;
+    }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: an absolute path of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    return false;
+}
+
+static bool set_http(rd_config *c, const option *o, const char *value, char *why)
+{
+    size_t n = strlen(value);
+    bool loopback;
+    if (n <= o->max && rd_is_http(value, &loopback)) {
+        memcpy((char *)c + o->at, value, n + 1);
+        return true;
+    }
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: http://ADDRESS:PORT of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    return false;
+}
+
+static bool is_space(char c) { return isspace((unsigned char)c); }
+
+/* Would it come back from a line of the config file? There a ';' behind a space begins a comment, and spaces at the ends go. */
+static bool fits_a_line(const char *value)
+{
+    size_t n = strlen(value);
+    if (n == 0 || is_space(value[0]) || is_space(value[n - 1]) || strchr(value, '\n'))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (value[i] == ';' && (i == 0 || is_space(value[i - 1])))
+            return false;
+    return true;
+}
+
+bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
+{
+    const option *o = find(name);
+    if (!o) {
+        snprintf(why, RD_MAX_WHY, "unknown option '%.60s'; reduced --help lists them", name);
+        return false;
+    }
+    if (!fits_a_line(value)) {
+        snprintf(why, RD_MAX_WHY, "%s = '%.60s': empty, or a space at an end or before ';'", o->name, value);
+        return false;
+    }
+    switch (o->kind) {
+    case URLS:
+        return add_url(c, value, why);
+    case USERS:
+        return add_id(o, &c->allow[c->last].users, value, why);
+    case GROUPS:
+        return add_id(o, &c->allow[c->last].groups, value, why);
+    case GROUP:
+        c->socket_group.n = 0; /* a later one replaces it */
+        return add_id(o, &c->socket_group, value, why);
+    case ACCOUNTS:
+        return add_id(o, accounts_of(c, o), value, why);
+    case PATH:
+        return set_path(c, o, value, why);
+    case HTTP:
+        return set_http(c, o, value, why);
+    case CHOICE:
+        return set_choice(c, o, value, why);
+    default:
+        return set_number(c, o, value, why);
+    }
+}
+
+/* ---- file ---- */
+typedef struct {
+    FILE *file;
+    rd_config *config;
+    const char *path;
+    int line;
+    bool failed;
+    char *why;
+} source;
+
+static void fail_at(source *s, const char *problem)
+{
+    snprintf(s->why, RD_MAX_WHY, "%.120s:%d: %.180s", s->path, s->line, problem);
+    s->failed = true;
+}
+
+/* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
+static char *next_line(char *out, int cap, void *arg)
+{
+    source *s = arg;
+    if (s->failed || !fgets(out, cap, s->file))
+        return NULL;
+    s->line++;
+    if (strchr(out, '\n') || feof(s->file))
+        return out;
+    fail_at(s, "the line is too long");
+    return NULL;
+}
+
+static int on_entry(void *arg, const char *section, const char *name, const char *value)
+{
+    source *s = arg;
+    char problem[RD_MAX_WHY];
+    if (section[0] && strcmp(section, "reduced") != 0)
+        snprintf(problem, sizeof problem, "unknown section [%.60s]; [reduced] or none is meant", section);
+    else if (rd_config_set(s->config, name, value, problem))
+        return 1;
+    fail_at(s, problem);
+    return 0;
+}
+
+bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
+{
+    source s = {.file = fopen(path, "re"), .config = c, .path = path, .why = why};
+    if (!s.file) {
+        snprintf(why, RD_MAX_WHY, "%.120s: %s", path, strerror(errno));
+        return false;
+    }
+    int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
+    if (!s.failed && ferror(s.file))
+        fail_at(&s, "cannot be read");
+    if (!s.failed && wrong) {
+        s.line = wrong;
+        fail_at(&s, "'name = value' is needed");
+    }
+    fclose(s.file);
+    return !s.failed;
+}
+
+/* ---- flags ---- */
+static bool set_switch(rd_command *cmd, const char *name)
+{
+    const struct {
+        const char *name;
+        bool *flag;
+    } switches[] = {{"check-config", &cmd->check},
+                    {"dump-config", &cmd->dump},
+                    {"autostarted", &cmd->autostarted},
+                    {"version", &cmd->version},
+                    {"help", &cmd->help}};
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        if (strcmp(name, switches[i].name) == 0)
+            return *switches[i].flag = true;
+    return false;
+}
+
+static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool *listening, char *why)
+{
+    if (strcmp(name, "config") == 0) {
+        if (strlen(value) < RD_MAX_PATH) {
+            strcpy(cmd->config_file, value);
+            return true;
+        }
+        snprintf(why, RD_MAX_WHY, "--config: a path has at most %d bytes", RD_MAX_PATH - 1);
+        return false;
+    }
+    if (strcmp(name, "listen") == 0 && !*listening) {
+        c->listens = 0;
+        memset(c->allow + 1, 0, sizeof c->allow - sizeof c->allow[0]);
+        *listening = true;
+    }
+    char problem[RD_MAX_WHY];
+    if (rd_config_set(c, name, value, problem))
+        return true;
+    snprintf(why, RD_MAX_WHY, "--%.*s", RD_MAX_WHY - 3, problem);
+    return false;
+}
+
+bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+{
+    bool listening = false;
+    c->last = 0;
+    for (int i = 1; i < argc; i++) {
+        char name[32];
+        const char *arg = argv[i];
+        if (strcmp(arg, "-h") == 0)
+            arg = "--help";
+        size_t n = strcspn(arg, "=");
+        if (strncmp(arg, "--", 2) != 0 || n - 2 >= sizeof name) {
+            snprintf(why, RD_MAX_WHY, "'%.60s' is no option; reduced --help lists them", arg);
+            return false;
+        }
+        memcpy(name, arg + 2, n - 2);
+        name[n - 2] = '\0';
+        if (!arg[n] && set_switch(cmd, name))
+            continue;
+        bool known = find(name) || strcmp(name, "config") == 0;
+        const char *value = arg[n] ? arg + n + 1 : known && i + 1 < argc ? argv[++i] : NULL;
+        if (!known || !value) {
+            snprintf(why, RD_MAX_WHY, known ? "--%.60s needs a value" : "unknown option '--%.60s'; reduced --help lists them",
+                     name);
+            return false;
+        }
+        if (!set_flag(c, cmd, name, value, &listening, why))
+            return false;
+    }
+    return true;
+}
+
+/* What the options say together about who gets in over the network. */
+static bool consistent(const rd_config *c, char *why)
+{
+    for (uint64_t i = 0; i < c->listens; i++) {
+        const char *url = c->listen[i], *problem = NULL;
+        const rd_allow *own = &c->allow[i + 1];
+        bool tls = rd_is_tls(url);
+        if (rd_is_plain_tcp(url) && !c->allow_plain_tcp)
+            problem = "plain tcp has no encryption and no authentication: use tls+tcp://, or say allow-plain-tcp = yes";
+        else if (tls && !(c->tls_cert[0] && c->tls_key[0]))
+            problem = "tls needs tls-cert and tls-key";
+        else if (tls && !c->tls_ca[0] && !c->tls_clients)
+            problem = "tls needs tls-ca, which says whose clients are served";
+        else if (!rd_ipc_path(url) && own->users.n + own->groups.n)
+            problem = "allow-uid and allow-gid are for ipc sockets";
+        if (problem) {
+            snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same about the metrics. */
+static bool metrics_stay_here(const rd_config *c, char *why)
+{
+    bool loopback = true;
+    rd_is_http(c->metrics_url, &loopback);
+    if (loopback || c->allow_remote_metrics)
+        return true;
+    snprintf(why, RD_MAX_WHY,
+             "metrics-url = %.120s: other machines may reach this: use 127.0.0.1 or [::1], or say "
+             "allow-remote-metrics = yes",
+             c->metrics_url);
+    return false;
+}
+
+bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+{
+    char path[RD_MAX_PATH];
+    rd_config_defaults(c);
+    memset(cmd, 0, sizeof *cmd);
+    if (!rd_config_flags(c, cmd, argc, argv, why)) /* first for --config, again below to win over the file */
+        return false;
+    rd_config_defaults(c);
+    if (cmd->config_file[0]) {
+        if (!rd_config_read(c, cmd->config_file, why))
+            return false;
+    } else if (rd_default_config(path, sizeof path) && access(path, F_OK) == 0 && !rd_config_read(c, path, why)) {
+        return false;
+    }
+    if (!rd_config_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
+        return false;
+    if (c->listens)
+        return consistent(c, why);
+    char url[RD_MAX_URL];
+    if (rd_default_url(url, sizeof url))
+        return add_url(c, url, why);
+    snprintf(why, RD_MAX_WHY, "XDG_RUNTIME_DIR is too long for a socket");
+    return false;
+}
+
+/* ---- reload ---- */
+static bool same_urls(const rd_config *a, const rd_config *b)
+{
+    for (uint64_t i = 0; i < a->listens && i < b->listens; i++)
+        if (strcmp(a->listen[i], b->listen[i]) != 0)
+            return false;
+    return a->listens == b->listens;
+}
+
+static bool same_lists(const rd_config *a, const rd_config *b, const option *o)
+{
+    for (uint64_t i = 0; i <= RD_MAX_LISTEN; i++)
+        if (memcmp(ids_of(&a->allow[i], o), ids_of(&b->allow[i], o), sizeof(rd_ids)) != 0)
+            return false;
+    return true;
+}
+
+static bool same(const rd_config *a, const rd_config *b, const option *o)
+{
+    switch (o->kind) {
+    case URLS:
+        return same_urls(a, b);
+    case USERS:
+    case GROUPS:
+        return same_lists(a, b, o);
+    case GROUP:
+    case ACCOUNTS:
+        return memcmp(accounts_of(a, o), accounts_of(b, o), sizeof(rd_ids)) == 0;
+    case PATH:
+    case HTTP:
+        return strcmp(text_of(a, o), text_of(b, o)) == 0;
+    default:
+        return value_of(a, o) == value_of(b, o);
+    }
+}
+
+unsigned rd_config_reload(rd_config *now, const rd_config *fresh, char *names, size_t cap)
+{
+    unsigned stuck = 0;
+    size_t used = 0;
+    names[0] = '\0';
+    for (int i = 0; i < OPTIONS; i++) {
+        const option *o = &options[i];
+        if (o->live) {
+            *number_of(now, o) = value_of(fresh, o);
+        } else if (!same(now, fresh, o)) {
+            int n = snprintf(names + used, cap - used, "%s%s", stuck++ ? " " : "", o->name);
+            used = used + (size_t)n < cap ? used + (size_t)n : cap - 1;
+        }
+    }
+    return stuck;
+}
+
+/* ---- texts ---- */
+static void put_value(const option *o, uint64_t v, FILE *out)
+{
+    size_t n = 0;
+    const char *name = o->kind == CHOICE ? choice_at(o->choices, v, &n) : NULL;
+    if (name)
+        fprintf(out, "%.*s", (int)n, name);
+    else
+        fprintf(out, o->kind == OCTAL ? "0%" PRIo64 : "%" PRIu64, v);
+}
+
+static void put_wrapped(const char *text, FILE *out)
+{
+    enum { WIDTH = 70 };
+    while (*text) {
+        size_t n = strlen(text);
+        if (n > WIDTH)
+            for (n = WIDTH; n > 1 && text[n] != ' '; n--)
+                ;
+        fprintf(out, "        %.*s\n", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+}
+
+static void help_option(const option *o, FILE *out)
+{
+    if (!is_number(o)) {
+        static const char *const values[] = {[URLS] = "URL",      [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP",
+                                             [ACCOUNTS] = "USER", [PATH] = "FILE",  [HTTP] = "URL"};
+        fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
+    } else {
+        fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
+        put_value(o, o->preset, out);
+        if (o->kind == NUMBER)
+            fprintf(out, "; %" PRIu64 " to %" PRIu64, o->min, o->max);
+        fputs(o->live ? "; SIGHUP rereads it)\n" : ")\n", out);
+    }
+    put_wrapped(o->help, out);
+}
+
+void rd_config_help(FILE *out)
+{
+    char url[RD_MAX_URL] = "?", file[RD_MAX_PATH] = "?";
+    rd_default_url(url, sizeof url);
+    rd_default_config(file, sizeof file);
+    fprintf(out,
+            "usage: reduced [options]\n\n"
+            "The daemon that owns the GPU (or the CPU cores) of a machine and reduces arrays for every process on it.\n"
+            "Clients link libreduce or run reducectl; they find the daemon by themselves.\n\n"
+            "  reduced                                          serve %s\n"
+            "  reduced --listen ipc:///tmp/try.sock --backend cpu   serve elsewhere, without the GPU\n"
+            "  reduced --check-config --config my.conf          is this file right?\n"
+            "  reduced --dump-config > my.conf                  a file to start from\n"
+            "  REDUCED_URL=ipc:///tmp/try.sock reducectl status     ask it how it is\n\n"
+            "options, also the names in the config file (name = value, # comments):\n",
+            url);
+    for (int i = 0; i < OPTIONS; i++)
+        help_option(&options[i], out);
+    fprintf(out,
+            "\nonly as flags:\n"
+            "  --config FILE     read this file instead of %s\n"
+            "  --check-config    say whether file and flags are right, and leave (0 right, 2 wrong)\n"
+            "  --dump-config     print the settings in force as a config file, and leave\n"
+            "  --autostarted     a client started us: if another daemon serves the socket already, all is well\n"
+            "  --version, --help\n\n"
+            "signals: TERM, INT finish the work in flight and leave (again: leave now); HUP rereads the config file\n"
+            "exit codes: 0 told to leave, 1 cannot start, 2 usage or config, 70 the device failed: restart me\n",
+            file);
+}
+
+static void dump_ids(const option *o, const rd_ids *ids, FILE *out)
+{
+    for (uint32_t i = 0; i < ids->n; i++)
+        fprintf(out, "%s = %" PRIu32 "\n", o->name, ids->id[i]);
+}
+
+static void dump_allow(const rd_allow *a, FILE *out)
+{
+    dump_ids(find("allow-uid"), &a->users, out);
+    dump_ids(find("allow-gid"), &a->groups, out);
+}
+
+/* Each URL with the lists that belong to it. */
+static void dump_urls(const rd_config *c, FILE *out)
+{
+    dump_allow(&c->allow[0], out);
+    for (uint64_t i = 0; i < c->listens; i++) {
+        fprintf(out, "listen = %s\n", c->listen[i]);
+        dump_allow(&c->allow[i + 1], out);
+    }
+}
+
+void rd_config_dump(const rd_config *c, FILE *out)
+{
+    for (int i = 0; i < OPTIONS; i++) {
+        const option *o = &options[i];
+        if (o->kind == URLS) {
+            dump_urls(c, out);
+        } else if (o->kind == GROUP || o->kind == ACCOUNTS) {
+            dump_ids(o, accounts_of(c, o), out);
+        } else if ((o->kind == PATH || o->kind == HTTP) && text_of(c, o)[0]) {
+            fprintf(out, "%s = %s\n", o->name, text_of(c, o));
+        } else if (is_number(o)) {
+            fprintf(out, "%s = ", o->name);
+            put_value(o, value_of(c, o), out);
+            fputc('\n', out);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+/* Settings: one table of options (config.c) makes the config file, the flags, --help, --check-config and
+ * --dump-config. Pure but for reading the file; no logging: errors come back as one line of text. */
+#ifndef RD_CONFIG_H
+#define RD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/base/access.h"
+
+enum {
+    RD_MAX_LISTEN = 8, /* URLs: a user's socket, the system's, a few tcp interfaces */
+    RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name 253 of which nobody types that many */
+    RD_MAX_FILE = 180, /* of an option's path: with the name in front it fits in a line of the config file, 198 bytes to inih */
+    RD_MAX_PATH = 512, /* of the config file's own */
+    RD_MAX_WHY = 320
+};
+
+/* What an option sets. Numbers are uint64_t so that one parser serves all. */
+typedef struct rd_config {
+    char listen[RD_MAX_LISTEN][RD_MAX_URL];
+    uint64_t listens;
+    rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
+    uint64_t last;                     /* which of these the next allow-uid or allow-gid goes to */
+    uint64_t backend;                  /* 0 = auto, or an rp_backend */
+    uint64_t device, threads, small_bytes, batch_bytes, slots;
+    uint64_t contexts, max_sessions, max_inflight, max_streams;
+    uint64_t max_device_memory; /* MiB */
+    uint64_t max_user_sessions, max_user_inflight;
+    rd_ids high_users, background_users;
+    uint64_t max_held, max_user_held; /* MiB */
+    uint64_t drain, idle_exit, probe; /* seconds */
+    uint64_t log_level;               /* rd_log_level */
+    uint64_t socket_mode;
+    rd_ids socket_group;                   /* none: the daemon's, or one */
+    uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
+    char metrics_url[RD_MAX_URL];          /* "": none */
+    uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
+    char trace[RD_MAX_FILE];               /* "": none */
+    uint64_t trace_size;                   /* MiB */
+    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE];
+    uint64_t readers;
+    uint64_t direct;                  /* MiB */
+    uint64_t arena, arena_user;       /* MiB */
+    uint64_t resident, resident_user; /* MiB */
+} rd_config;
+
+/* What the command line asks for beside the options. */
+typedef struct rd_command {
+    char config_file[RD_MAX_PATH]; /* --config; empty: the default file, if there is one */
+    bool check, dump, help, version, autostarted;
+} rd_command;
+
+void rd_config_defaults(rd_config *c);
+
+/* Set one option by name. False: `why` tells the option, the value and the limit. */
+bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY]);
+
+/* Read a file over *c. False: `why` tells file, line, key and limit. *c is then half changed: work on a copy. */
+bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY]);
+
+/* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
+bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
+
+/* Defaults, then the file (cmd->config_file, else the default file if it exists), then the flags, then the default URL
+ * if none is given. */
+bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
+
+/* Take over from `fresh` what can change at run time. Returns how many other options differ; their names go to `names`,
+ * separated by blanks: they need a restart. */
+unsigned rd_config_reload(rd_config *now, const rd_config *fresh, char *names, size_t cap);
+
+void rd_config_help(FILE *out);
+void rd_config_dump(const rd_config *c, FILE *out); /* as a config file that reads back to the same */
+
+#endif

@@ -1,0 +1,62 @@
+#include "daemon/base/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static rd_lock_result fail(char *why, size_t cap, const char *path, const char *problem)
+{
+    snprintf(why, cap, "%s: %s", path, problem);
+    return RD_LOCK_FAILED;
+}
+
+static rd_lock_result held(int fd, const char *path, char *why, size_t cap)
+{
+    char pid[16] = "?";
+    ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+    if (n > 0)
+        pid[strspn(pid, "0123456789")] = '\0';
+    snprintf(why, cap, "%s is served by another daemon already, pid %s", path, pid);
+    return RD_LOCK_HELD;
+}
+
+rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
+    if (!S_ISSOCK(st.st_mode))
+        return fail(why, cap, path, S_ISLNK(st.st_mode) ? "is a symbolic link, refused" : "exists and is no socket");
+    return unlink(path) == 0 ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
+}
+
+bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group)
+{
+    return (!group->n || chown(path, (uid_t)-1, group->id[0]) == 0) && chmod(path, mode) == 0;
+}
+
+rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
+{
+    char name[256];
+    if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name)
+        return fail(why, cap, path, "path too long");
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0)
+        return fail(why, cap, name, errno == ELOOP ? "is a symbolic link, refused" : strerror(errno));
+    rd_lock_result result = RD_LOCK_OK;
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0)
+        result = errno == EWOULDBLOCK ? held(*fd, path, why, cap) : fail(why, cap, name, strerror(errno));
+    else if (ftruncate(*fd, 0) != 0 || dprintf(*fd, "%ld\n", (long)getpid()) < 0)
+        result = fail(why, cap, name, strerror(errno));
+    if (result == RD_LOCK_OK)
+        result = rd_clear_socket(path, why, cap);
+    if (result != RD_LOCK_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return result;
+}

@@ -1,0 +1,50 @@
+#include "daemon/base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static atomic_int level_now = RD_LOG_INFO;
+
+void rd_log_set_level(rd_log_level level) { atomic_store(&level_now, (int)level); }
+
+size_t rd_log_escape(char *out, size_t cap, const char *text)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p && n + 5 <= cap; p++) {
+        if (*p >= 0x20 && *p < 0x7f) {
+            out[n++] = (char)*p;
+            continue;
+        }
+        out[n++] = '\\';
+        out[n++] = 'x';
+        out[n++] = hex[*p >> 4];
+        out[n++] = hex[*p & 15];
+    }
+    if (cap)
+        out[n] = '\0';
+    return n;
+}
+
+void rd_log(rd_log_level level, const char *fmt, ...)
+{
+    /* sd-daemon(3): the journal reads the priority from <N>, a person reads a word */
+    static const char *const journal[] = {"<3>", "<4>", "<6>", "<7>"};
+    static const char *const words[] = {"reduced: error: ", "reduced: warning: ", "reduced: ", "reduced: debug: "};
+    if ((int)level > atomic_load(&level_now))
+        return;
+    char text[1000], line[1100];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int n = snprintf(line, sizeof line, "%s", getenv("JOURNAL_STREAM") ? journal[level] : words[level]);
+    size_t len = (size_t)n + rd_log_escape(line + n, sizeof line - (size_t)n - 1, text);
+    line[len++] = '\n';
+    /* one write: lines of several threads do not mix; a closed stderr is nobody's error */
+    if (write(STDERR_FILENO, line, len) < 0)
+        return;
+}

@@ -1,0 +1,44 @@
+#include "daemon/base/notify.h"
+
+#if RD_WITH_SYSTEMD
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+void rd_notify_ready(void) { sd_notify(0, "READY=1"); }
+
+void rd_notify_reloading(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)t.tv_sec * 1000000 + t.tv_nsec / 1000);
+}
+
+void rd_notify_stopping(void) { sd_notify(0, "STOPPING=1"); }
+
+void rd_notify_watchdog(void)
+{
+    if (rd_notify_watchdog_period())
+        sd_notify(0, "WATCHDOG=1");
+}
+
+void rd_notify_status(const char *text) { sd_notifyf(0, "STATUS=%s", text); }
+
+unsigned rd_notify_watchdog_period(void)
+{
+    uint64_t us;
+    if (sd_watchdog_enabled(0, &us) <= 0)
+        return 0;
+    uint64_t half = us / 2000000; /* half the limit, as sd_watchdog_enabled(3) recommends */
+    return half ? (unsigned)half : 1;
+}
+
+#else
+
+void rd_notify_ready(void) {}
+void rd_notify_reloading(void) {}
+void rd_notify_stopping(void) {}
+void rd_notify_watchdog(void) {}
+void rd_notify_status(const char *text) { (void)text; }
+unsigned rd_notify_watchdog_period(void) { return 0; }
+
+#endif

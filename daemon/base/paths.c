@@ -1,0 +1,108 @@
+#include "daemon/base/paths.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SYSTEM_DIR "/run/reduced"
+
+enum { FIRST_USER = 1000 };
+
+static bool fits(int n, size_t cap) { return n > 0 && (size_t)n < cap; }
+
+/* An environment variable that must be an absolute path to count (XDG base directory specification). */
+static const char *absolute(const char *name)
+{
+    const char *dir = getenv(name);
+    return dir && dir[0] == '/' ? dir : NULL;
+}
+
+static bool private_dir(char *out, size_t cap)
+{
+    return fits(snprintf(out, cap, "/tmp/reduced-%lu", (unsigned long)geteuid()), cap);
+}
+
+bool rd_is_system(void) { return geteuid() < FIRST_USER; }
+
+bool rd_default_url(char *out, size_t cap)
+{
+    const char *runtime = absolute("XDG_RUNTIME_DIR");
+    char dir[64];
+    if (rd_is_system())
+        return fits(snprintf(out, cap, "ipc://" SYSTEM_DIR "/reduced.sock"), cap);
+    if (runtime)
+        return fits(snprintf(out, cap, "ipc://%s/reduced.sock", runtime), cap);
+    return private_dir(dir, sizeof dir) && fits(snprintf(out, cap, "ipc://%s/reduced.sock", dir), cap);
+}
+
+bool rd_default_config(char *out, size_t cap)
+{
+    const char *config = absolute("XDG_CONFIG_HOME"), *home = absolute("HOME");
+    if (rd_is_system())
+        return fits(snprintf(out, cap, "/etc/reduced/reduced.conf"), cap);
+    if (config)
+        return fits(snprintf(out, cap, "%s/reduced/reduced.conf", config), cap);
+    return home && fits(snprintf(out, cap, "%s/.config/reduced/reduced.conf", home), cap);
+}
+
+static bool begins(const char *url, const char *scheme) { return strncmp(url, scheme, strlen(scheme)) == 0; }
+
+const char *rd_ipc_path(const char *url) { return begins(url, "ipc://") ? url + 6 : NULL; }
+bool rd_is_tls(const char *url) { return begins(url, "tls+tcp://"); }
+bool rd_is_plain_tcp(const char *url) { return begins(url, "tcp://"); }
+
+/* Is `path` a name directly inside `dir`? */
+static bool inside(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+    return strncmp(path, dir, n) == 0 && path[n] == '/' && !strchr(path + n + 1, '/');
+}
+
+static bool make(const char *dir, mode_t mode, char *why, size_t cap)
+{
+    if (mkdir(dir, mode) == 0 || errno == EEXIST)
+        return true;
+    snprintf(why, cap, "cannot create %s: %s", dir, strerror(errno));
+    return false;
+}
+
+bool rd_prepare_directory(const char *socket_path, char *why, size_t cap)
+{
+    char dir[64];
+    struct stat st;
+    if (inside(socket_path, SYSTEM_DIR))
+        return geteuid() != 0 || (make(SYSTEM_DIR, 0755, why, cap) && chmod(SYSTEM_DIR, 0755) == 0);
+    if (!private_dir(dir, sizeof dir) || !inside(socket_path, dir))
+        return true;
+    if (!make(dir, 0700, why, cap))
+        return false;
+    if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+        return true;
+    snprintf(why, cap, "%s is not a directory of ours with mode 0700: somebody else may have made it", dir);
+    return false;
+}
+
+static bool is_loopback(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool rd_is_http(const char *url, bool *loopback)
+{
+    char address[64], port[6];
+    int end = 0;
+    if (sscanf(url, "http://[%63[0-9A-Fa-f:.]]:%5[0-9]%n", address, port, &end) != 2 &&
+        sscanf(url, "http://%63[0-9A-Za-z.-]:%5[0-9]%n", address, port, &end) != 2)
+        return false;
+    *loopback = is_loopback(address);
+    return url[end] == '\0' && strtoul(port, NULL, 10) <= UINT16_MAX;
+}

@@ -1,0 +1,95 @@
+#include "daemon/net/inbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool rd_inbox_init(rd_inbox *b, size_t requests, void (*wake)(void *arg), void *wake_arg)
+{
+    *b = (rd_inbox){.cap = 2 * requests + 64, .owed = requests, .wake = wake, .wake_arg = wake_arg};
+    b->ring = malloc(b->cap * sizeof *b->ring);
+    pthread_mutexattr_t spin; /* held for some 20 ns: spinning a little is cheaper than two system calls */
+    pthread_mutexattr_init(&spin);
+    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
+    bool ok = pthread_mutex_init(&b->lock, &spin) == 0;
+    pthread_mutexattr_destroy(&spin);
+    return b->ring && ok;
+}
+
+void rd_inbox_fini(rd_inbox *b)
+{
+    pthread_mutex_destroy(&b->lock);
+    free(b->ring);
+}
+
+/* Room for `need` events; the ring is straightened on the way. */
+static bool grow(rd_inbox *b, size_t need)
+{
+    if (need <= b->cap)
+        return true;
+    size_t cap = 2 * need, head = b->cap - b->first;
+    rd_event *ring = malloc(cap * sizeof *ring);
+    if (!ring)
+        return false;
+    if (head > b->used)
+        head = b->used;
+    memcpy(ring, b->ring + b->first, head * sizeof *ring);
+    memcpy(ring + head, b->ring, (b->used - head) * sizeof *ring);
+    free(b->ring);
+    b->ring = ring;
+    b->cap = cap;
+    b->first = 0;
+    return true;
+}
+
+static bool put_locked(rd_inbox *b, rd_event e)
+{
+    if (b->closed)
+        return false;
+    /* A pipe that opens brings two events, and its closing must find room. What is in the ring already was owed or
+     * still has its closing to come, so used + owed bounds everything. */
+    if (e.kind == RD_PIPE_OPENED) {
+        bool room = grow(b, b->used + b->owed + 2);
+        b->owed++; /* its closing comes even if it is refused, then perhaps in vain */
+        if (!room)
+            return false;
+    } else if (e.kind == RD_PIPE_CLOSED) {
+        b->owed--;
+    }
+    if (b->used == b->cap)
+        return false;
+    size_t at = b->first + b->used++;
+    b->ring[at < b->cap ? at : at - b->cap] = e;
+    return true;
+}
+
+bool rd_inbox_put(rd_inbox *b, rd_event e)
+{
+    pthread_mutex_lock(&b->lock);
+    bool ok = put_locked(b, e), wake = ok && !b->awake;
+    b->awake |= ok;
+    pthread_mutex_unlock(&b->lock);
+    if (wake) /* outside the lock: the loop would wake up only to wait for it */
+        b->wake(b->wake_arg);
+    return ok;
+}
+
+size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap)
+{
+    pthread_mutex_lock(&b->lock);
+    size_t n = 0;
+    for (; n < cap && b->used; n++) {
+        out[n] = b->ring[b->first];
+        b->first = b->first + 1 == b->cap ? 0 : b->first + 1;
+        b->used--;
+    }
+    b->awake = n > 0;
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+void rd_inbox_close(rd_inbox *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->closed = true;
+    pthread_mutex_unlock(&b->lock);
+}

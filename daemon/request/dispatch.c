@@ -1,0 +1,356 @@
+#include "daemon/request/dispatch.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/request/executor.h"
+#include "daemon/request/record.h"
+#include "daemon/request/store.h"
+
+enum {
+    DRAIN_RETRY_MS = 200, /* about what a restart takes */
+    LONGEST_RETRY_MS = 100,
+    FEW = 4,                  /* requests that a session may have under way even when contexts are scarce */
+    DROP_LOG_NS = 1000000000, /* at most one line a second about peers that misbehave */
+};
+
+/* ---- replies ---- */
+void rd_wait(rd_server *s, rd_request *r)
+{
+    r->next = s->waiting;
+    r->link = &s->waiting;
+    if (r->next)
+        r->next->link = &r->next;
+    s->waiting = r;
+}
+
+static void end_wait(rd_request *r)
+{
+    if (!r->link)
+        return;
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+    r->link = NULL;
+}
+
+/* A request comes, and goes: what its session and its user have under way. */
+static void begin(rd_request *r)
+{
+    rd_session *x = r->session;
+    x->inflight++;
+    x->owner->inflight++;
+    x->message_bytes += r->len;
+    x->owner->message_bytes += r->len;
+}
+
+static void end(rd_server *s, rd_request *r)
+{
+    rd_session *x = r->session;
+    end_wait(r);
+    rd_sched_remove(&s->sched, &r->job.item);
+    rd_at_end(s, r);
+    rd_store_end(s, r);
+    x->inflight--;
+    x->owner->inflight--;
+    x->message_bytes -= r->len;
+    x->owner->message_bytes -= r->len;
+}
+
+static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
+{
+    rp_header h = {.version = RP_WIRE_VERSION,
+                   .type = r->header.type,
+                   .reply = true,
+                   .status = status,
+                   .time_ms = time_ms,
+                   .session = r->session->id,
+                   .id = r->header.id,
+                   .body_len = body_len};
+    rd_answered a = rd_answered_of(r, r->session, status, rd_now_ns());
+    end(s, r);
+    rd_stats_answered(&s->stats, &a);
+    rd_trace_put(s->trace, &a);
+    atomic_fetch_add_explicit(&r->session->unsent, 1, memory_order_relaxed);
+    rd_reply_send(r, &h, &r->session->unsent);
+}
+
+void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
+
+rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+
+rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
+{
+    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
+    if (!body)
+        return rd_no_memory(f);
+    rd_answer(s, r, rp_put_u64(body, v));
+    return RP_OK;
+}
+
+rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f)
+{
+    if (!rd_reply_alloc(r, 0))
+        return rd_no_memory(f);
+    rd_answer(s, r, 0);
+    return RP_OK;
+}
+
+/* Instead of an answer: the connection goes. */
+static void drop(rd_server *s, rd_request *r, const char *reason)
+{
+    uint64_t now = rd_now_ns();
+    s->stats.dropped++;
+    if (now >= s->next_drop_log_ns) {
+        s->next_drop_log_ns = now + DROP_LOG_NS;
+        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
+    }
+    end(s, r);
+    rd_request_drop(r);
+}
+
+void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
+{
+    uint8_t *body = rd_reply_alloc(r, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
+    if (!body) {
+        drop(s, r, "no memory for a reply");
+        return;
+    }
+    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->header.type),
+           rp_err_name((int)f->code), f->field, f->text);
+    reply(s, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
+}
+
+uint64_t rd_deadline_of(const rd_request *r)
+{
+    return r->header.time_ms ? r->received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
+}
+
+bool rd_halted(const rd_server *s, rp_fault *f)
+{
+    if (s->halted)
+        rp_fail(f, RP_CANCELLED, "daemon", 0, "shutting down");
+    return s->halted;
+}
+
+bool rd_late(const rd_request *r, rp_fault *f)
+{
+    if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
+        return false;
+    rp_fail(f, RP_DEADLINE, "time_ms", r->header.time_ms, "not done within %" PRIu32 " ms", r->header.time_ms);
+    return true;
+}
+
+/* ---- messages that need no engine ---- */
+static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
+{
+    static const char name[] = "reduced " REDUCED_VERSION;
+    rp_welcome w = {.version = RP_WIRE_VERSION,
+                    .priority = (uint8_t)r->session->priority,
+                    .max_data = RP_MAX_DATA,
+                    .chunk_hint = RP_CHUNK_HINT,
+                    .max_inflight = (uint32_t)s->config.max_inflight,
+                    .max_streams = (uint32_t)s->config.max_streams,
+                    .session = r->session->id,
+                    .server_len = sizeof name - 1,
+                    .server = name};
+    memcpy(w.token, r->session->token, RP_TOKEN);
+    uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
+    if (!body)
+        return rd_no_memory(f);
+    rd_answer(s, r, rp_put_welcome(body, &w));
+    return RP_OK;
+}
+
+static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retry_ms, const char *text)
+{
+    rp_fail(f, RP_BUSY, field, limit, "%s", text);
+    f->retry_ms = retry_ms;
+    return RP_BUSY;
+}
+
+/* The class of a session: high for those whom the configuration names, for root and for the daemon's own user. */
+static rp_err choose_priority(const rd_server *s, rd_session *x, int asked, rp_fault *f)
+{
+    const rd_config *c = &s->config;
+    uint32_t uid = (uint32_t)x->peer.uid;
+    bool trusted = x->peer.local && (uid == 0 || uid == geteuid() || rd_ids_have(&c->high_users, uid));
+    if (x->peer.local && rd_ids_have(&c->background_users, uid))
+        asked = RP_PRIORITY_BACKGROUND;
+    if (asked == RP_PRIORITY_HIGH && !trusted)
+        return rp_fail(f, RP_AUTH, "priority", 0, "this user may not ask for high priority");
+    x->priority = (rp_priority)asked;
+    return RP_OK;
+}
+
+static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
+{
+    rp_hello h;
+    rd_session *x = r->session;
+    rp_err err = rp_get_hello(r->body, r->body_len, &h, f);
+    if (err)
+        return err;
+    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_WIRE_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks version %d only", RP_WIRE_VERSION);
+    if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
+        return welcome(s, r, f);
+    if (s->phase != RD_SERVING)
+        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+    if (s->sessions.greeted >= s->config.max_sessions)
+        return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
+    if (x->owner->sessions >= s->users.session_cap)
+        return busy(f, "user_sessions", s->users.session_cap, DRAIN_RETRY_MS, "no free session of this user");
+    err = choose_priority(s, x, h.priority, f);
+    if (err)
+        return err;
+    rd_sched_join(&s->sched, &x->queues, &x->owner->queues, x->priority);
+    x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
+    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->side.n_doors))
+        return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
+    s->stats.sessions++;
+    rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
+    return welcome(s, r, f);
+}
+
+static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
+{
+    if (r->body_len > RP_MAX_PING)
+        return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "a ping carries at most %u bytes", RP_MAX_PING);
+    uint8_t *body = rd_reply_alloc(r, r->body_len);
+    if (!body)
+        return rd_no_memory(f);
+    memcpy(body, r->body, r->body_len);
+    rd_answer(s, r, r->body_len);
+    return RP_OK;
+}
+
+static rp_err on_cancel(rd_server *s, rd_request *r, rp_fault *f)
+{
+    uint64_t id;
+    rp_fault why;
+    rp_err err = rp_get_u64(r->body, r->body_len, &id, "id", f);
+    if (err)
+        return err;
+    rp_fail(&why, RP_CANCELLED, "id", 0, "cancelled by its client");
+    return rd_answer_u64(s, r, rd_withdraw(s, r->session, &id, &why), f);
+}
+
+/* ---- the table ---- */
+static const struct {
+    rd_handler *run;
+    bool sessionless;
+    bool new_work;   /* refused while the daemon drains */
+    bool takes_room; /* it stays until the engine has worked for it: refused while there is too much of that */
+} table[] = {
+    [RP_MSG_HELLO] = {on_hello, .sessionless = true},
+    [RP_MSG_PING] = {on_ping, .sessionless = true},
+    [RP_MSG_QUERY] = {rd_on_query},
+    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true, .takes_room = true},
+    [RP_MSG_BEGIN] = {rd_on_begin, .new_work = true},
+    [RP_MSG_APPEND] = {rd_on_append, .takes_room = true},
+    [RP_MSG_FINISH] = {rd_on_finish},
+    [RP_MSG_ABORT] = {rd_on_abort},
+    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true},
+    [RP_MSG_STORE] = {rd_on_store, .new_work = true},
+    [RP_MSG_WRITE] = {rd_on_write, .takes_room = true},
+    [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true},
+    [RP_MSG_COMMIT] = {rd_on_commit},
+    [RP_MSG_LIST] = {rd_on_list},
+    [RP_MSG_DROP] = {rd_on_drop},
+    [RP_MSG_CANCEL] = {on_cancel},
+};
+enum { MESSAGES = sizeof table / sizeof table[0] };
+
+/* BUSY for want of room: half of the requests took no longer than the hint, so it will be less full then. */
+static rp_err full(const rd_server *s, rp_fault *f, const char *field, uint64_t limit, const char *text)
+{
+    uint64_t ms = rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000 + 1;
+    return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
+}
+
+/* Sessions and users have their caps. When most contexts are taken, the rest is kept for sessions that hold few: one client
+ * with many requests, or one that does not read its replies, does not lock out the others. */
+static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
+{
+    const rd_config *c = &s->config;
+    const rd_users *u = &s->users;
+    if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > c->max_inflight)
+        return full(s, f, "inflight", c->max_inflight, "too many requests of this session at once");
+    if (x->owner->inflight > u->inflight_cap)
+        return full(s, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
+    if (c->max_held && x->message_bytes > c->max_held << 20)
+        return full(s, f, "held", c->max_held << 20, "too many bytes of this session at once");
+    if (x->owner->message_bytes > u->held_cap)
+        return full(s, f, "user_held", u->held_cap, "too many bytes of this user at once");
+    if (x->inflight > FEW && rd_transport_busy(s->transport) > c->contexts - c->contexts / 8)
+        return full(s, f, "contexts", c->contexts, "too many requests of all sessions at once");
+    return RP_OK;
+}
+
+/* In the order of PROTOCOL.md: user, version, type, time_ms, session, then the body by the handler. */
+static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
+{
+    const rp_header *h = &r->header;
+    if (r->session->barred)
+        return rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", r->session->peer.uid);
+    if (h->type != RP_MSG_HELLO && h->version != RP_WIRE_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d", h->version,
+                       RP_WIRE_VERSION);
+    if (h->type >= MESSAGES || !table[h->type].run)
+        return rp_fail(f, RP_BAD_MESSAGE, "type", MESSAGES - 1, "unknown message type %u", h->type);
+    if (h->time_ms > RP_MAX_DEADLINE_MS)
+        return rp_fail(f, RP_TOO_LARGE, "time_ms", RP_MAX_DEADLINE_MS, "a deadline is at most %u ms", RP_MAX_DEADLINE_MS);
+    r->deadline_ns = rd_deadline_of(r);
+    if (!table[h->type].sessionless) {
+        if (r->session->id == 0 || h->session != r->session->id)
+            return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");
+        rp_err err = table[h->type].takes_room ? check_load(s, r->session, f) : RP_OK;
+        if (err)
+            return err;
+    }
+    if (table[h->type].new_work && s->phase != RD_SERVING)
+        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+    return RP_OK;
+}
+
+/* A peer that keeps to max-inflight has no more unread replies than that; one that is told BUSY may have some more. */
+unsigned rd_unread_limit(const rd_server *s)
+{
+    unsigned twice = 2 * (unsigned)s->config.max_inflight;
+    return twice > RP_MAX_INFLIGHT ? twice : RP_MAX_INFLIGHT;
+}
+
+void rd_dispatch(rd_server *s, rd_request *r)
+{
+    rp_fault f = {.index = RP_NO_INDEX};
+    r->session = rd_session_find(&s->sessions, r->pipe);
+    r->link = NULL;
+    r->stream = NULL;
+    r->share = NULL;
+    r->resident = NULL;
+    r->path = 0;
+    r->job.task = (rk_task){0};
+    if (!r->session || !r->session->owner) { /* the peer is gone, and so is everybody who could miss the answer */
+        rd_request_forget(r);
+        return;
+    }
+    begin(r);
+    r->body_len = 0;
+    if (rp_get_header(r->bytes, r->len, &r->header, &f) || r->header.reply) {
+        drop(s, r, f.code ? f.text : "a reply instead of a request");
+        return;
+    }
+    r->body = r->bytes + RP_HEADER_SIZE;
+    r->body_len = r->len - RP_HEADER_SIZE;
+    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(s)) {
+        drop(s, r, "it does not read its replies");
+        return;
+    }
+    rp_err err = rd_halted(s, &f) ? RP_CANCELLED : check(s, r, &f);
+    if (!err)
+        err = table[r->header.type].run(s, r, &f);
+    if (err)
+        rd_refuse(s, r, &f);
+}

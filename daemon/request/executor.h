@@ -1,0 +1,31 @@
+/* What goes to the engine, and when. A request's task waits in the scheduler (sched.h) for its turn; until then it can be
+ * taken back: its deadline passed, its client cancelled it or is gone. What the engine has goes on to its end. */
+#ifndef RD_EXECUTOR_H
+#define RD_EXECUTOR_H
+
+#include "daemon/server.h"
+
+/* The engine is open: how much it is to have at a time. */
+void rd_feed_open(rd_server *s);
+
+/* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
+void rd_submit(rd_server *s, rd_job *job);
+
+/* The task of a request (rd_wait) is complete: queue it. job->done comes later in this turn or in a later one, also for one
+ * that is taken back: then with the reason in task.fault, DEADLINE or CANCELLED, which no engine gives. */
+void rd_schedule(rd_server *s, rd_request *r);
+
+/* Give the engine, and the readers of files, what their windows have room for. */
+void rd_feed(rd_server *s);
+
+/* What the engine has finished. */
+void rd_take_finished(rd_server *s);
+
+/* End the waiting requests of a session that have not begun, with `f`; if `id` is not NULL, only those with this id. Returns
+ * how many. */
+unsigned rd_withdraw(rd_server *s, const rd_session *x, const uint64_t *id, const rp_fault *f);
+
+/* The request has a deadline and waits in a queue, or for its stream: look at it then. */
+void rd_watch_deadline(rd_server *s, const rd_request *r);
+
+#endif

@@ -1,0 +1,39 @@
+#include "daemon/request/record.h"
+
+#include "daemon/state/session.h"
+
+/* Does the engine work for such requests? */
+static bool is_work(uint8_t msg)
+{
+    return msg == RP_MSG_REDUCE || msg == RP_MSG_REDUCE_AT || msg == RP_MSG_APPEND || msg == RP_MSG_FINISH;
+}
+
+rd_answered rd_answered_of(const rd_request *r, const rd_session *x, rp_err err, uint64_t now_ns)
+{
+    const rk_task *t = &r->job.task;
+    rd_answered a = {.msg = r->header.type,
+                     .err = err,
+                     .user = x->user,
+                     .pid = x->peer.pid,
+                     .id = r->header.id,
+                     .context = r->context,
+                     .body_bytes = r->body_len,
+                     .received_ns = r->received_ns,
+                     .worked = is_work(r->header.type),
+                     .stage_ns[RD_TOTAL] = now_ns - r->received_ns};
+    if (!a.worked)
+        return a;
+    a.op = t->spec.op;
+    a.dtype = t->spec.dtype;
+    a.path = (uint8_t)r->path;
+    a.backend = t->backend;
+    a.batch = t->batch;
+    a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
+    a.start_ns = t->start_ns;
+    if (t->start_ns) {
+        a.stage_ns[RD_QUEUE] = rd_queued_ns(r);
+        a.stage_ns[RD_COPY] = t->copy_ns;
+        a.stage_ns[RD_KERNEL] = t->compute_ns;
+    }
+    return a;
+}

@@ -1,0 +1,234 @@
+#include "daemon/state/handle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/server.h"
+
+/* ---- making: chores ---- */
+static void look_at_file(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    struct stat st;
+    int flags = fcntl(x->fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY)
+        rp_fail(&x->fault, RP_IO, "file", 0, "the descriptor is not open for reading");
+    else if (fstat(x->fd, &st) != 0)
+        rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be looked at: %s", strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        rp_fail(&x->fault, RP_IO, "file", 0, "no regular file");
+    else
+        x->size = (uint64_t)st.st_size;
+}
+
+static void make_arena(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    void *base = MAP_FAILED;
+    x->fd = memfd_create("reduced", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (x->fd >= 0 && ftruncate(x->fd, (off_t)x->size) == 0 &&
+        fcntl(x->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        base = mmap(NULL, x->size, PROT_READ, MAP_SHARED, x->fd, 0);
+    if (base == MAP_FAILED) {
+        rp_fail(&x->fault, RP_NO_MEMORY, "arena", 0, "no memory for an arena: %s", strerror(errno));
+        return;
+    }
+    x->base = base;
+    if (!rk_pin(x->engine, base, x->size))
+        x->engine = NULL; /* works as well, only slower */
+}
+
+static void open_device(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    if (rk_memory_open(x->engine, x->device, &x->memory, &x->fault) == RP_OK)
+        x->size = rk_memory_bytes(x->memory);
+}
+
+static void import_device(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
+    close(x->fd);
+    x->fd = -1;
+}
+
+static void close_share(rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    if (x->kind == RD_SHARE_DEVICE)
+        rk_memory_close(x->engine, x->memory);
+    if (x->base && x->engine)
+        rk_unpin(x->engine, x->base);
+    if (x->base)
+        munmap(x->base, x->size);
+    if (x->fd >= 0)
+        close(x->fd);
+}
+
+static void closed(rd_server *s, rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    if (x->kind == RD_SHARE_FILE)
+        rd_user_give_file(&s->users, c->user);
+    else if (x->kind == RD_SHARE_ARENA)
+        rd_user_give_arena(&s->users, c->user, x->size);
+    else
+        rd_user_give_device(&s->users, c->user);
+    rd_user_put(&s->users, c->user);
+    free(x);
+}
+
+void rd_share_release(rd_server *s, rd_share *x)
+{
+    if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
+        return;
+    x->chore.run = close_share;
+    x->chore.done = closed;
+    rd_chores_add(s, &x->chore);
+}
+
+static void made(rd_server *s, rd_chore *c)
+{
+    rd_share *x = (rd_share *)c;
+    x->made(s, x);
+}
+
+static rp_err begin(rd_server *s, rd_share *given, rd_user *user, void (*run)(rd_chore *), rd_share **out, rp_fault *f)
+{
+    rd_share *x = malloc(sizeof *x);
+    bool random = x && getrandom(&given->id, sizeof given->id, 0) == sizeof given->id;
+    if (!random) {
+        free(x);
+        return rp_fail(f, RP_NO_MEMORY, "handle", 0, "no memory for a handle");
+    }
+    *x = *given;
+    x->id |= x->id == 0;
+    atomic_init(&x->uses, 1);
+    x->chore = (rd_chore){.run = run, .done = made, .user = user};
+    user->refs++;
+    *out = x;
+    rd_chores_add(s, &x->chore);
+    return RP_OK;
+}
+
+rp_err rd_share_file(rd_server *s, rd_user *user, int fd, rd_share_made *tell, void *maker, rd_share **out, rp_fault *f)
+{
+    rd_share x = {.kind = RD_SHARE_FILE, .fd = fd, .made = tell, .maker = maker};
+    rp_err err = rd_user_take_file(&s->users, user, f);
+    if (!err && (err = begin(s, &x, user, look_at_file, out, f)))
+        rd_user_give_file(&s->users, user);
+    if (err)
+        rd_share_reject(s, user, fd);
+    return err;
+}
+
+rp_err rd_share_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *tell, void *maker, rd_share **out,
+                      rp_fault *f)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t size = bytes <= INT64_MAX - page ? (bytes + page - 1) / page * page : bytes; /* the latter is refused */
+    rd_share x = {.kind = RD_SHARE_ARENA, .fd = -1, .size = size, .engine = s->engine, .made = tell, .maker = maker};
+    rp_err err = rd_user_take_arena(&s->users, user, size, f);
+    if (!err && (err = begin(s, &x, user, make_arena, out, f)))
+        rd_user_give_arena(&s->users, user, size);
+    return err;
+}
+
+static rp_err begin_device(rd_server *s, rd_share *x, rd_user *user, void (*run)(rd_chore *), rd_share **out, rp_fault *f)
+{
+    rp_err err = rd_user_take_device(&s->users, user, f);
+    if (!err && (err = begin(s, x, user, run, out, f)))
+        rd_user_give_device(&s->users, user);
+    return err;
+}
+
+rp_err rd_share_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *tell, void *maker, rd_share **out,
+                       rp_fault *f)
+{
+    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = -1, .engine = s->engine, .made = tell, .maker = maker};
+    memcpy(x.device, handle, sizeof x.device);
+    if (user->uid != geteuid())
+        return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
+    return begin_device(s, &x, user, open_device, out, f);
+}
+
+rp_err rd_share_device_fd(rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *tell, void *maker, rd_share **out,
+                          rp_fault *f)
+{
+    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = fd, .size = bytes, .engine = s->engine, .made = tell, .maker = maker};
+    rp_err err = begin_device(s, &x, user, import_device, out, f);
+    if (err)
+        rd_share_reject(s, user, fd);
+    return err;
+}
+
+/* ---- descriptors that nobody wants ---- */
+typedef struct {
+    rd_chore chore;
+    int fd;
+} reject;
+
+static void close_reject(rd_chore *c) { close(((reject *)c)->fd); }
+
+static void rejected(rd_server *s, rd_chore *c)
+{
+    c->user->closing--;
+    rd_user_put(&s->users, c->user);
+    free(c);
+}
+
+void rd_share_reject(rd_server *s, rd_user *user, int fd)
+{
+    reject *x = malloc(sizeof *x);
+    if (!x) {
+        close(fd);
+        return;
+    }
+    user->refs++;
+    user->closing++;
+    *x = (reject){{.run = close_reject, .done = rejected, .user = user}, fd};
+    rd_chores_add(s, &x->chore);
+}
+
+/* ---- lists ---- */
+void rd_shares_add(rd_server *s, rd_share_list *l, rd_share *x)
+{
+    pthread_mutex_lock(&s->handles);
+    x->next = l->first;
+    l->first = x;
+    l->n++;
+    pthread_mutex_unlock(&s->handles);
+}
+
+rd_share *rd_shares_find(const rd_share_list *l, uint64_t id)
+{
+    rd_share *x = l->first;
+    while (x && x->id != id)
+        x = x->next;
+    return x;
+}
+
+void rd_shares_drop(rd_server *s, rd_share_list *l, rd_share *x)
+{
+    rd_share **at = &l->first;
+    while (*at != x)
+        at = &(*at)->next;
+    pthread_mutex_lock(&s->handles);
+    *at = x->next;
+    l->n--;
+    pthread_mutex_unlock(&s->handles);
+    rd_share_release(s, x);
+}
+
+void rd_shares_drop_all(rd_server *s, rd_share_list *l)
+{
+    while (l->first)
+        rd_shares_drop(s, l, l->first);
+}

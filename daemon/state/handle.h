@@ -1,0 +1,69 @@
+/* Shares: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
+ * client and never given to another, so nothing has to be scrubbed: the kernel does. A file is a descriptor that the client
+ * opened and passed. A device allocation is the client's, mapped by the engine. By handle, the driver lets a process open
+ * what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
+ * theirs. A descriptor is had only by those to whom its owner gave it.
+ *
+ * Life: made by a chore -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed by a
+ * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. Nng's threads may look one up
+ * and use it for a request (fastpath.h): the loop changes lists under s->handles and reads them without, and uses are counted
+ * atomically. */
+#ifndef RD_HANDLE_H
+#define RD_HANDLE_H
+
+#include <stdatomic.h>
+
+#include "daemon/base/workers.h"
+#include "kernels/kernels.h"
+
+typedef enum { RD_SHARE_FILE, RD_SHARE_ARENA, RD_SHARE_DEVICE } rd_share_kind;
+
+struct rd_share;
+typedef void rd_share_made(struct rd_server *s, struct rd_share *x);
+
+typedef struct rd_share {
+    rd_chore chore; /* first: making and closing it */
+    rd_share_kind kind;
+    uint64_t id;                      /* random: one of another session or of an earlier daemon meets nothing */
+    int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
+    uint64_t size;                    /* bytes; file: when it was passed */
+    uint8_t *base;                    /* arena: read-only */
+    rk_engine *engine;                /* arena: pinned in it, or NULL; device: of `memory` */
+    uint8_t device[RP_DEVICE_HANDLE]; /* its handle */
+    rk_memory *memory;                /* device */
+    atomic_uint uses;                 /* requests under way, and the session's list */
+    rp_fault fault;                   /* of making */
+    rd_share_made *made;
+    void *maker;           /* the channel that waits for it; NULL: gone */
+    struct rd_share *next; /* in the session's list */
+} rd_share;
+
+typedef struct rd_share_list {
+    rd_share *first;
+    unsigned n;
+} rd_share_list;
+
+/* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A descriptor is the
+ * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device, by handle: AUTH. */
+rp_err rd_share_file(struct rd_server *s, rd_user *user, int fd, rd_share_made *made, void *maker, rd_share **x, rp_fault *f);
+rp_err rd_share_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *made, void *maker, rd_share **x,
+                      rp_fault *f);
+rp_err rd_share_device(struct rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *made, void *maker,
+                       rd_share **x, rp_fault *f);
+rp_err rd_share_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *made, void *maker,
+                          rd_share **x, rp_fault *f);
+
+/* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
+void rd_share_reject(struct rd_server *s, rd_user *user, int fd);
+
+void rd_shares_add(struct rd_server *s, rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */
+rd_share *rd_shares_find(const rd_share_list *l, uint64_t id);
+void rd_shares_drop(struct rd_server *s, rd_share_list *l, rd_share *x);
+void rd_shares_drop_all(struct rd_server *s, rd_share_list *l);
+
+/* A request uses it, or no longer does; the last one closes it. Any thread: one that finds it in a list has s->handles until it
+ * holds it. */
+static inline void rd_share_hold(rd_share *x) { atomic_fetch_add_explicit(&x->uses, 1, memory_order_relaxed); }
+void rd_share_release(struct rd_server *s, rd_share *x);
+
+#endif

@@ -1,0 +1,84 @@
+/* Which task goes next. A pure data structure: no I/O, no clock, no memory of its own.
+ *
+ *     lane  ->  class  ->  user  ->  session  ->  its items, oldest first
+ *
+ * Classes of a lane, users of a class and sessions of a user take turns by surplus round robin (a deficit round robin that need
+ * not know what comes next): each turn adds a quantum to the credit, each item that goes takes its cost off, and who has none
+ * left waits for the next turn. So those that have work get equal shares of the bytes, however they cut them and however many
+ * items they queue; who has nothing queued saves nothing, but owes what the last item took too much.
+ *
+ * Lanes do not compete: each has a window, the cost that may be under way at one time, so a lane can neither starve nor flood
+ * another one. A window is as much as keeps the engine busy; everything else waits here, where it can be overtaken by others,
+ * run out of time, and be taken back. */
+#ifndef RD_SCHED_H
+#define RD_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/types.h"
+
+typedef enum {
+    RD_LANE_SMALL, /* tasks of the engine up to RD_SMALL_COST */
+    RD_LANE_LARGE, /* the others */
+    RD_LANE_READ,  /* ranges of files that wait for a buffer */
+    RD_LANES
+} rd_lane_kind;
+
+enum {
+    RD_TASK_COST = 4096,                  /* of a task as such, in bytes: that many are reduced in the time it takes */
+    RD_SMALL_COST = 65536 + RD_TASK_COST, /* data and results that a GPU reduces in little more than a launch */
+};
+
+/* One that takes turns with others. All zero to begin with. */
+typedef struct rd_taker {
+    struct rd_taker *parent;      /* NULL: a lane's */
+    struct rd_taker *next, *prev; /* the ring of those with work; NULL: it has none */
+    struct rd_taker *turn;        /* of those below, whose turn it is; NULL: none has work */
+    struct rd_item *first, **end; /* a session's items */
+    int64_t credit, quantum;      /* bytes */
+} rd_taker;
+
+typedef struct rd_item {
+    rd_taker *taker; /* in whose queue it is; NULL: in none */
+    struct rd_item *next, **link;
+    uint64_t cost; /* bytes */
+    rd_lane_kind lane;
+    bool running; /* taken by rd_sched_next, and not ended */
+} rd_item;
+
+typedef struct rd_sched {
+    struct rd_lane {
+        rd_taker all, class[RP_PRIORITY_COUNT];
+        uint64_t window, running; /* bytes of cost */
+        unsigned queued;
+    } lane[RD_LANES];
+} rd_sched;
+
+/* What users and sessions keep here. All zero to begin with. */
+typedef struct rd_sched_user {
+    rd_taker taker[RD_LANES][RP_PRIORITY_COUNT];
+} rd_sched_user;
+
+typedef struct rd_sched_session {
+    rd_taker taker[RD_LANES];
+} rd_sched_session;
+
+/* Windows in bytes of cost. That of READ is what the caller has buffers for. */
+void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window);
+
+/* The session is one of this user, in this class (rp_priority). Its queues are empty. */
+void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority);
+
+void rd_sched_put(rd_sched *s, rd_sched_session *x, rd_item *i, rd_lane_kind lane, uint64_t cost);
+
+/* Take off the next item: it runs now. NULL: nothing waits, or the window is full. An item may go beyond the window. */
+rd_item *rd_sched_next(rd_sched *s, rd_lane_kind lane);
+
+/* A running item is done. Nothing if it is not running. */
+void rd_sched_end(rd_sched *s, rd_item *i);
+
+/* Take an item back. False: it is not queued. */
+bool rd_sched_remove(rd_sched *s, rd_item *i);
+
+#endif

@@ -1,0 +1,161 @@
+#include "daemon/state/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
+{
+    size_t n = 16;
+    while (n < expected)
+        n *= 2;
+    *s = (rd_sessions){.users = users, .mask = n - 1, .bucket = calloc(n, sizeof *s->bucket)};
+    return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
+}
+
+/* pipe ids count upwards: the low bits spread them */
+static rd_session **slot(const rd_sessions *s, uint32_t pipe)
+{
+    rd_session **at = &s->bucket[pipe & s->mask];
+    while (*at && (*at)->pipe != pipe)
+        at = &(*at)->next;
+    return at;
+}
+
+rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe) { return *slot(s, pipe); }
+
+rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
+{
+    rd_session **at = slot(s, pipe), *x = *at ? NULL : calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->pipe = pipe;
+    pthread_mutex_lock(&s->lock);
+    *at = x;
+    pthread_mutex_unlock(&s->lock);
+    s->pipes++;
+    return x;
+}
+
+bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
+{
+    x->owner = rd_user_get(s->users, uid);
+    if (x->owner)
+        x->owner->pipes++;
+    return x->owner != NULL;
+}
+
+void rd_session_bar(rd_sessions *s, rd_session *x)
+{
+    x->barred = true;
+    s->barred++;
+}
+
+rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id)
+{
+    for (size_t i = 0; id && i <= s->mask; i++)
+        for (rd_session *x = s->bucket[i]; x; x = x->next)
+            if (x->id == id)
+                return x;
+    return NULL;
+}
+
+bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len, bool side)
+{
+    uint64_t id = 0;
+    if (side && getrandom(x->token, sizeof x->token, 0) != sizeof x->token)
+        return false;
+    while (id == 0)
+        if (getrandom(&id, sizeof id, 0) != sizeof id)
+            return false;
+    pthread_mutex_lock(&s->lock);
+    x->id = id;
+    pthread_mutex_unlock(&s->lock);
+    memcpy(x->name, name, name_len);
+    x->name[name_len] = '\0';
+    s->greeted++;
+    x->owner->sessions++;
+    return true;
+}
+
+rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent)
+{
+    pthread_mutex_lock(&s->lock);
+    rd_session *x = rd_session_find(s, pipe);
+    if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->held, memory_order_relaxed) >= max_held ||
+              atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
+        x = NULL;
+    if (x)
+        atomic_fetch_add_explicit(&x->held, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+    return x;
+}
+
+void rd_session_release(rd_session *x) { atomic_fetch_sub_explicit(&x->held, 1, memory_order_release); }
+
+void rd_session_close(rd_sessions *s, rd_session *x)
+{
+    if (!x)
+        return;
+    rd_session **at = slot(s, x->pipe);
+    pthread_mutex_lock(&s->lock);
+    *at = x->next;
+    pthread_mutex_unlock(&s->lock);
+    s->pipes--;
+    s->greeted -= x->id != 0;
+    s->barred -= x->barred;
+    if (x->owner) {
+        x->owner->pipes--;
+        x->owner->sessions -= x->id != 0;
+    }
+    x->dead = true;
+    rd_streams_end(&x->streams);
+    x->next_dead = s->dead;
+    s->dead = x;
+}
+
+static void free_session(rd_sessions *s, rd_session *x)
+{
+    rd_streams_free(&x->streams);
+    if (x->owner)
+        rd_user_put(s->users, x->owner);
+    free(x);
+}
+
+void rd_sessions_reap(rd_sessions *s)
+{
+    for (rd_session **at = &s->dead; *at;) {
+        rd_session *x = *at;
+        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c goes over to `unsent` */
+            atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
+            at = &x->next_dead;
+            continue;
+        }
+        *at = x->next_dead;
+        free_session(s, x);
+    }
+}
+
+uint64_t rd_sessions_streams(const rd_sessions *s)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i <= s->mask; i++)
+        for (const rd_session *x = s->bucket[i]; x; x = x->next)
+            n += x->streams.open;
+    return n;
+}
+
+void rd_sessions_fini(rd_sessions *s)
+{
+    for (size_t i = 0; s->bucket && i <= s->mask; i++)
+        while (s->bucket[i])
+            rd_session_close(s, s->bucket[i]);
+    while (s->dead) {
+        rd_session *x = s->dead;
+        s->dead = x->next_dead;
+        free_session(s, x);
+    }
+    if (s->bucket)
+        pthread_mutex_destroy(&s->lock);
+    free(s->bucket);
+}

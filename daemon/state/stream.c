@@ -1,0 +1,171 @@
+#include "daemon/state/stream.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec)
+{
+    rd_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->id = id;
+    s->spec = *spec;
+    s->state_size = rp_state_size(rp_state_layout(spec->op, spec->dtype));
+    s->list = l;
+    s->next = l->first;
+    l->first = s;
+    l->open++;
+    return s;
+}
+
+rd_stream *rd_stream_find(const rd_stream_list *l, uint64_t id)
+{
+    rd_stream *s = l->first;
+    while (s && (s->ended || s->id != id))
+        s = s->next;
+    return s;
+}
+
+void rd_stream_end(rd_stream_list *l, rd_stream *s)
+{
+    if (!s->ended)
+        l->open--;
+    s->ended = true;
+}
+
+void rd_streams_end(rd_stream_list *l)
+{
+    for (rd_stream *s = l->first; s; s = s->next)
+        rd_stream_end(l, s);
+}
+
+static void free_stream(rd_stream *s)
+{
+    free(s->states);
+    free(s->folding);
+    free(s);
+}
+
+void rd_streams_sweep(rd_stream_list *l)
+{
+    for (rd_stream **at = &l->first; *at;) {
+        rd_stream *s = *at;
+        if (!s->ended || s->jobs || s->finish) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        free_stream(s);
+    }
+}
+
+bool rd_streams_busy(const rd_stream_list *l)
+{
+    for (const rd_stream *s = l->first; s; s = s->next)
+        if (s->jobs)
+            return true;
+    return false;
+}
+
+void rd_streams_free(rd_stream_list *l)
+{
+    while (l->first) {
+        rd_stream *s = l->first;
+        l->first = s->next;
+        free_stream(s);
+    }
+}
+
+/* ---- chunks ---- */
+rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f)
+{
+    bool masked = s->spec.flags & RP_MASK;
+    size_t size = rp_dtype_size(s->spec.dtype) + masked;
+    if (bytes == 0 || bytes % size)
+        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are no positive multiple of the %zu-byte element%s", bytes, size,
+                       masked ? " and mask" : "");
+    *count = bytes / size;
+    if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
+        return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");
+    return rd_extents_claim(&s->extents, offset, offset + *count, "element", f);
+}
+
+void rd_stream_unclaim(rd_stream *s, uint64_t offset, uint64_t count)
+{
+    rp_fault f;
+    if (rd_extents_remove(&s->extents, offset, offset + count))
+        return;
+    rp_fail(&f, RP_QUOTA, "extents", RP_MAX_EXTENTS, "a late chunk left more than %u separate pieces", RP_MAX_EXTENTS);
+    rd_stream_fail(s, &f);
+}
+
+void rd_stream_fail(rd_stream *s, const rp_fault *f)
+{
+    if (s->fault.code == RP_OK)
+        s->fault = *f;
+}
+
+/* ---- states ---- */
+void rd_stream_keep(rd_stream *s, const void *state)
+{
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 16;
+        uint8_t *states = realloc(s->states, cap * s->state_size);
+        rp_fault f;
+        if (!states) {
+            rp_fail(&f, RP_NO_MEMORY, "states", 0, "no memory for the states of the stream");
+            rd_stream_fail(s, &f);
+            return;
+        }
+        s->states = states;
+        s->cap = cap;
+    }
+    memcpy(s->states + s->n++ * s->state_size, state, s->state_size);
+}
+
+rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
+{
+    rp_spec chunk = s->spec;
+    chunk.flags = (s->spec.flags & RP_MASK) | RP_STATES_OUT;
+    chunk.initial = 0; /* it goes in at the end */
+    chunk.row_len = count;
+    return chunk;
+}
+
+static void merge_task(const rd_stream *s, rk_task *t, const void *states, size_t n, uint32_t flags, void *cells)
+{
+    *t = (rk_task){.spec = s->spec, .data = states, .bytes = n * s->state_size, .cells = cells};
+    t->spec.flags = RP_STATES_IN | flags;
+    if (!(flags & RP_INITIAL))
+        t->spec.initial = 0;
+    t->spec.row_len = n;
+    t->spec.index_base = 0; /* the states' indexes are final */
+}
+
+bool rd_stream_fold(rd_stream *s)
+{
+    if (s->n * s->state_size < RD_FOLD_BYTES || s->folding)
+        return false;
+    s->folding = s->states;
+    merge_task(s, &s->fold.task, s->folding, s->n, RP_STATES_OUT, s->folded);
+    s->states = NULL;
+    s->n = s->cap = 0;
+    return true;
+}
+
+void rd_stream_folded(rd_stream *s)
+{
+    free(s->folding);
+    s->folding = NULL;
+    if (s->fold.task.fault.code)
+        rd_stream_fail(s, &s->fold.task.fault);
+    else
+        rd_stream_keep(s, s->folded);
+}
+
+void rd_stream_merge(const rd_stream *s, rk_task *t, void *cells)
+{
+    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)RP_MASK, cells);
+}

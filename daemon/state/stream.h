@@ -1,0 +1,71 @@
+/* A stream: one array that arrives in chunks. Each chunk becomes one partial state; the states are merged into one when
+ * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted
+ * in `jobs`, and an ended stream is freed when the last of them is back. */
+#ifndef RD_STREAM_H
+#define RD_STREAM_H
+
+#include "daemon/request/request.h"
+#include "daemon/state/extents.h"
+
+enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
+
+typedef struct rd_stream {
+    rd_job fold; /* first: the job of folding is the stream */
+    uint64_t id;
+    rp_spec spec; /* checked; its own flags, rows 1, row_len 0 */
+    rd_extents extents;
+    size_t state_size;
+    uint8_t *states; /* `n` of them */
+    size_t n, cap;
+    uint8_t *folding; /* the states that the fold job reads; NULL: no fold under way */
+    uint8_t folded[RP_MAX_STATE];
+    unsigned jobs;                /* chunks, fold and final merge in the engine */
+    bool ended;                   /* finished, aborted or its session is gone: nobody finds it any more */
+    rp_fault fault;               /* code: the first thing that went wrong in the engine */
+    rd_request *finish;           /* FINISH that waits for the jobs */
+    uint64_t copy_ns, compute_ns; /* sums over the chunks */
+    struct rd_stream_list *list;
+    struct rd_stream *next;
+} rd_stream;
+
+typedef struct rd_stream_list {
+    rd_stream *first;
+    unsigned open; /* not ended */
+} rd_stream_list;
+
+/* `spec` is checked. NULL: no memory. */
+rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec);
+rd_stream *rd_stream_find(const rd_stream_list *l, uint64_t id); /* not ended ones */
+
+/* No longer found; rd_streams_sweep frees it once its jobs are back. */
+void rd_stream_end(rd_stream_list *l, rd_stream *s);
+void rd_streams_end(rd_stream_list *l);
+
+/* Free the ended streams without jobs. */
+void rd_streams_sweep(rd_stream_list *l);
+bool rd_streams_busy(const rd_stream_list *l); /* any job in the engine? */
+void rd_streams_free(rd_stream_list *l);
+
+/* Claim the elements of a chunk. Errors as in PROTOCOL.md, APPEND: TOO_LARGE, SHAPE, QUOTA. */
+rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f);
+
+/* A claimed chunk was not taken after all. */
+void rd_stream_unclaim(rd_stream *s, uint64_t offset, uint64_t count);
+
+/* What the engine does with a chunk of `count` elements. */
+rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count);
+
+/* Keep a copy of one state. NO_MEMORY fails the stream. */
+void rd_stream_keep(rd_stream *s, const void *state);
+
+/* Fill s->fold to merge what is gathered, if it is time to: the caller submits it. rd_stream_folded takes the result. */
+bool rd_stream_fold(rd_stream *s);
+void rd_stream_folded(rd_stream *s);
+
+/* Fill the task that merges all states into the stream's result in `cells`. */
+void rd_stream_merge(const rd_stream *s, rk_task *t, void *cells);
+
+/* Note the first failure. */
+void rd_stream_fail(rd_stream *s, const rp_fault *f);
+
+#endif

@@ -1,0 +1,32 @@
+/* The counters as Prometheus text (PROTOCOL.md, "Metrics"): one renderer for QUERY and for http.
+ *
+ * The loop makes the text; others copy the last one under the lock. However often somebody asks, making it takes the
+ * loop no more than a twentieth of its time. */
+#ifndef RD_METRICS_H
+#define RD_METRICS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_server;
+
+typedef struct rd_metrics {
+    pthread_mutex_t lock; /* of text and len */
+    char *text;           /* NULL: none yet */
+    size_t len;
+    size_t totals;             /* of these, before what single users did */
+    uint64_t made_ns, cost_ns; /* the loop's: when it was made, and how long that took */
+} rd_metrics;
+
+bool rd_metrics_init(rd_metrics *m);
+void rd_metrics_fini(rd_metrics *m);
+
+/* The loop: make the text anew unless it is young. False: no memory, and none was ever made. */
+bool rd_metrics_refresh(struct rd_server *s);
+
+/* Any thread: a copy, to be freed; NULL: no memory, or no text yet. */
+char *rd_metrics_copy(void *metrics, size_t *len);
+
+#endif

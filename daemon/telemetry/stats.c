@@ -1,0 +1,101 @@
+#include "daemon/telemetry/stats.h"
+
+/* Every code has its place. */
+#define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
+RP_MSGS(X)
+#undef X
+#define X(NAME, name, code, help) _Static_assert(code < RD_OPS, "a gap in RP_OPS");
+RP_OPS(X)
+#undef X
+#define X(NAME, name, code, bytes, class) _Static_assert(code < RD_DTYPES, "a gap in RP_DTYPES");
+RP_DTYPES(X)
+#undef X
+#define X(NAME, name, code) _Static_assert(code < RD_PATHS, "a gap in RP_PATHS");
+RP_PATHS(X)
+#undef X
+#define X(NAME, code, help) _Static_assert(code < RD_ERRS, "a gap in RP_ERRORS");
+RP_ERRORS(X)
+#undef X
+
+/* The place of a code that may be none. */
+static unsigned place(int code, unsigned places) { return code > 0 && (unsigned)code < places ? (unsigned)code : 0; }
+
+unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid)
+{
+    if (!known)
+        return RD_USER_UNKNOWN;
+    for (unsigned i = RD_FIRST_USER; i < RD_FIRST_USER + s->users; i++)
+        if (s->uid[i] == uid)
+            return i;
+    if (RD_FIRST_USER + s->users == RD_MAX_USERS)
+        return RD_USER_OTHER;
+    unsigned i = RD_FIRST_USER + s->users++;
+    s->uid[i] = uid;
+    return i;
+}
+
+static void add_work(rd_tally *t, const rd_answered *a)
+{
+    unsigned path = place(a->path, RD_PATHS);
+    t->done[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path]++;
+    t->data_bytes[path] += a->data_bytes;
+    t->use[a->user].bytes += a->data_bytes;
+    t->use[a->user].engine_ns += a->stage_ns[RD_COPY] + a->stage_ns[RD_KERNEL];
+    for (int i = 0; i < RD_STAGES; i++)
+        rd_histogram_add(&t->stage[i], a->stage_ns[i]);
+}
+
+void rd_tally_add(rd_tally *t, const rd_answered *a)
+{
+    bool failed = a->err != RP_OK;
+    t->requests++;
+    t->by_msg[place(a->msg, RD_MSGS)]++;
+    t->bytes_in += a->body_bytes;
+    t->errors += failed;
+    rd_histogram_add(&t->latency, a->stage_ns[RD_TOTAL]);
+    t->use[a->user].requests++;
+    t->use[a->user].errors += failed;
+    if (a->worked && !failed)
+        add_work(t, a);
+}
+
+static void join(uint64_t *to, const uint64_t *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
+static void join_use(rd_use *to, const rd_use *from)
+{
+    to->requests += from->requests;
+    to->errors += from->errors;
+    to->bytes += from->bytes;
+    to->engine_ns += from->engine_ns;
+}
+
+void rd_tally_join(rd_tally *t, const rd_tally *from)
+{
+    t->requests += from->requests;
+    t->bytes_in += from->bytes_in;
+    t->errors += from->errors;
+    join(t->by_msg, from->by_msg, RD_MSGS);
+    join(t->by_op, from->by_op, RD_OPS);
+    join(&t->done[0][0][0], &from->done[0][0][0], sizeof t->done / sizeof(uint64_t));
+    join(t->data_bytes, from->data_bytes, RD_PATHS);
+    rd_histogram_join(&t->latency, &from->latency);
+    for (int i = 0; i < RD_STAGES; i++)
+        rd_histogram_join(&t->stage[i], &from->stage[i]);
+    for (int i = 0; i < RD_MAX_USERS; i++)
+        join_use(&t->use[i], &from->use[i]);
+}
+
+void rd_stats_answered(rd_stats *s, const rd_answered *a)
+{
+    rd_tally_add(&s->tally, a);
+    if (a->err == RP_OK)
+        return;
+    unsigned err = place((int)a->err, RD_ERRS);
+    s->by_err[err ? err : RP_INTERNAL]++;
+    if (a->worked)
+        s->failed[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][place(a->path, RD_PATHS)][err ? err : RP_INTERNAL]++;
+}

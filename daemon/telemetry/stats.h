@@ -1,0 +1,87 @@
+/* Counters of the daemon's life.
+ *
+ * What every answered request adds is a tally. Nng's threads, which answer small reductions (fastpath.h), add to one of their
+ * own under its lock, and the loop joins it to that of `rd_stats` when somebody asks. The rest only the loop counts. */
+#ifndef RD_STATS_H
+#define RD_STATS_H
+
+#include "daemon/telemetry/histogram.h"
+#include "proto/types.h"
+
+/* Places in tables by code: above the highest of types.def, and 0 for codes that are unknown. */
+#define RD_ONE(...) +1
+enum {
+    RD_MSGS = 32,
+    RD_OPS = 1 RP_OPS(RD_ONE),
+    RD_DTYPES = 1 RP_DTYPES(RD_ONE),
+    RD_PATHS = 1 RP_PATHS(RD_ONE),
+    RD_ERRS = 0 RP_ERRORS(RD_ONE) /* RP_OK is 0 */
+};
+#undef RD_ONE
+
+/* Users with counters of their own. The first two places are for those without: users that came when all were taken (a
+ * tool that makes up users must not grow the daemon), and peers whose user nobody knows (tcp). */
+enum { RD_USER_OTHER, RD_USER_UNKNOWN, RD_FIRST_USER, RD_MAX_USERS = 64 };
+
+/* The times of a request: receipt until the engine took it up; moving its data; computing; receipt to reply. */
+typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
+
+/* What is told of a request whose answer leaves: to the counters here and to the trace. */
+typedef struct rd_answered {
+    uint8_t msg; /* as it came: maybe no code */
+    rp_err err;
+    unsigned user;    /* from rd_stats_user */
+    uint64_t pid, id; /* of the client's process, 0: not known; of the request */
+    unsigned context; /* of the transport: a context has one request at a time */
+    size_t body_bytes;
+    uint64_t received_ns;             /* CLOCK_MONOTONIC */
+    bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
+    uint8_t op, dtype, path, backend; /* as far as known, else 0 */
+    unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
+    uint64_t data_bytes;
+    uint64_t start_ns;            /* the engine took it up; 0: it did not */
+    uint64_t stage_ns[RD_STAGES]; /* the total always, the others if the engine took it up */
+} rd_answered;
+
+typedef struct rd_use {
+    uint64_t requests, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
+} rd_use;
+
+typedef struct rd_tally {
+    uint64_t requests; /* answered */
+    uint64_t by_msg[RD_MSGS];
+    uint64_t bytes_in;    /* bodies received */
+    uint64_t errors;      /* error replies */
+    rd_histogram latency; /* receipt to reply of all requests, ns */
+    /* of the requests that the engine works for, those that succeeded */
+    uint64_t by_op[RD_OPS]; /* accepted: REDUCE, REDUCE_AT, BEGIN */
+    uint64_t done[RD_OPS][RD_DTYPES][RD_PATHS];
+    uint64_t data_bytes[RD_PATHS];
+    rd_histogram stage[RD_STAGES];
+    rd_use use[RD_MAX_USERS];
+} rd_tally;
+
+typedef struct rd_stats {
+    uint64_t started_ns;
+    uint64_t sessions; /* ever */
+    uint64_t dropped;  /* connections closed for bad framing or for not reading */
+    rd_tally tally;
+    uint64_t by_err[RD_ERRS];
+    uint64_t failed[RD_OPS][RD_DTYPES][RD_PATHS][RD_ERRS];
+    uint64_t uid[RD_MAX_USERS]; /* of the places from RD_FIRST_USER on */
+    unsigned users;             /* of these, taken */
+} rd_stats;
+
+/* The place of a user's counters; theirs to the end. */
+unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid);
+
+void rd_tally_add(rd_tally *t, const rd_answered *a);
+void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */
+
+/* An answer of any kind leaves: what rd_tally_add counts, and errors by kind. */
+void rd_stats_answered(rd_stats *s, const rd_answered *a);
+
+/* A reduction of this (checked) op was accepted: REDUCE, REDUCE_AT or BEGIN. */
+static inline void rd_tally_op(rd_tally *t, int op) { t->by_op[op]++; }
+
+#endif

@@ -1,0 +1,124 @@
+// The least and the greatest element with their places, zeros and NaNs: what `stats` knows beside the sums.
+//
+// Elements are compared by a signed key. The index of a tile's first element stands for the place until the end of the
+// row, when the tile is looked into once: cheaper than an index for every element.
+#pragma once
+
+#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/segment.cuh"
+
+namespace rk {
+
+// Element:  using Bits, Key (signed, as wide as Bits);  static Key key(Bits);  static Bits bits(Key), key's inverse;
+//           static Bits load(const void *);  static u64 own(Bits): back to the element's own bits;  static bool nan(Bits);
+//           static constexpr bool kAllKeys: elements can have the greatest and the least key, so they cannot mean `none`
+// kUnroll, kStride: a tile is kUnroll vectors of a thread, kStride elements apart. Its first index stands for all of it.
+template <class Element, int kUnroll, int kStride> struct Extremes {
+    using Bits = typename Element::Bits;
+    using Key = typename Element::Key;
+    static constexpr Key kLast = (Key)((Bits)1 << (8 * sizeof(Bits) - 1)), kFirst = (Key)~kLast;
+    static constexpr u64 kAlone = 1ull << 63; // the index is the element's own, not a tile's
+
+    Key least, most;
+    u64 least_at, most_at, first_nan;
+    u32 zeros, nans;
+
+    __device__ __forceinline__ void init()
+    {
+        least = kFirst;
+        most = kLast;
+        least_at = most_at = first_nan = RP_NO_INDEX;
+        zeros = nans = 0;
+    }
+
+    // The extremes `low` and `high` of a tile that begins at index `at`, or of a single vector behind the last tile; a
+    // thread meets them in ascending order.
+    __device__ __forceinline__ void choose(Key low, Key high, u64 at)
+    {
+        if (low < least || (Element::kAllKeys && least_at == RP_NO_INDEX)) {
+            least = low;
+            least_at = at;
+        }
+        if (high > most || (Element::kAllKeys && most_at == RP_NO_INDEX)) {
+            most = high;
+            most_at = at;
+        }
+    }
+
+    // One element of head or tail: those come out of order. Not a NaN.
+    __device__ __forceinline__ void choose_one(Bits bits, u64 index)
+    {
+        Key key = Element::key(bits);
+        if (key < least || least_at == RP_NO_INDEX || (key == least && index < (least_at & ~kAlone))) {
+            least = key;
+            least_at = index | kAlone;
+        }
+        if (key > most || most_at == RP_NO_INDEX || (key == most && index < (most_at & ~kAlone))) {
+            most = key;
+            most_at = index | kAlone;
+        }
+    }
+
+    // A NaN to propagate.
+    __device__ __forceinline__ void note_nan(u64 index) { first_nan = index < first_nan ? index : first_nan; }
+
+    __device__ static u64 place(const SegmentArgs &args, const unsigned char *row, Key key, u64 at)
+    {
+        if (at == RP_NO_INDEX)
+            return at;
+        if (at & kAlone)
+            return at & ~kAlone;
+        const u32 per_vector = 16 >> args.element_log2;
+        for (u32 i = 0; i < kUnroll * per_vector; i++) {
+            u64 index = at + i / per_vector * kStride + i % per_vector;
+            Bits bits = Element::load(row + (index << args.element_log2));
+            if (!Element::nan(bits) && Element::key(bits) == key)
+                return index;
+        }
+        return at; // not reached: the key is that of an element of the tile
+    }
+
+    // The words of a partial of `stats`: two pairs, zeros, NaNs. Whole block; written when all have passed a barrier.
+    template <int kThreads> __device__ void write(const SegmentArgs &args, const unsigned char *row, u64 *words) const
+    {
+        __shared__ u64 best[kThreads / kWarp][4];
+        __shared__ u32 counts[2];
+        const u32 warp = threadIdx.x / kWarp;
+        if (threadIdx.x < 2)
+            counts[threadIdx.x] = 0;
+        for (int i = 0; i < 2; i++) {
+            u64 index = i ? place(args, row, most, most_at) : place(args, row, least, least_at), rank = 0;
+            if (index != RP_NO_INDEX)
+                rank = rk_rank(args.dtype, i == 0, Element::own(Element::bits(i ? most : least)));
+            if (first_nan != RP_NO_INDEX) {
+                rank = rk_all_ones(args.dtype);
+                index = first_nan;
+            }
+            for (int d = kWarp / 2; d; d >>= 1) {
+                u64 other = __shfl_xor_sync(kFullMask, rank, d), at = __shfl_xor_sync(kFullMask, index, d);
+                join_pair(rank, index, other, at);
+            }
+            if (threadIdx.x % kWarp == 0) {
+                best[warp][2 * i] = rank;
+                best[warp][2 * i + 1] = index;
+            }
+        }
+        __syncthreads();
+        u32 z = warp_sum(zeros), n = warp_sum(nans);
+        if (threadIdx.x % kWarp == 0) {
+            atomicAdd(&counts[0], z);
+            atomicAdd(&counts[1], n);
+        }
+        __syncthreads();
+        if (threadIdx.x < 2) {
+            u64 rank = 0, index = RP_NO_INDEX;
+            for (int w = 0; w < kThreads / kWarp; w++)
+                join_pair(rank, index, best[w][2 * threadIdx.x], best[w][2 * threadIdx.x + 1]);
+            words[2 * threadIdx.x] = rank;
+            words[2 * threadIdx.x + 1] = index == RP_NO_INDEX ? index : index + args.first_index;
+            words[4 + threadIdx.x] = counts[threadIdx.x];
+        }
+    }
+};
+
+} // namespace rk

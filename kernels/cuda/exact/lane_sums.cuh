@@ -1,0 +1,176 @@
+// What lanes of a warp accumulate of a line of floats: the exact sum and that of the squares, in registers. A warp goes in
+// step; elements come in groups, and in place of those that are missing come -0.0, which add nothing. So the usual way of a
+// group has no branch for an element.
+#pragma once
+
+#include "kernels/cuda/exact/exponent_window.cuh"
+#include "kernels/cuda/exact/ziv_round.cuh"
+
+namespace rk {
+
+constexpr int kGroup = 8; // elements of a lane at once
+
+// The neighbouring lanes of a warp that have one line, the calling one among them.
+struct Lanes {
+    u32 count, mask;
+};
+
+// The elements of a line as the bits of f32: most in a window (exponent_window.cuh), the others
+// and what leaves the window in doubles.
+template <bool kSquares> struct NarrowSums {
+    static constexpr int kTerms = 2;
+
+    Window window;
+    Pair sum;
+    Terms<kTerms> squares;
+    bool apart; // something is in the doubles
+
+    __device__ __forceinline__ void init()
+    {
+        window.open(1);
+        sum = {-0.0, -0.0, false};
+        squares.clear();
+        apart = false;
+    }
+
+    // Finite elements. Whole warp; so many neighbouring lanes have one line, and one place for their windows.
+    __device__ __forceinline__ void add(u32 (&x)[kGroup], const Magnitudes &m, const Lanes &lanes)
+    {
+        follow(m.most, lanes);
+        if (!window.holds(m))
+            add_small(x);
+#pragma unroll
+        for (int k = 0; k < kGroup; k++)
+            window.add<kSquares>(x[k]);
+        window.count += kGroup;
+    }
+
+    // The window follows the largest elements of the line's lanes.
+    __device__ __forceinline__ void follow(u32 most, const Lanes &lanes)
+    {
+        const u32 top = most >> 23;
+        const u32 low = __ballot_sync(kFullMask, window.too_low(top) || window.count == Window::kFull);
+        const u32 right = __ballot_sync(kFullMask, !window.too_high(top));
+        const bool shift = (low & lanes.mask) || !(right & lanes.mask);
+        if (!__any_sync(kFullMask, shift))
+            return;
+        for (u32 d = lanes.count / 2; d; d /= 2)
+            most = max(most, __shfl_xor_sync(kFullMask, most, d));
+        if (!shift || (most == 0 && window.count < Window::kFull)) // zeros fit anywhere
+            return;
+        empty_window();
+        window.open_for(most >> 23);
+    }
+
+    __device__ __forceinline__ void empty_window()
+    {
+        if (window.count == 0)
+            return;
+        sum.add(window.sum);
+        if (kSquares) {
+            squares.add(window.lower);
+            squares.add(window.upper_squares());
+        }
+        apart = true;
+    }
+
+    // Those below the window are added, and replaced by zeros. Not unrolled: it is not done often.
+    __device__ __forceinline__ void add_small(u32 (&x)[kGroup])
+    {
+        const u32 least = window.first << 23;
+#pragma unroll 1
+        for (int i = 0; i < kGroup; i++) {
+            u32 bits = x[0];
+#pragma unroll
+            for (int k = 1; k < kGroup; k++)
+                bits = k == i ? x[k] : bits;
+            const double v = (double)__uint_as_float(bits);
+            if (v == 0 || (bits & 0x7fffffffu) >= least)
+                continue;
+            sum.add(v);
+            if (kSquares)
+                squares.add(__dmul_rn(v, v));
+            apart = true;
+        }
+#pragma unroll
+        for (int k = 0; k < kGroup; k++)
+            x[k] = (x[k] & 0x7fffffffu) < least ? 0x80000000u : x[k];
+    }
+
+    // The sums of all the line's lanes to `sum` and `squares`. Whole warp.
+    __device__ __forceinline__ void join(u32 lanes)
+    {
+        if (!__all_sync(kFullMask, !apart && window.count * lanes <= Window::kFull)) {
+            empty_window();
+            for (u32 d = lanes / 2; d; d /= 2) {
+                join_pair(d);
+                if (kSquares)
+                    squares.join_lane(kFullMask, (int)d);
+            }
+            return;
+        }
+        double total = window.sum, upper = window.upper_squares(), lower = window.lower; // no addition of these rounds
+        for (u32 d = lanes / 2; d; d /= 2) {
+            total = __dadd_rn(total, __shfl_xor_sync(kFullMask, total, d));
+            if (kSquares) {
+                upper = __dadd_rn(upper, __shfl_xor_sync(kFullMask, upper, d));
+                lower = __dadd_rn(lower, __shfl_xor_sync(kFullMask, lower, d));
+            }
+        }
+        sum.s = total;
+        if (kSquares)
+            squares.x[1] = two_sum(upper, lower, squares.x[0]);
+    }
+    __device__ __forceinline__ void join_pair(u32 distance)
+    {
+        sum.join_lane(kFullMask, (int)distance);
+        sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, (int)distance) != 0;
+    }
+};
+
+// A double x times itself, exactly high + low. False if that is not so: near underflow, or for infinities and NaNs.
+__device__ __forceinline__ bool square_of(double x, double *high, double *low)
+{
+    *high = __dmul_rn(x, x);
+    *low = __fma_rn(x, x, -*high);
+    return x == 0 || (*high > 0x1p-900 && *high < INFINITY);
+}
+
+// f64: a square is two doubles, and the sum of many takes three.
+template <bool kSquares> struct WideSums {
+    static constexpr int kTerms = 3;
+
+    Pair sum;
+    Terms<kTerms> squares;
+
+    __device__ __forceinline__ void init()
+    {
+        sum = {-0.0, -0.0, false};
+        squares.clear();
+    }
+    __device__ __forceinline__ void add(const u64 (&bits)[kGroup])
+    {
+#pragma unroll
+        for (int k = 0; k < kGroup; k++) {
+            const double x = __longlong_as_double((i64)bits[k]);
+            double high, low;
+            sum.add(x);
+            if (!kSquares)
+                continue;
+            squares.lost |= !square_of(x, &high, &low);
+            squares.add(low);
+            squares.add(high);
+        }
+    }
+    __device__ __forceinline__ void join(u32 lanes)
+    {
+        for (u32 d = lanes / 2; d; d /= 2) {
+            sum.join_lane(kFullMask, (int)d);
+            sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, d) != 0;
+            if (kSquares)
+                squares.join_lane(kFullMask, (int)d);
+        }
+    }
+};
+
+} // namespace rk

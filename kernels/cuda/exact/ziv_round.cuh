@@ -1,0 +1,217 @@
+// Means, variances and norms in f64 from a few doubles that hold exact sums: rounded correctly, or not at all where what was
+// neglected on the way could decide (Ziv, "Fast evaluation of elementary mathematical functions with correctly rounded last
+// bit", ACM TOMS 17 (1991)). The other way, by integers of up to 4288 bits (kernels/exact/finish.h), takes about fifty times as
+// long, which is what counts where there are many short lines.
+//
+// Error-free transforms: two_sum (twosum.cuh), and a product with its error by a fused multiply-add (Dekker 1971; Muller et
+// al., "Handbook of Floating-Point Arithmetic", 5.1).
+#pragma once
+
+#include "kernels/cuda/exact/twosum.cuh"
+#include "kernels/exact/finish.h"
+
+namespace rk {
+
+// What is certain is so for results and operands within this range: nothing over- or underflows on the way.
+__device__ __forceinline__ bool in_range(double x) { return fabs(x) > 0x1p-450 && fabs(x) < 0x1p450; }
+
+// The exact sum of what was added to kTerms doubles, if not `lost`.
+template <int kTerms> struct Terms {
+    double x[kTerms];
+    bool lost;
+
+    __device__ __forceinline__ void clear()
+    {
+#pragma unroll
+        for (int k = 0; k < kTerms; k++)
+            x[k] = 0;
+        lost = false;
+    }
+    // What one term rounds off goes to the next; behind the last it is lost.
+    __device__ __forceinline__ void add(double v)
+    {
+#pragma unroll
+        for (int k = 0; k < kTerms; k++)
+            v = two_sum(x[k], v, x[k]);
+        lost |= !(v == 0);
+    }
+    __device__ __forceinline__ void add_product(double a, double b)
+    {
+        const double p = __dmul_rn(a, b);
+        lost |= !(p == 0 ? a == 0 || b == 0 : in_range(p));
+        add(__fma_rn(a, b, -p));
+        add(p);
+    }
+    // Brings the sum to the front: x[0] is all of it but at most 2^-52 of it, which is x[1] with a like error. False if that
+    // could not be done.
+    __device__ __forceinline__ bool gather()
+    {
+#pragma unroll
+        for (int pass = 1; pass < kTerms; pass++)
+#pragma unroll
+            for (int k = kTerms - 1; k > 0; k--)
+                x[k] = two_sum(x[k - 1], x[k], x[k - 1]);
+        bool small = fabs(x[1]) <= 0x1p-52 * fabs(x[0]);
+#pragma unroll
+        for (int k = 2; k < kTerms; k++)
+            small &= fabs(x[k]) <= 0x1p-104 * fabs(x[0]);
+        return !lost && small;
+    }
+    __device__ __forceinline__ void join(const Terms &o)
+    {
+#pragma unroll
+        for (int k = kTerms - 1; k >= 0; k--)
+            add(o.x[k]);
+        lost |= o.lost;
+    }
+    // With another lane's. Both must get the same terms, not just the same sum: they add what the upper one has to what the
+    // lower one has.
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        const bool upper = threadIdx.x & distance;
+        double more[kTerms];
+#pragma unroll
+        for (int k = 0; k < kTerms; k++) {
+            const double other = __shfl_xor_sync(mask, x[k], distance);
+            more[k] = upper ? x[k] : other;
+            x[k] = upper ? other : x[k];
+        }
+#pragma unroll
+        for (int k = kTerms - 1; k >= 0; k--)
+            add(more[k]);
+        lost |= __shfl_xor_sync(mask, (int)lost, distance) != 0;
+    }
+};
+
+// A value as high + low, with an error of at most 2^-96 of it.
+struct Near {
+    double high, low;
+
+    // The value rounded to the nearest double, ties to even. False if that is not certain.
+    __device__ __forceinline__ bool round(double *v) const
+    {
+        double sum, rest = two_sum(high, low, sum), error = 0x1p-95 * fabs(sum);
+        *v = sum;
+        return in_range(sum) && __dadd_rn(sum, __dadd_rn(rest, error)) == sum && __dadd_rn(sum, __dsub_rn(rest, error)) == sum;
+    }
+};
+
+// (high + low) / divisor, |low| <= 2^-52 |high|; all in range, or high 0. The remainder of a quotient is exact.
+__device__ __forceinline__ Near quotient(double high, double low, double divisor)
+{
+    const double q = __ddiv_rn(high, divisor), rest = __fma_rn(-q, divisor, high);
+    return {q, __ddiv_rn(__dadd_rn(rest, low), divisor)};
+}
+
+// The root of a positive value: one step of Newton's method from the root of its upper part. So is a root's remainder.
+__device__ __forceinline__ Near root(Near v)
+{
+    const double r = __dsqrt_rn(v.high), rest = __fma_rn(-r, r, v.high);
+    return {r, __ddiv_rn(__dadd_rn(rest, v.low), __dadd_rn(r, r))};
+}
+
+// What there is to know of a line of floats but for its extremes. The values below are f64; false: not certain.
+template <int kTerms> struct LineSums {
+    Pair sum;
+    Terms<kTerms> squares;
+    u64 count;
+    u32 special; // rk_state.special: then both sums are void
+
+    __device__ __forceinline__ void join(const LineSums &o)
+    {
+        sum.lost |= o.sum.lost;
+        sum.join(o.sum.s, o.sum.t);
+        squares.join(o.squares);
+        count += o.count;
+        special |= o.special;
+    }
+
+    static __device__ __forceinline__ double nan() { return __longlong_as_double((i64)rk_nan_bits(rk_format_of(RP_F64))); }
+
+    __device__ __forceinline__ bool value(const rp_spec &spec, double *v) const
+    {
+        switch (spec.op) {
+        case RP_OP_MEAN:
+            return mean(v);
+        case RP_OP_VAR:
+        case RP_OP_STD:
+            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_STD ? v : NULL);
+        case RP_OP_SUMSQ:
+        case RP_OP_NORM2:
+            return square_sum(spec.op == RP_OP_NORM2, v);
+        default: // sum, norm1
+            return whole_sum(v);
+        }
+    }
+
+    __device__ __forceinline__ bool whole_sum(double *v) const
+    {
+        *v = special ? special_value() : count ? sum.value() : 0.0;
+        return special || !sum.lost;
+    }
+    __device__ __forceinline__ double special_value() const
+    {
+        return __longlong_as_double((i64)rk_special_bits((int)special, rk_format_of(RP_F64)));
+    }
+
+    __device__ __forceinline__ bool mean(double *v) const
+    {
+        *v = count == 0 ? nan() : special ? special_value() : sum.value();
+        if (count == 0 || special)
+            return true;
+        double high, low = two_sum(sum.s, sum.t, high);
+        if (high == 0) // of this sign
+            return !sum.lost;
+        return !sum.lost && in_range(high) && count < 1ull << 53 && quotient(high, low, (double)count).round(v);
+    }
+
+    __device__ __forceinline__ bool square_sum(bool rooted, double *v) const
+    {
+        Terms<kTerms> q = squares;
+        *v = special_value();
+        if (special)
+            return true;
+        if (!q.gather())
+            return false;
+        *v = q.x[0];
+        if (q.x[0] == 0) // then it is 0 exactly
+            return true;
+        const Near near = {q.x[0], q.x[1]};
+        return in_range(q.x[0]) && (rooted ? root(near) : near).round(v);
+    }
+
+    // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
+    __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std) const
+    {
+        const bool none = special || count <= ddof;
+        double zero = none ? nan() : 0;
+        if (var)
+            *var = zero;
+        if (std)
+            *std = zero;
+        if (none)
+            return true;
+        Terms<kTerms> q = squares;
+        if (sum.lost || !q.gather() || count >= 1u << 26) // n (n - ddof) is a double
+            return false;
+        Terms<4> top;
+        top.clear();
+#pragma unroll
+        for (int k = 0; k < kTerms; k++)
+            if (q.x[k] != 0)
+                top.add_product(q.x[k], (double)count);
+        top.add_product(sum.s, -sum.s);
+        if (sum.t != 0) {
+            top.add_product(sum.s, -2 * sum.t);
+            top.add_product(sum.t, -sum.t);
+        }
+        if (!top.gather())
+            return false;
+        if (top.x[0] == 0)
+            return true;
+        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof)));
+        return in_range(top.x[0]) && (!var || near.round(var)) && (!std || root(near).round(std));
+    }
+};
+
+} // namespace rk

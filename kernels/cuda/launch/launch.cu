@@ -1,0 +1,573 @@
+#include "kernels/cuda/launch/launch.cuh"
+
+#include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/merge.cuh"
+#include "kernels/cuda/pass/short_lines.cuh"
+
+namespace rk {
+namespace {
+
+u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
+
+// Blocks along a grid's y, or along x where a block a row will do: the kernels go on to further rows by themselves.
+u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
+
+// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
+// of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
+struct Scratch {
+    RowTotal *totals; // kRowTotals
+    u64 *a, *b;
+    u64 words; // of `a`
+};
+
+constexpr u64 kScratchParts = 32; // `b` is one part of so many
+constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks share each: more blocks than any device holds
+
+Scratch scratch_of(void *memory, size_t bytes)
+{
+    RowTotal *totals = (RowTotal *)memory;
+    u64 *a = (u64 *)(totals + kRowTotals);
+    const u64 words = (bytes - kRowTotals * sizeof(RowTotal)) / sizeof(u64), b = words / kScratchParts;
+    return {totals, a, a + (words - b), words - b};
+}
+
+bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
+
+// The kernel that reduces whole rows of this task; fn is NULL if there is none.
+SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
+{
+    bool skip = skips_nans(s);
+    const bool pairs = !d->slow_doubles && !d->long_sums;
+    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
+        return sum_few_kernel(s.dtype, skip, s.row_len);
+    switch (layout) {
+    case RP_STATE_SUM32:
+    case RP_STATE_ABS32:
+        if (d->slow_doubles && layout == RP_STATE_SUM32) // by integers
+            return moments_f32_kernel(s.dtype, false, d->large_shared);
+        return sum_float_kernel(s.dtype, skip);
+    case RP_STATE_SUM64:
+    case RP_STATE_ABS64:
+        return sum_f64_kernel(skip, d->large_shared);
+    case RP_STATE_INT:
+        return sum_int_kernel(s.dtype);
+    case RP_STATE_SQ32:
+    case RP_STATE_MOM32:
+    case RP_STATE_STATS32:
+        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->large_shared);
+    case RP_STATE_SQ64:
+    case RP_STATE_MOM64:
+    case RP_STATE_STATS64:
+        return moments_f64_kernel(rk_is_stats(layout));
+    case RP_STATE_ABSINT:
+    case RP_STATE_SQINT:
+    case RP_STATE_MOMINT:
+    case RP_STATE_STATSINT:
+        return moments_int_kernel(layout, s.dtype);
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        return best_kernel(layout, s.dtype, skip);
+    case RP_STATE_MINMAX:
+    case RP_STATE_NORMINF:
+        return minmax_kernel(s.dtype);
+    case RP_STATE_COUNT:
+        return count_kernel(s.dtype, skip);
+    case RP_STATE_NANS:
+        return count_kernel(s.dtype, true);
+    case RP_STATE_AND:
+    case RP_STATE_OR:
+    case RP_STATE_XOR:
+        return bits_kernel(layout, s.dtype);
+    default:
+        return prod_kernel(s.dtype);
+    }
+}
+
+// Sums of floats, of magnitudes and squares too, and stats
+bool is_float_sum(const rp_spec &s, int layout)
+{
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
+}
+
+u64 mean_length(const rp_spec &s) { return rp_elements(&s) / rp_results(&s); }
+
+WalkShape walk_shape(const rp_spec &s)
+{
+    return s.flags & RP_COLUMNS ? kColumnWalk : mean_length(s) >= kTuning.long_walk ? kLongWalk : kShortWalk;
+}
+
+// How to walk, if there is a faster way than the general one.
+WalkFn pick_walk(const Device *d, const rp_spec &s, int layout, const SegmentKernel &k)
+{
+    if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
+        return walk_float_kernel(layout, s.dtype, walk_shape(s));
+    return k.walk;
+}
+
+SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
+{
+    const rp_spec &s = t.spec;
+    SegmentArgs g = {};
+    int bytes = rk_bytes(s.dtype);
+    g.data = (const unsigned char *)t.data;
+    g.rows = s.rows;
+    g.row_len = s.row_len;
+    g.first_index = s.index_base + t.base;
+    g.element_log2 = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+    u64 mask = bytes == 8 ? ~0ull : (1ull << (8 * bytes)) - 1, sign = 1ull << (8 * bytes - 1);
+    bool least = a.plan.layout == RP_STATE_MIN || a.plan.layout == RP_STATE_ARGMIN;
+    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (least ? mask : 0);
+    g.layout = a.plan.layout;
+    g.dtype = s.dtype;
+    g.skip = skips_nans(s);
+    g.nan_error = s.nan == RP_NAN_ERROR;
+    g.doubles = !d->slow_doubles;
+    g.keep = rk_is_abs(a.plan.layout) ? 0x7fffffffu : ~0u;
+    g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
+    return g;
+}
+
+// Launch that may overlap the tail of the kernel before it, where the device can.
+template <class... Params, class... Args> cudaError_t
+launch_after(const Device *d, void (*fn)(Params...), dim3 grid, int threads, size_t shared, cudaStream_t stream, Args... args)
+{
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = d->overlapped_launch ? 1 : 0;
+    return cudaLaunchKernelEx(&config, fn, args...);
+}
+
+// Threads for joining n partials: enough that each takes about eight words, whole warps.
+int merge_threads(u64 n, u32 words)
+{
+    u64 want = div_up(n * words / 8 + 1, kWarp) * kWarp, least = div_up(words, kWarp) * kWarp;
+    return (int)(want < least ? least : want > kMergeThreads ? kMergeThreads : want);
+}
+
+// Relaunch on the partials until one block a row can take the rest, which it also finishes.
+cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
+                       cudaStream_t stream)
+{
+    const u64 fan_in = kTuning.fan_in_words / a.plan.all;
+    while (per_row > fan_in) {
+        u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
+        int threads = merge_threads(share, a.plan.all);
+        TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, rows_of_grid(rows)), threads, threads * sizeof(u64), stream,
+                              a, (const u64 *)s.a, rows, per_row, share, s.b));
+        u64 *swap = s.a;
+        s.a = s.b;
+        s.b = swap;
+        per_row = blocks;
+    }
+    const dim3 grid(rows_of_grid(rows));
+    const u64 *in = s.a;
+    if (a.plain && a.plan.sum == kDigits32)
+        return launch_after(d, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a, in, rows,
+                            per_row, first_row);
+    if (a.plain)
+        return launch_after(d, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a, in, rows,
+                            per_row, first_row);
+    int threads = merge_threads(per_row, a.plan.all);
+    return launch_after(d, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads, threads * sizeof(u64),
+                        stream, a, in, rows, per_row, first_row);
+}
+
+// ---- walking ----
+
+// A kernel whose threads have so many words each in shared memory: an odd number, so that they meet in few banks.
+struct SharedStates {
+    u32 words;
+    int threads;
+    size_t bytes;
+
+    explicit SharedStates(u32 least) : words(least | 1), threads(kWalkThreads)
+    {
+        while (threads * words * sizeof(u64) > kTuning.walk_shared)
+            threads /= 2;
+        bytes = threads * words * sizeof(u64);
+    }
+};
+
+// Blocks for so many threads, if a thread may also take several turns.
+u32 walk_blocks(const Device *d, u64 threads, int per_block)
+{
+    u64 blocks = div_up(threads, per_block), most = (u64)d->sms * 64;
+    return (u32)(blocks < most ? blocks : most);
+}
+
+// Neighbours of a warp for one line of this length: eight elements each, as far as a warp goes.
+u32 walk_lanes(u64 length)
+{
+    u32 lanes = 1;
+    while (lanes < kWarp && lanes * 16 <= length)
+        lanes *= 2;
+    return lanes;
+}
+
+// Teams of so many walkers for one line: fill the device with all lines, none with less than a few elements, partials within
+// scratch.
+u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
+{
+    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / team / lines;
+    u64 share = rp_elements(&a.spec) / lines / team / kTuning.least_walk, room = s.words / a.plan.all;
+    u64 teams = fill < share ? fill : share;
+    teams = teams < room ? teams : room;
+    return teams ? (u32)teams : 1;
+}
+
+// How many of so many columns a block of walk_columns has: all if they are few, else at least a warp's, and more where enough
+// blocks are left.
+u32 width_of_columns(const Device *d, u64 columns)
+{
+    if (columns <= kColumnThreads / 4)
+        return (u32)columns;
+    u32 width = kWarp;
+    while (width < kColumnThreads && columns / (2 * width) >= 2 * (u64)d->sms)
+        width *= 2;
+    return width;
+}
+
+// A team's walkers are `team`; so many lanes do its work in the general way.
+u32 lanes_of_team(u32 team)
+{
+    u32 lanes = 1;
+    while (lanes < kWarp && 2 * lanes <= team)
+        lanes *= 2;
+    return lanes;
+}
+
+// Partials of w.lines lines to `partials`, or where a walker can make them (w.values), their values.
+cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, WalkFn fn, u64 *partials,
+                 cudaStream_t stream)
+{
+    const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
+    const bool floats = is_float_sum(a.spec, a.plan.layout);
+    const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
+    if (fn) {
+        if (floats && w.values) // no line is listed yet
+            TRY_CUDA(cudaMemsetAsync(partials, 0, sizeof(u64), stream));
+        if (w.width)
+            fn<<<(u32)(div_up(w.lines, w.width) * (w.walkers / w.team)), kColumnThreads, 0, stream>>>(a, g, w, partials);
+        else
+            fn<<<walk_blocks(d, div_up(threads, w.turns), kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
+        TRY_CUDA(cudaGetLastError());
+        if (!floats)
+            return cudaSuccess;
+    }
+    if (fn && w.values) {
+        const SharedStates state(state_words + scratch_words(a));
+        const u32 blocks = walk_blocks(d, threads, state.threads), few = (u32)d->sms * 4; // mostly nothing is listed
+        walk_listed_kernel() < <<blocks<few ? blocks : few, state.threads, state.bytes, stream>>>(a, g, w, partials,
+                                                                                                  state.words, state_words);
+        return cudaGetLastError();
+    }
+    const SharedStates state(state_words);
+    walk_states_kernel()<<<walk_blocks(d, threads, state.threads), state.threads, state.bytes, stream>>>(
+        a, g, w, partials, state.words, fn != NULL);
+    return cudaGetLastError();
+}
+
+cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
+{
+    const u32 scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
+    const SharedStates state(scratch_at + scratch_words(a));
+    finish_lines_kernel()<<<walk_blocks(d, w.lines, state.threads), state.threads, state.bytes, stream>>>(
+        a, w, partials, state.words, scratch_at);
+    return cudaGetLastError();
+}
+
+// Do the kernels of lines_float.cu make this value themselves?
+bool makes_values(const rp_spec &s)
+{
+    return (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+}
+
+// How many batches of lines a warp of theirs collects, so that each lane has one to finish, if that leaves warps enough.
+u32 turns_of(const Device *d, u64 lines, u32 lanes)
+{
+    const u64 most = lines * lanes / ((u64)d->sms * kTuning.walkers_per_sm);
+    return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
+}
+
+// How lines are shared among threads. `longest`: longer lines are another kernel's; then a line has one team, for those leave
+// no partial to be merged.
+WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s, u64 longest)
+{
+    const u64 lines = rp_results(&t.spec);
+    const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && is_float_sum(t.spec, a.plan.layout);
+    WalkArgs w = {};
+    w.parts = rp_spec_parts(&t.spec, t.data);
+    w.longest = longest;
+    w.width = columns && floats ? width_of_columns(d, lines) : 0;
+    w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
+    w.run = floats && walk_shape(t.spec) == kLongWalk ? 16 / rk_bytes(t.spec.dtype) : 1;
+    w.lanes = lanes_of_team(w.team);
+    const u32 teams = longest == ~0ull ? teams_per_line(d, a, s, lines, w.team) : 1;
+    w.walkers = teams * w.team;
+    w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
+    w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    return w;
+}
+
+cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                        u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec);
+    const SegmentArgs g = segment_args(d, t, a);
+    WalkArgs w = walk_args(d, t, a, k, s, longest);
+    const u32 teams = w.walkers / w.team;
+    const u64 listed = is_float_sum(t.spec, a.plan.layout) ? s.words - 1 : lines;
+    const u64 batch = w.values ? listed : s.words / (teams * a.plan.all);
+    for (; w.first_line < lines; w.first_line += w.lines) {
+        const u64 left = lines - w.first_line;
+        w.lines = left < batch ? left : batch;
+        TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
+        if (teams > 1)
+            TRY_CUDA(merge_rows(d, a, s, w.lines, teams, w.first_line, stream));
+        else if (!w.values)
+            TRY_CUDA(finish_lines(d, a, w, s.a, stream));
+    }
+    return cudaSuccess;
+}
+
+// ---- whole rows ----
+
+// Blocks for one row: fill the device with all rows, no block without a tile, no thread beyond what it may add exactly.
+u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, const SegmentArgs &g)
+{
+    u64 per_vector = 16u >> g.element_log2, tile = (u64)k.threads * k.unroll * per_vector;
+    u64 tiles = g.row_len / tile, fill = (u64)d->sms * blocks_per_sm * kTuning.waves / g.rows;
+    u64 blocks = fill < tiles ? fill : tiles;
+    // a thread of the last block also gets the rest of the row: less than another tile, and two odd elements
+    u64 tiles_each = k.max_per_thread / (k.unroll * per_vector) - 2, need = div_up(tiles, tiles_each);
+    blocks = blocks > need ? blocks : need;
+    return blocks ? blocks : 1;
+}
+
+// How so many blocks share the vectors of a row.
+void share_row(const SegmentKernel &k, u64 blocks, SegmentArgs *g)
+{
+    const u64 per_vector = 16u >> g->element_log2, tile = (u64)k.threads * k.unroll;
+    u64 most = g->row_len / per_vector, least = most - (most > 0); // where a row begins decides
+    if (g->rows == 1 || g->row_len % per_vector == 0) {            // as all of them do
+        const u64 head = (16 - (uintptr_t)g->data % 16) % 16 >> g->element_log2;
+        least = most = g->row_len > head ? (g->row_len - head) / per_vector : 0;
+    }
+    g->rounds = (u32)(least / (tile * blocks));
+    g->share = (u32)(div_up(div_up(most - g->rounds * tile * blocks, k.threads), blocks) * k.threads);
+}
+
+cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                            cudaStream_t stream)
+{
+    SegmentArgs all = segment_args(d, t, a);
+    int blocks_per_sm;
+    TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
+    u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
+    share_row(k, per_row, &all);
+    const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
+    u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
+    if (batch == 0)
+        return cudaErrorMemoryAllocation;
+    for (u64 first = 0; first < all.rows; first += batch) {
+        SegmentArgs g = all;
+        g.rows = all.rows - first < batch ? all.rows - first : batch;
+        g.data += (first * g.row_len) << g.element_log2;
+        dim3 grid((u32)per_row, rows_of_grid(g.rows));
+        g.first_row = first;
+        g.totals = s.totals;
+        k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
+        TRY_CUDA(cudaGetLastError());
+        if (!a.light) // else a row's last block finishes it
+            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
+    }
+    return cudaSuccess;
+}
+
+// ---- rows of a tile or less ----
+
+constexpr u64 kTileRows = 65535;           // of a launch: blocks along a grid's y
+constexpr size_t kPlainShared = 40u << 10; // bytes of dynamic shared memory that a block has without asking, beside its own
+
+// Rows that each begin with a whole vector and are no more than a tile, for values that kernels for tiles make?
+bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
+{
+    const u64 bytes = rk_bytes(t.spec.dtype) * t.spec.row_len;
+    return k.tile && a.light && (!a.plain || a.spec.out == RP_F64) && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
+           (uintptr_t)t.data % 16 == 0 && (t.spec.rows == 1 || bytes % 16 == 0);
+}
+
+// A block a row. What the host does counts as much as what the kernel does here, so nothing is worked out that is not needed.
+cudaError_t launch_tiles(Device *d, const ChainTask &t, const FinishArgs &a, SegmentKernel k, Scratch s, cudaStream_t stream)
+{
+    SegmentArgs g = segment_args(d, t, a);
+    cudaLaunchConfig_t config = {};
+    k.fn = k.tile;
+    g.share = k.threads * k.unroll; // a row that takes the general way has no more vectors
+    config.blockDim = dim3(k.threads);
+    config.dynamicSmemBytes = k.shared_bytes;
+    config.stream = stream;
+    int blocks;
+    if (k.shared_bytes > kPlainShared)
+        TRY_CUDA(device_blocks_per_sm(d, k, &blocks));
+    for (; g.first_row < g.rows; g.first_row += kTileRows, g.data += (kTileRows * g.row_len) << g.element_log2) {
+        const u64 left = g.rows - g.first_row;
+        config.gridDim = dim3(1, (u32)(left < kTileRows ? left : kTileRows));
+        TRY_CUDA(cudaLaunchKernelEx(&config, k.fn, g, a, s.a));
+    }
+    return cudaSuccess;
+}
+
+// Lanes for a line of so many bytes: four vectors for each, as far as a warp goes.
+u32 lanes_for(u64 bytes)
+{
+    u32 lanes = 1;
+    while (lanes < kWarp && lanes * 64 < bytes)
+        lanes *= 2;
+    return lanes;
+}
+
+cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
+{
+    const u64 lines = rp_results(&t.spec);
+    rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    RowArgs r = {};
+    r.offsets = parts.offsets;
+    r.elements = parts.elements;
+    r.lines = lines;
+    r.longest = longest;
+    r.lanes = lanes_for(rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype));
+    r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
+    r.skip = skips_nans(t.spec);
+    const bool tiny = r.lanes == 1 && !parts.offsets;
+    u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const size_t shared = kRowThreads * r.state_words * sizeof(u64);
+    sum_rows_kernel(t.spec.dtype, tiny)<<<(u32)(blocks < most ? blocks : most), kRowThreads, shared, stream>>>(a, r);
+    return cudaGetLastError();
+}
+
+// Segments above `longest`, which the kernels for many lines pass over: like rows, each by itself.
+cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                                 u64 longest, cudaStream_t stream)
+{
+    const int bytes = rk_bytes(t.spec.dtype);
+    const uint8_t *elements = rp_spec_parts(&t.spec, t.data).elements;
+    for (u64 i = 0; i < t.spec.rows; i++) {
+        rk_line line = rk_line_of(&t.spec, t.offsets, i);
+        if (line.n <= longest)
+            continue;
+        ChainTask one = t;
+        FinishArgs finish = a;
+        one.spec.flags = finish.spec.flags &= ~(uint32_t)RP_OFFSETS;
+        one.spec.rows = 1;
+        one.spec.row_len = line.n;
+        one.data = elements + line.first * bytes;
+        finish.cells = (unsigned char *)a.cells + i * a.cell_bytes;
+        TRY_CUDA(launch_segments(d, one, finish, k, s, stream));
+    }
+    return cudaSuccess;
+}
+
+// How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
+u64 longest_shared_line(const Device *d, const rp_spec &s)
+{
+    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
+    return share > kTuning.long_line ? share : kTuning.long_line;
+}
+
+// Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
+// their own (sum_short_lines.cu). `walked`: floats whose lines are walked along in registers.
+bool suit_blocks(const Device *d, const rp_spec &s, u64 rows, bool sum, bool walked)
+{
+    if (rows < kTuning.short_rows_min || s.row_len > longest_shared_line(d, s))
+        return true;
+    if (!sum && walked) // a block's accumulators take long to begin and to end
+        return false;
+    if (s.row_len > kTuning.short_row && rows < (u64)d->sms * 8)
+        return true;
+    return !sum && s.row_len * rk_bytes(s.dtype) >= kTuning.block_row;
+}
+
+// Lines by the way that suits their number and length.
+cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+{
+    const rp_spec &spec = t.spec;
+    const u64 lines = rp_results(&spec);
+    if (lines == 0)
+        return cudaSuccess;
+    SegmentKernel k = pick_row_kernel(d, spec, a.plan.layout);
+    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
+    const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS;
+    if (!masked && !segments && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false))
+        return launch_tiles(d, t, a, k, s, stream);
+    k.walk = pick_walk(d, spec, a.plan.layout, k);
+    const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
+    if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked))
+        return launch_segments(d, t, a, k, s, stream);
+    const bool split = k.fn && segments && !masked;
+    const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;
+    if (sum && !masked && !d->long_sums)
+        TRY_CUDA(launch_sum_rows(d, t, a, longest, stream));
+    else
+        TRY_CUDA(launch_walk(d, t, a, k, s, longest, stream));
+    return split ? launch_long_segments(d, t, a, k, s, longest, stream) : cudaSuccess;
+}
+
+cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+{
+    const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
+    const u64 per_row = t.spec.row_len;
+    u64 batch = per_row ? s.words / (per_row * a.plan.all) : t.spec.rows;
+    if (batch == 0)
+        return cudaErrorMemoryAllocation;
+    for (u64 first = 0; first < t.spec.rows; first += batch) {
+        u64 rows = t.spec.rows - first < batch ? t.spec.rows - first : batch, n = rows * per_row;
+        const u64 *states = (const u64 *)t.data + first * per_row * state_words;
+        if (n)
+            unpack_states<<<(u32)div_up(n * a.plan.all, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
+        TRY_CUDA(cudaGetLastError());
+        TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, stream));
+    }
+    return cudaSuccess;
+}
+
+} // namespace
+
+// Bytes of one message's worth of states as partials. Worked out once: every launch asks.
+static const u64 most_partials = [] {
+    u64 most = 0;
+    for (int layout = 0; layout < RP_LAYOUT_COUNT; layout++) {
+        u64 bytes = RP_MAX_DATA / rp_state_size(layout) * (own_words(layout) + kTailWords) * sizeof(u64);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}();
+
+// Those in one row, and a little more for the middle pass.
+size_t chain_scratch_bytes() { return kRowTotals * sizeof(RowTotal) + most_partials + most_partials / (kScratchParts - 2); }
+
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
+{
+    return cudaMemsetAsync(scratch, 0, kRowTotals * sizeof(RowTotal), stream);
+}
+
+cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)
+{
+    const rp_spec &spec = t.spec;
+    FinishArgs a = finish_args(t.spec, t.cells, t.fault);
+    Scratch s = scratch_of(scratch, scratch_bytes);
+    if (spec.flags & RP_STATES_IN)
+        return launch_states(d, t, a, s, stream);
+    return launch_lines(d, t, a, s, stream);
+}
+
+} // namespace rk

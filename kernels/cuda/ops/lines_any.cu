@@ -1,0 +1,106 @@
+// The kernels of walking that know every layout: adding by definition, and finishing.
+#include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/short_lines.cuh"
+
+namespace rk {
+namespace {
+
+// What one of a line's walkers takes of it, added to the state.
+__device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const rk_line &line, u64 walker,
+                          rk_state *s)
+{
+    if (w.run == 1) {
+        add_line(a, w.parts, g.first_index, line, walker, w.walkers, s);
+        return;
+    }
+    const u32 bytes = 16 / w.run, lead = (u32)((uintptr_t)(w.parts.elements + line.first * bytes) & 15) / bytes;
+    for (u64 v = walker; v * w.run < lead + line.n; v += w.walkers) { // vector v, which may begin before the line
+        const u64 from = v ? v * w.run - lead : 0, to = (v + 1) * w.run - lead, end = to < line.n ? to : line.n;
+        add_line(a, w.parts, g.first_index + from, {line.first + from, 1, end - from}, 0, 1, s);
+    }
+}
+
+// A team's part of a line to the state of its first lane, `mine` being this thread's. All the team's lanes.
+__device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Share &part, u64 *mine,
+                          u32 state_words)
+{
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
+    rk_state *s = (rk_state *)mine;
+    rk_state_init(s, a.plan.layout, a.spec.dtype);
+    for (u32 k = lane; k < w.team; k += lanes)
+        add_share(a, g, w, part.line, (u64)part.team * w.team + k, s);
+    for (u32 d = lanes / 2; d; d /= 2) {
+        __syncwarp(mask);
+        if (lane < d)
+            rk_state_merge(s, (const rk_state *)(mine + d * state_words));
+    }
+    __syncwarp(mask);
+}
+
+__global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                            const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
+{
+    extern __shared__ u64 states[];
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, teams = w.walkers / w.team;
+    u64 *mine = states + threadIdx.x * state_words;
+    const u64 *first = mine - lane * state_words;
+    const u64 stride = (u64)gridDim.x * (blockDim.x / lanes);
+    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
+        const Share part = share_of(a, w, i);
+        u64 *out = partial_of(a, w, partials, part);
+        if (part.line.n > w.longest || (again && !(out[a.plan.own + kWordFlags] & kFlagLost)))
+            continue;
+        walk_part(a, g, w, part, mine, state_words);
+        const rk_state *all = (const rk_state *)first;
+        for (u32 j = lane; j < a.plan.all; j += lanes)
+            out[j] = word_of_state(a.plan, first[0], all->count, all->limb, j);
+        __syncwarp(group_mask(lanes)); // states are free for the next line
+    }
+}
+
+__global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                            const __grid_constant__ WalkArgs w, const u64 *list, u32 state_words, u32 scratch_at)
+{
+    extern __shared__ u64 states[];
+    const u32 lanes = w.lanes;
+    u64 *mine = states + threadIdx.x * state_words;
+    const u64 stride = (u64)gridDim.x * (blockDim.x / lanes), listed = list[0];
+    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < listed; i += stride) {
+        const u64 number = list[1 + i];
+        walk_part(a, g, w, {number, 0, rk_line_of(&a.spec, w.parts.offsets, number)}, mine, state_words);
+        if (threadIdx.x % lanes == 0)
+            write_cell(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
+        __syncwarp(group_mask(lanes)); // states are free for the next line
+    }
+}
+
+__global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials,
+                             u32 state_words, u32 scratch_at)
+{
+    extern __shared__ u64 states[];
+    u64 *mine = states + threadIdx.x * state_words;
+    rk_state *s = (rk_state *)mine;
+    const WordPlan &p = a.plan;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < w.lines; i += (u64)gridDim.x * blockDim.x) {
+        const u64 *words = partials + i * p.all;
+        if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest)
+            continue; // another kernel's
+        state_of_words(p, words, s);
+        if (!s->special) {
+            const int64_t *digits = (const int64_t *)words;
+            rk_limbs_of_digits(digits, s->limb, p.sum / 2);
+            rk_limbs_of_digits(digits + p.sum, s->limb + p.sum / 2, (p.digits - p.sum) / 2);
+            if (p.layout == RP_STATE_PROD)
+                rk_limbs_of_digits(digits, s->limb, 3);
+        }
+        write_cell(a, w.first_line + i, *s, (uint64_t *)(mine + scratch_at));
+    }
+}
+
+} // namespace
+
+StatesFn walk_states_kernel() { return walk_states; }
+ListedFn walk_listed_kernel() { return walk_listed; }
+FinishFn finish_lines_kernel() { return finish_lines; }
+
+} // namespace rk

@@ -1,0 +1,154 @@
+// Walking along the factors of products: floats as sums of logarithms (kernels/exact/product.h), integers as they are.
+#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/lines.cuh"
+
+namespace rk {
+namespace {
+
+template <int kDtype> struct FloatProd {
+    using Bits = typename Width<(kDtype == RP_F64 ? 8 : kDtype == RP_F32 ? 4 : 2)>::Bits;
+
+    u64 sum[3]; // of the logarithms, two's complement in units of 2^-128; the lowest 16 bits are zero
+    u64 negatives, skipped;
+    u32 special;
+    bool skip;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        sum[0] = sum[1] = sum[2] = 0;
+        negatives = skipped = 0;
+        special = 0;
+        skip = args.skip;
+    }
+    __device__ __forceinline__ void add(Bits bits, u64)
+    {
+        const rk_format f = rk_format_of(kDtype);
+        const Bits inf = (Bits)rk_inf_bits(f), hidden = (Bits)((Bits)1 << (f.precision - 1));
+        const Bits magnitude = (Bits)(bits & ~(Bits)rk_sign_bit(f, 1));
+        u64 significand = (u64)(Bits)((magnitude & (Bits)(hidden - 1)) | hidden) << (53 - f.precision);
+        int exponent = (int)(magnitude >> (f.precision - 1)) - (1 - f.emin);
+        if ((Bits)(magnitude - hidden) >= (Bits)(inf - hidden)) { // not a normal number
+            if (magnitude == 0 || magnitude >= inf) {
+                note(magnitude, inf, magnitude != bits);
+                return;
+            }
+            const int shift = rk_clz64(magnitude) - 11; // to 53 bits
+            significand = (u64)magnitude << shift;
+            exponent = f.emin - (f.precision - 1) + 52 - shift;
+        }
+        negatives += magnitude != bits;
+        const rk_u128 log2 = rk_log2_uncut(significand, kDtype != RP_F64);
+        add_logarithm((u64)log2 & ~0xffffull, (u64)(log2 >> 64), (u64)(i64)exponent);
+    }
+    __device__ __forceinline__ void add_logarithm(u64 low, u64 middle, u64 high)
+    {
+        asm("add.cc.u64 %0, %0, %3;\n\taddc.cc.u64 %1, %1, %4;\n\taddc.u64 %2, %2, %5;"
+            : "+l"(sum[0]), "+l"(sum[1]), "+l"(sum[2])
+            : "l"(low), "l"(middle), "l"(high));
+    }
+    // A zero, an infinity or a NaN, whose sign does not count
+    __device__ __forceinline__ void note(Bits magnitude, Bits inf, bool negative)
+    {
+        if (magnitude > inf) {
+            skipped += skip;
+            special |= skip ? 0 : RK_NAN;
+            return;
+        }
+        negatives += negative;
+        special |= magnitude ? RK_INF : RK_ZERO;
+    }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        add_logarithm(__shfl_xor_sync(mask, sum[0], distance), __shfl_xor_sync(mask, sum[1], distance),
+                      __shfl_xor_sync(mask, sum[2], distance));
+        negatives += __shfl_xor_sync(mask, negatives, distance);
+        skipped += __shfl_xor_sync(mask, skipped, distance);
+        special |= __shfl_xor_sync(mask, special, distance);
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const
+    {
+        if (j == 6)
+            return negatives;
+        const u64 l = j < 2 ? sum[0] >> 16 | sum[1] << 48 : j < 4 ? sum[1] >> 16 | sum[2] << 48 : (u64)((i64)sum[2] >> 16);
+        return j == 5 ? (u64)((i64)l >> 32) : (u32)(l >> (32 * (j & 1))); // the top digit keeps the sign
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return skipped; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return special; }
+};
+
+template <int kBytes> struct IntProd {
+    using Bits = typename Width<kBytes>::Bits;
+
+    u64 wrapped, magnitude, negatives; // RK_PROD_*
+    u64 sign;                          // bit of a signed type
+    u32 special;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        wrapped = magnitude = 1;
+        negatives = 0;
+        sign = rk_is_signed(args.dtype) ? 1ull << (8 * kBytes - 1) : 0;
+        special = 0;
+    }
+    __device__ __forceinline__ void add(Bits bits, u64)
+    {
+        const u64 x = (bits ^ sign) - sign; // extended
+        const bool negative = (bits & sign) != 0;
+        wrapped *= x;
+        negatives += negative;
+        if (bits)
+            magnitude = rk_times(magnitude, negative ? 0 - x : x);
+        else
+            special = RK_ZERO;
+    }
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        wrapped *= __shfl_xor_sync(mask, wrapped, distance);
+        magnitude = rk_times(magnitude, __shfl_xor_sync(mask, magnitude, distance));
+        negatives += __shfl_xor_sync(mask, negatives, distance);
+        special |= __shfl_xor_sync(mask, special, distance);
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const
+    {
+        return j == RK_PROD_WRAPPED ? wrapped : j == RK_PROD_MAGNITUDE ? magnitude : negatives;
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return special; }
+};
+
+template <class Walker> SegmentKernel walks()
+{
+    SegmentKernel k = {};
+    k.walk = walk_lines<false, Walker>;
+    return k;
+}
+
+} // namespace
+
+SegmentKernel prod_kernel(int dtype)
+{
+    switch (dtype) {
+    case RP_F16:
+        return walks<FloatProd<RP_F16>>();
+    case RP_BF16:
+        return walks<FloatProd<RP_BF16>>();
+    case RP_F32:
+        return walks<FloatProd<RP_F32>>();
+    case RP_F64:
+        return walks<FloatProd<RP_F64>>();
+    default:
+        break;
+    }
+    switch (rk_bytes(dtype)) {
+    case 1:
+        return walks<IntProd<1>>();
+    case 2:
+        return walks<IntProd<2>>();
+    case 4:
+        return walks<IntProd<4>>();
+    default:
+        return walks<IntProd<8>>();
+    }
+}
+
+} // namespace rk

@@ -1,0 +1,279 @@
+// min, max, argmin, argmax: the element of the highest rank (kernels/exact/state.h), the lowest index among equals.
+//
+// The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented
+// for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
+// integer types of a width, and both directions.
+#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/tile.cuh"
+
+namespace rk {
+namespace {
+
+enum Kind { kInteger, kFloat, kFloatSkip };
+
+// Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
+template <bool kLeast> __device__ __forceinline__ u32 better_f32(u32 a, u32 b)
+{
+    const float x = __uint_as_float(a), y = __uint_as_float(b);
+#if __CUDA_ARCH__ >= 800
+    float better;
+    if constexpr (kLeast)
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    else
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    return __float_as_uint(better);
+#else
+    return x != x || y != y ? 0x7fffffff : __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
+#endif
+}
+
+// A thread's vectors of f32 as one element.
+template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(const uint4 (&tile)[kUnroll])
+{
+    auto better = better_f32<kLeast>;
+    auto of_vector = [&](uint4 v) { return better(better(v.x, v.y), better(v.z, v.w)); };
+    u32 all = of_vector(tile[0]);
+#pragma unroll
+    for (int u = 1; u < kUnroll; u++)
+        all = better(all, of_vector(tile[u]));
+    return all;
+}
+
+template <int kBytes, Kind kKind, bool kIndex> struct Best {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kPrepares = false, kTiles = kBytes == 4 && kKind == kFloat && !kIndex;
+    static constexpr Filling kFilling = kIndex || kKind == kFloatSkip ? kUnfilled : kRepeated;
+    static constexpr int kWords = 2; // rank, index
+    static constexpr int kBlocksPerSm = 4;
+    static constexpr u32 kMaxPerThread = 1u << 30;
+    static size_t shared_bytes() { return 0; }
+
+    using Bits = typename Width<kBytes>::Bits;
+    using Rank = typename Width<(kBytes < 4 ? 4 : kBytes)>::Bits;
+    static constexpr Rank kTop = (Rank)(Bits) ~(Bits)0, kSign = (Rank)1 << (8 * kBytes - 1);
+
+    Rank best, flip, inf;
+    u64 index, first_index;
+    u32 skipped;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
+    {
+        best = 0;
+        index = RP_NO_INDEX;
+        first_index = args.first_index;
+        flip = (Rank)args.rank_flip;
+        inf = (Rank)args.inf_bits;
+        skipped = 0;
+    }
+
+    __device__ __forceinline__ void add(Rank bits, u64 i)
+    {
+        Rank rank;
+        if (kKind == kInteger) {
+            rank = bits ^ flip;
+        } else {
+            Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
+            rank = (bits ^ ((negative | kSign) & kTop)) ^ flip;
+            if ((bits & (kSign - 1)) > inf) { // NaN
+                if (kKind == kFloatSkip) {
+                    skipped++;
+                    return;
+                }
+                rank = kTop;
+            }
+        }
+        if (!kIndex) {
+            best = rank > best ? rank : best;
+        } else if (rank > best || index == RP_NO_INDEX) { // a thread meets its indexes in ascending order
+            best = rank;
+            index = i;
+        }
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64 first)
+    {
+        each_element<kBytes>(v, [&](Bits bits, int e) { add((Rank)bits, first + e); });
+    }
+
+    // f32 without indexes, by the device's own comparison: it has -0 < +0, too.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        add(flip ? best_f32<true>(tile) : best_f32<false>(tile), 0);
+    }
+
+    // Head and tail: not in index order, so they are joined like another thread's best.
+    __device__ __forceinline__ void add_element(const void *p, u64 i)
+    {
+        Best other = *this;
+        other.best = 0;
+        other.index = RP_NO_INDEX;
+        other.skipped = 0;
+        other.add((Rank) * (const Bits *)p, i);
+        skipped += other.skipped;
+        join(other.best, other.index);
+    }
+
+    __device__ __forceinline__ void join(Rank rank, u64 i)
+    {
+        if (!kIndex) {
+            best = rank > best ? rank : best;
+        } else if (rank > best || (rank == best && i < index)) {
+            best = rank;
+            index = i;
+        }
+    }
+    __device__ __forceinline__ void join(const Best &o)
+    {
+        join(o.best, o.index);
+        if (kKind == kFloatSkip)
+            skipped += o.skipped;
+    }
+
+    __device__ __forceinline__ void join_lane(u32 mask, int distance)
+    {
+        Rank rank = __shfl_xor_sync(mask, best, distance);
+        u64 i = kIndex ? __shfl_xor_sync(mask, index, distance) : RP_NO_INDEX;
+        if (kKind == kFloatSkip)
+            skipped += __shfl_xor_sync(mask, skipped, distance);
+        join(rank, i);
+    }
+    __device__ __forceinline__ void join_warp()
+    {
+        if constexpr (sizeof(Rank) == 4 && !kIndex && kKind != kFloatSkip) {
+            best = warp_max(best);
+        } else {
+#pragma unroll
+            for (int d = kWarp / 2; d; d >>= 1)
+                join_lane(kFullMask, d);
+        }
+    }
+    __device__ __forceinline__ u64 word(const SegmentArgs &, u32 j) const
+    {
+        return j == 0 ? best : kIndex && index != RP_NO_INDEX ? index + first_index : RP_NO_INDEX;
+    }
+    __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return skipped; }
+    __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
+    __device__ __forceinline__ int value(const FinishArgs &a, u64 elements, u64 *value) const
+    {
+        const int dtype = kKind == kInteger || kBytes == 2 ? a.spec.dtype : kBytes == 4 ? RP_F32 : RP_F64;
+        const u64 count = kKind == kFloatSkip ? elements - skipped : elements;
+        if (count < elements && a.spec.nan == RP_NAN_ERROR)
+            return RP_NAN;
+        return kIndex ? index_value(index + first_index, count, value) : element_value(a, dtype, best, count, value);
+    }
+
+    __device__ void flush(const SegmentArgs &args, const unsigned char *, void *, u64 elements, u64 *partial)
+    {
+        __shared__ Rank bests[kThreads / kWarp];
+        __shared__ u64 indexes[kThreads / kWarp];
+        __shared__ u32 skipped_sum;
+        if (threadIdx.x == 0)
+            skipped_sum = 0;
+        __syncthreads();
+        join_warp();
+        if (threadIdx.x % kWarp == 0) {
+            bests[threadIdx.x / kWarp] = best;
+            indexes[threadIdx.x / kWarp] = index;
+            if (skipped)
+                atomicAdd(&skipped_sum, skipped);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int w = 1; w < kThreads / kWarp; w++)
+                join(bests[w], indexes[w]);
+            for (int j = 0; j < kWords; j++)
+                partial[j] = word(args, j);
+            write_tail(partial + kWords, elements, skipped_sum, 0);
+        }
+    }
+};
+
+// f32 of a row of a tile or less, without an index: an accumulator for add_row.
+template <bool kLeast> struct TileBest {
+    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr bool kTiles = true;
+    static constexpr Filling kFilling = kRepeated;
+    using Bits = u32;
+
+    u32 best;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &) {}
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64) { best = best_f32<kLeast>(tile); }
+    __device__ __forceinline__ void add(Bits bits, u64) { best = better_f32<kLeast>(best, bits); }
+
+    // Bits to keys, signed numbers of the elements' order, and back; better_f32's NaN is the greatest.
+    static __device__ __forceinline__ u32 in_order(u32 x) { return x ^ ((u32)((int)x >> 31) & 0x7fffffff); }
+    // To the opposite order for the least, and back; but the greatest remains where it is.
+    static __device__ __forceinline__ u32 turned(u32 key) { return kLeast ? ~key - 1 : key; }
+
+    // With another warp's: keys.
+    __device__ __forceinline__ void join(const TileBest &o) { best = (u32)max((int)best, (int)o.best); }
+    // With those of all threads; each gets the result.
+    __device__ __forceinline__ void join_block()
+    {
+        constexpr int kWarps = kThreads / kWarp;
+        __shared__ __align__(16) TileBest of_warp[kWarps];
+        best = (u32)warp_max((int)turned(in_order(best)));
+        if (threadIdx.x % kWarp == 0)
+            of_warp[threadIdx.x / kWarp] = *this;
+        __syncthreads();
+        best = in_order(turned(joined<kWarps>(of_warp).best));
+    }
+};
+
+// A block a row, along y. The usual reply, f64, needs no more than one line of arguments (segment.cuh). It is stored before it
+// is looked at, and written over if need be.
+template <bool kLeast> __global__ void __launch_bounds__(TileBest<kLeast>::kThreads)
+    best_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *)
+{
+    const u64 row = args.first_row + blockIdx.y;
+    const bool first = threadIdx.x == 0, wide = finish.cell_bytes == 8;
+    double *cell = (double *)finish.cells + row;
+    TileBest<kLeast> x;
+    add_row(x, args, row_of_block(args, sizeof(float)));
+    x.join_block();
+    const float element = __uint_as_float(x.best);
+    if (first && wide)
+        *cell = (double)element;
+    if (first && (!wide || element != element)) // another type, or the one NaN of replies
+        write_bits(finish.cell_bytes, finish.cells, row, rk_convert_float(RP_F32, x.best, finish.spec.out));
+}
+
+template <int kBytes, Kind kKind> SegmentKernel pick(int layout)
+{
+    using Element = Best<kBytes, kKind, false>;
+    if (layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX)
+        return light_kernels<Best<kBytes, kKind, true>>();
+    if constexpr (Element::kTiles)
+        return light_kernels<Element>(layout == RP_STATE_MIN ? best_tiles<true> : best_tiles<false>);
+    else
+        return light_kernels<Element>();
+}
+
+template <int kBytes> SegmentKernel pick_float(int layout, bool skip)
+{
+    return skip ? pick<kBytes, kFloatSkip>(layout) : pick<kBytes, kFloat>(layout);
+}
+
+} // namespace
+
+SegmentKernel best_kernel(int layout, int dtype, bool skip)
+{
+    int bytes = rk_bytes(dtype);
+    if (rk_is_float(dtype))
+        return bytes == 2   ? pick_float<2>(layout, skip)
+               : bytes == 4 ? pick_float<4>(layout, skip)
+                            : pick_float<8>(layout, skip);
+    switch (bytes) {
+    case 1:
+        return pick<1, kInteger>(layout);
+    case 2:
+        return pick<2, kInteger>(layout);
+    case 4:
+        return pick<4, kInteger>(layout);
+    default:
+        return pick<8, kInteger>(layout);
+    }
+}
+
+} // namespace rk

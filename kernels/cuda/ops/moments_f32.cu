@@ -1,0 +1,379 @@
+// Exact sums and sums of squares of f32, bf16 and f16 in one pass; for `stats` also the rest of it.
+//
+// Elements that keep to a thread's window (exponent_window.cuh) are added as doubles. What is in the window
+// moves to the rows when it
+// is full, or must shift. Everything else, and all where doubles are slow, goes to the rows at once.
+//
+// A thread owns 32 rows of 128 bits in shared memory, one for each 8 binades of the f32 range. An element of row g is
+// v * 2^(8g-149) with an integer |v| < 2^31, its square v^2 * 2^(16g-298) with v^2 < 2^62. One 128-bit addition takes both:
+// the squares grow from bit 0, the signed elements from bit 80. 2^15 elements of a thread stay below 2^77 and 2^62: the
+// fields never meet, whatever the data. The bank of an access depends on the lane alone.
+//
+// v comes out of a multiplication by a power of two and a conversion to integer. Whether that will do for all elements of
+// a tile is found out at once; infinities, NaNs and very small elements take a slower way.
+//
+// This is also the way to sum f32 on devices where doubles are slow (tuning.cuh).
+#include "kernels/cuda/exact/exponent_window.cuh"
+#include "kernels/cuda/exact/extremes_tile.cuh"
+
+#pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
+
+namespace rk {
+namespace {
+
+template <class Element, int kColumns, bool kStats> struct Moments32 {
+    static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
+    static constexpr bool kPrepares = false, kTiles = true;
+    static constexpr Filling kFilling = kUnfilled;
+    static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
+    static constexpr int kBlocksPerSm = 1;
+    static constexpr u32 kMaxPerThread = 1u << 15;
+    static constexpr int kPerVector = 4 * Element::kPerWord;
+    static size_t shared_bytes() { return sizeof(ulonglong2) * kRows * kThreads; }
+
+    static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
+
+    unsigned char *column; // row g of this thread: column + g * kRowBytes
+    Window window;
+    bool doubles; // there is a window
+    u32 flags, skipped;
+    bool skip, one_infinity;                                    // NaNs are left out; squares do not tell the infinities apart
+    Extremes<Element, kUnroll, kThreads * kPerVector> extremes; // stats
+
+    __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
+    {
+        column = (unsigned char *)((ulonglong2 *)shared + threadIdx.x);
+        flags = skipped = 0;
+        window.open(1);
+        doubles = args.doubles;
+        skip = args.skip;
+        one_infinity = rk_is_unsigned_sum(args.layout);
+        extremes.init();
+#pragma unroll 8
+        for (int g = 0; g < kRows; g++)
+            *(ulonglong2 *)(column + g * kRowBytes) = make_ulonglong2(0, 0);
+    }
+
+    // Adds squares (high * 2^64 + low) and elements to row g.
+    __device__ __forceinline__ void add_to_row(u32 g, u64 low, u64 high, i64 elements)
+    {
+        ulonglong2 *row = (ulonglong2 *)(column + g * kRowBytes);
+        ulonglong2 a = *row;
+        u64 upper = a.y + (u64)(elements * 65536) + high;
+        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(low));
+        a.y = upper;
+        *row = a;
+    }
+    __device__ __forceinline__ void add_to_row(u32 g, int v) { add_to_row(g, (u64)((i64)v * v), 0, v); }
+
+    // To the rows: row g, in which the window begins, gets the lower bits, row g + 2 the others. Not called often.
+    __device__ void empty_window()
+    {
+        const int e = window.unit_exponent(), g = (int)(window.first - 1) / 8, shift = (int)(window.first - 1) % 8;
+        const i64 sum = __double2ll_rn(window.sum * Window::power(-e)) * (1ll << shift);
+        const i64 upper = __double2ll_rn(window.upper_squares() * Window::power(-40 - 2 * e));
+        const i64 lower = __double2ll_rn(window.lower * Window::power(-2 * e));
+        const unsigned __int128 squares = (unsigned __int128)(((__int128)upper << 40) + lower) << (2 * shift);
+        const unsigned __int128 above = squares >> 32;
+        add_to_row(g, (u32)squares, 0, sum & 0xffff);
+        add_to_row(g + 2, (u64)above, (u64)(above >> 64), sum >> 16);
+    }
+
+    // Row of a normal element: its exponent field counts from 1. Zeros and subnormals get 31.
+    static __device__ __forceinline__ u32 row_of(u32 bits) { return (2 * bits - (1u << 24)) >> 27; }
+    // 2^e
+    static __device__ __forceinline__ float power(int e) { return __uint_as_float((u32)(e + 127) << 23); }
+
+    // A zero, or an element from kLeast on, that is finite. In smaller ones the power would be beyond f32.
+    static constexpr u32 kLeast = (3 * 8 + 1) << 23; // row 3
+    __device__ __forceinline__ void add_common(u32 bits)
+    {
+        const u32 g = row_of(bits);
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(149 - 8 * (int)g)));
+    }
+    __device__ __forceinline__ void add_small(u32 bits)
+    {
+        const u32 g = (bits & 0x7fffffffu) < 1u << 23 ? 0 : row_of(bits); // row 0 begins with the subnormals
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(75) * power(74 - 8 * (int)g)));
+    }
+
+    static __device__ __forceinline__ u32 is_zero(u32 bits) { return (bits & 0x7fffffffu) == 0; }
+
+    // Zeros are counted elsewhere.
+    __device__ __forceinline__ void add(u32 bits, u64 index)
+    {
+        const u32 magnitude = bits & 0x7fffffffu;
+        if (magnitude >= kInfinite) {
+            note(bits, index);
+            return;
+        }
+        flags |= bits != 0x80000000u ? (u32)kFlagNz : 0u;
+        if (magnitude >= kLeast)
+            add_common(bits);
+        else if (magnitude)
+            add_small(bits);
+    }
+
+    // An infinity or NaN, which adds nothing but a note.
+    __device__ __forceinline__ void note(u32 bits, u64 index)
+    {
+        if (Element::nan(bits)) {
+            extremes.nans++;
+            if (skip) {
+                skipped++;
+                return;
+            }
+            flags |= RK_NAN;
+            extremes.note_nan(index);
+        } else {
+            flags |= (int)bits < 0 && !one_infinity ? RK_NINF : RK_PINF;
+        }
+        flags |= kFlagNz;
+    }
+
+    static __device__ __forceinline__ void elements_of(uint4 v, u32 (&x)[kPerVector])
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            x[i] = Element::get(w[i / Element::kPerWord], i % Element::kPerWord);
+    }
+
+    __device__ __forceinline__ void add_vector(uint4 v, u64 first)
+    {
+        u32 x[kPerVector];
+        elements_of(v, x);
+        if (kStats) {
+            float low = __uint_as_float(x[0]), high = low;
+            extremes_of(x, low, high);
+            choose(low, high, first);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                extremes.zeros += is_zero(x[i]);
+        }
+        add_each(v, first);
+    }
+
+    // fminf and fmaxf: -0 < +0, and of a NaN and a number the number
+    static __device__ __forceinline__ void extremes_of(const u32 (&x)[kPerVector], float &low, float &high)
+    {
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++) {
+            low = fminf(low, __uint_as_float(x[i]));
+            high = fmaxf(high, __uint_as_float(x[i]));
+        }
+    }
+    __device__ __forceinline__ void choose(float low, float high, u64 at)
+    {
+        if (low == low) // else all are NaNs
+            extremes.choose(Element::key(__float_as_uint(low)), Element::key(__float_as_uint(high)), at);
+    }
+
+    // Not all zero, all finite, none very small.
+    static __device__ __forceinline__ bool common(const Magnitudes &m)
+    {
+        return m.most - 1 < kInfinite - 1 && m.least >= kLeast - 1;
+    }
+
+    // Does the window take elements like these? It follows the largest ones, leaving a binade of room above them.
+    __device__ __forceinline__ bool fit_window(const Magnitudes &m)
+    {
+        const u32 top = m.most >> 23;
+        if (top == 0 || m.most >= kInfinite)
+            return false;
+        if (window.too_low(top) || window.too_high(top) || window.count == Window::kFull) {
+            empty_window();
+            window.open_for(top);
+        }
+        return window.holds(m);
+    }
+
+    // The warp decides together, since it would run through several ways else.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        float low = 0, high = 0;
+        Magnitudes m;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+            if (kStats && u == 0)
+                low = high = __uint_as_float(x[0]);
+            if (kStats)
+                extremes_of(x, low, high);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                extremes.zeros += m.note(x[i]);
+        }
+        if (kStats)
+            choose(low, high, first);
+        if (doubles && __all_sync(kFullMask, fit_window(m)))
+            add_to_window(tile);
+        else if (__all_sync(kFullMask, common(m)))
+            add_common(tile);
+        else
+            add_any(tile, first);
+    }
+
+    __device__ __forceinline__ void add_to_window(const uint4 (&tile)[kUnroll])
+    {
+        flags |= kFlagNz;
+        window.count += kUnroll * kPerVector;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                window.add<true>(x[i]);
+        }
+    }
+
+    // Finite elements, not all zero, none very small.
+    __device__ __forceinline__ void add_common(const uint4 (&tile)[kUnroll])
+    {
+        flags |= kFlagNz;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                add_common(x[i]);
+        }
+    }
+
+    // Not unrolled: this is much code, and the way of tiles above is to stay in the instruction cache.
+    __device__ __forceinline__ void add_any(const uint4 (&tile)[kUnroll], u64 first)
+    {
+#pragma unroll 1
+        for (int u = 0; u < kUnroll; u++) {
+            uint4 v = tile[0];
+#pragma unroll
+            for (int k = 1; k < kUnroll; k++)
+                v = u == k ? tile[k] : v;
+            add_each(v, first + u * (kThreads * kPerVector));
+        }
+    }
+
+    __device__ __forceinline__ void add_each(uint4 v, u64 first)
+    {
+        u32 x[kPerVector];
+        elements_of(v, x);
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            add(x[i], first + i);
+    }
+
+    __device__ __forceinline__ void add_element(const void *p, u64 index)
+    {
+        u32 bits = Element::load(p);
+        if (kStats && !Element::nan(bits))
+            extremes.choose_one(bits, index);
+        extremes.zeros += is_zero(bits);
+        add(bits, index);
+    }
+
+    // ---- flush ----
+
+    // What all threads have in row g, by a warp: the squares in 32-bit pieces, the elements.
+    __device__ void sum_row(int g, i64 *sums) const
+    {
+        const int lane = threadIdx.x % kWarp;
+        const ulonglong2 *row = (const ulonglong2 *)(column + g * kRowBytes) - threadIdx.x;
+        i64 low = 0, middle = 0, high = 0, elements = 0;
+        bool some = false;
+#pragma unroll 4
+        for (int k = lane; k < kThreads; k += kWarp) {
+            ulonglong2 a = row[k];
+            some |= (a.x | a.y) != 0;
+            low += (u32)a.x;
+            middle += (i64)(a.x >> 32);
+            high += (i64)(a.y & 0xffff);
+            elements += (i64)a.y >> 16;
+        }
+        if (__any_sync(kFullMask, some)) {
+            low = warp_sum(low);
+            middle = warp_sum(middle);
+            high = warp_sum(high);
+            elements = warp_sum(elements);
+        }
+        if (lane == 0) {
+            sums[0] = low;
+            sums[1] = middle;
+            sums[2] = high;
+            sums[3] = elements;
+        }
+    }
+
+    // Digit j of the sum of squares: row g counts from bit 16g + 2. And of the sum: from bit 8g + 1.
+    static __device__ u64 square_digit(const i64 (*sums)[4], int j)
+    {
+        i64 d = 0;
+        for (int g = max(2 * j - 8, 0); g <= min(2 * j + 1, kRows - 1); g++)
+            for (int k = 0; k < 3; k++)
+                d += digit_of(sums[g][k], 16 * g + 2 + 32 * k, j);
+        return (u64)d;
+    }
+    static __device__ u64 sum_digit(const i64 (*sums)[4], int j)
+    {
+        i64 d = 0;
+        for (int g = max(4 * j - 8, 0); g <= min(4 * j + 3, kRows - 1); g++)
+            d += digit_of(sums[g][3], 8 * g + 1, j);
+        return (u64)d;
+    }
+
+    __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
+    {
+        __shared__ i64 sums[kRows][4];
+        __shared__ u32 flags_sum, skipped_sum;
+        if (threadIdx.x == 0)
+            flags_sum = skipped_sum = 0;
+        empty_window();
+        __syncthreads();
+        for (int g = threadIdx.x / kWarp; g < kRows; g += kThreads / kWarp)
+            sum_row(g, sums[g]);
+        u32 f = warp_or(flags);
+        if (threadIdx.x % kWarp == 0)
+            atomicOr(&flags_sum, f);
+        if (skipped)
+            atomicAdd(&skipped_sum, skipped);
+        __syncthreads();
+        const u32 sum = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout), j = threadIdx.x;
+        if (j < sum)
+            partial[j] = sum_digit(sums, (int)j);
+        else if (j < sum + squares)
+            partial[j] = square_digit(sums, (int)(j - sum));
+        if (kStats)
+            extremes.template write<kThreads>(args, row, partial + sum + squares);
+        if (j == 0)
+            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
+    }
+};
+
+// The columns of a block are its shared memory: one large block an SM where the device allows it, else 48 KiB.
+template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
+{
+    return large_shared ? segment_kernel<Moments32<Element, 384, kStats>>() : segment_kernel<Moments32<Element, 96, kStats>>();
+}
+
+template <class Element> SegmentKernel pick(bool large_shared, bool stats)
+{
+    return stats ? pick<Element, true>(large_shared) : pick<Element, false>(large_shared);
+}
+
+} // namespace
+
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared)
+{
+    switch (dtype) {
+    case RP_F16:
+        return pick<F16>(large_shared, stats);
+    case RP_BF16:
+        return pick<Bf16>(large_shared, stats);
+    default:
+        return pick<F32>(large_shared, stats);
+    }
+}
+
+} // namespace rk

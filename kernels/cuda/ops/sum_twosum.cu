@@ -1,0 +1,257 @@
+// Exact sums of f32 and f64: in two doubles a thread (twosum.cuh), which cost nothing to begin and little to
+// join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
+// The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
+#include "kernels/cuda/exact/digit_accumulator.cuh"
+#include "kernels/cuda/exact/exponent_bins.cuh"
+#include "kernels/cuda/exact/tile_sum.cuh"
+#include "kernels/cuda/launch/tuning.cuh"
+
+namespace rk {
+namespace {
+
+template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
+    static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
+    static constexpr bool kPrepares = true, kTiles = kDtype == RP_F32;
+    static constexpr Filling kFilling = kPadded;
+    static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
+    using Bits = FloatBits<kDtype>;
+    static constexpr Bits kPadding = (Bits)1 << (8 * sizeof(Bits) - 1); // -0.0
+
+    Pair sum;
+    u32 skipped;
+
+    __device__ __forceinline__ void init(void *, const SegmentArgs &)
+    {
+        sum = {-0.0, -0.0, false};
+        skipped = 0;
+    }
+    // Wide data are found out early, by each warp for itself, and cost little more than the other way from the start.
+    __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__any_sync(kFullMask, sum.lost); }
+
+    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
+    }
+    // f32: most tiles need no more than one addition for an element, and a pair's for all of them.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        Span<kDtype> span;
+        span.init();
+        double all = -0.0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            each_element<4>(tile[u], [&](u32 bits, int) {
+                span.note(bits);
+                all = __dadd_rn(all, (double)__uint_as_float(bits));
+            });
+        // within so many binades it is exact: 53 bits less 24 of an element, and 4 for 16 of them
+        constexpr u32 kBinades = 25;
+        static_assert(kUnroll <= 4);
+        if (span.within(kBinades) && (!kSkip || all == all)) {
+            sum.add(all);
+        } else {
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                *this = added(*this, tile[u]);
+        }
+    }
+    // Out of line, lest the doubles above be kept for it.
+    static __device__ __noinline__ PairSum added(PairSum to, uint4 v)
+    {
+        to.add_vector(v, 0);
+        return to;
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
+
+    // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
+    __device__ __forceinline__ bool join()
+    {
+        if constexpr (kSkip) {
+            __shared__ u32 skipped_sum;
+            if (threadIdx.x == 0)
+                skipped_sum = 0;
+            __syncthreads();
+            if (skipped)
+                atomicAdd(&skipped_sum, skipped);
+            __syncthreads();
+            skipped = skipped_sum;
+        }
+        sum = join_block<kThreads / kWarp>(sum);
+        return !sum.lost;
+    }
+
+    __device__ void write(u64 elements, u64 *partial) const
+    {
+        constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
+        if (threadIdx.x < kWords) {
+            partial[threadIdx.x] = digit_of_terms({sum.s, sum.t}, e0, threadIdx.x);
+        } else if (threadIdx.x == kWords) {
+            write_tail(partial + kWords, elements, skipped, sum.beyond_negative_zero() ? (u32)kFlagNz : 0u);
+        }
+    }
+};
+
+// The block's part of the row at `p` once more, by a way that takes everything; to `words`.
+template <class Any>
+__device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p, void *shared, u64 *words)
+{
+    Any any;
+    u64 elements = add_part(any, args, p, shared);
+    any.flush(args, p, shared, elements, words);
+    __syncthreads();
+}
+
+// The pairs of a row's blocks, joined. False if they are not all, or do not fit one. Whole block.
+template <class Few> __device__ __forceinline__ bool join_pairs(Few &few, const PairPartial *pairs, bool &some)
+{
+    few.sum = {-0.0, -0.0, false};
+    few.skipped = 0;
+    some = false;
+#pragma unroll 2
+    for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
+        const double2 p = __ldcg((const double2 *)&pairs[i].s);
+        const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
+        few.sum.join(p.x, p.y);
+        few.sum.lost |= (q.y & kFlagLost) != 0;
+        few.skipped += (q.y & kFlagSkipped) != 0;
+        some |= q.x != 0;
+    }
+    some = __syncthreads_or(some);
+    return few.join();
+}
+
+// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
+// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
+template <int kDtype> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
+                                                                 const PairPartial *pairs, u64 *words)
+{
+    constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
+    u64 *tail = words + finish.plan.own;
+    __syncthreads(); // the pair of one block is written
+    if (total)
+        take_words(finish.plan, total, words);
+    else if (!(pairs->flags & kFlagLost))
+        clear_words(finish.plan, words);
+    for (u32 i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+        const PairPartial &p = pairs[i];
+        const u64 flags = __ldcg(&p.flags);
+        if (flags & kFlagLost)
+            continue;
+        const Pair sum = {__ldcg(&p.s), __ldcg(&p.t), false};
+        add_to_digits(sum.s, e0, words);
+        add_to_digits(sum.t, e0, words);
+        atomicAdd(&tail[kWordCount], __ldcg(&p.count));
+        atomicOr(&tail[kWordFlags], flags | (sum.beyond_negative_zero() ? (u64)kFlagNz : 0));
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarp)
+        finish_light(finish, row, words);
+}
+
+// The value of the reply, if it is the pair's sum and nothing else.
+__device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
+{
+    return a.plain && a.spec.out == RP_F64 && !(skipped && a.spec.nan == RP_NAN_ERROR);
+}
+
+// The block's part of a row. Whole block.
+template <class Few, class Any> __device__ __forceinline__ void sum_part(const SegmentArgs &args, const FinishArgs &finish,
+                                                                         u64 row, const unsigned char *p, u64 *partials)
+{
+    extern __shared__ __align__(16) unsigned char shared[];
+    __shared__ u64 words[Few::kWords + kTailWords];
+    const u64 number = row * gridDim.x;
+    Few few;
+    u64 elements = add_part(few, args, p, shared);
+    bool kept = few.join(), some = elements > few.skipped;
+    u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
+    if (!kept)
+        add_again<Any>(args, p, shared, partial);
+    else if (!finish.light)
+        few.write(elements, partial);
+    if (!finish.light)
+        return;
+    RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
+    PairPartial *pairs = (PairPartial *)partials + number;
+    if (!kept && total)
+        add_words(finish.plan, total, words);
+    if (threadIdx.x == 0)
+        pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
+                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
+    if (total) {
+        if (!last_of_row(total))
+            return;
+        kept = join_pairs(few, pairs, some);
+    }
+    if (!kept || !is_value(finish, few.skipped))
+        finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
+    else if (threadIdx.x == 0)
+        ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
+}
+
+template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
+    sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    if (!finish.light) // else the last block finishes the row
+        let_next_pass_start();
+    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads())
+        sum_part<Few, Any>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
+}
+
+// Out of line, lest its registers and instructions be in the way of the rest.
+template <class Few, class Any> __device__ __noinline__ void sum_whole(const SegmentArgs &args, const FinishArgs &finish,
+                                                                       u64 row, const unsigned char *p, u64 *partials)
+{
+    sum_part<Few, Any>(args, finish, row, p, partials);
+}
+
+// A block a row of a tile or less, along y; the reply is f64.
+template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Few::kThreads)
+    sum_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    const unsigned char *p = row_of_block(args, sizeof(typename Tile::Bits));
+    double *cell = (double *)finish.cells + args.first_row + blockIdx.y;
+    Tile x;
+    add_row(x, args, p);
+    x.join_block();
+    if (threadIdx.x == 0) // what is not certain is written over
+        *cell = x.value();
+    if (!x.certain())
+        sum_whole<Few, Any>(args, finish, blockIdx.y, p, partials);
+}
+
+template <class Few, class Any> SegmentKernel pick()
+{
+    // the same tiles, for a block may change its way while others do not
+    static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL};
+}
+
+// For rows that may be no more than a tile.
+template <class Few, class Any> SegmentKernel pick_short()
+{
+    SegmentKernel k = pick<Few, Any>();
+    k.tile = sum_tiles<TileSum<Few::kType, Few::kThreads, Few::kUnroll>, Few, Any>;
+    return k;
+}
+
+template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len)
+{
+    if (dtype == RP_F32)
+        return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
+    if (row_len < kTuning.middle_f64_row)
+        return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+    if (row_len < kTuning.long_f64_row)
+        return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
+    return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();
+}
+
+} // namespace
+
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
+{
+    return skip ? pick<true>(dtype, row_len) : pick<false>(dtype, row_len);
+}
+
+} // namespace rk

@@ -1,0 +1,118 @@
+// What every kernel here shares: warp primitives, raw 16-byte loads, and the tail of a partial.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/exact/state.h"
+
+namespace rk {
+
+using u8 = uint8_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = unsigned long long;
+using i64 = long long;
+
+constexpr int kWarp = 32;
+constexpr u32 kFullMask = 0xffffffffu;
+
+// The last two words of every partial (partial.cuh).
+enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 };  // after the accumulator's words
+enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
+enum { kFlagLost = 16 };                                  // between walking kernels: walk again (lines.cuh)
+
+constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
+
+template <class T> __device__ __forceinline__ T warp_sum(T v)
+{
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v += __shfl_xor_sync(kFullMask, v, d);
+    return v;
+}
+
+__device__ __forceinline__ u32 warp_or(u32 v)
+{
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v |= __shfl_xor_sync(kFullMask, v, d);
+    return v;
+}
+
+template <class T> __device__ __forceinline__ T warp_max(T v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(kFullMask, v);
+#else
+#pragma unroll
+    for (int d = kWarp / 2; d; d >>= 1)
+        v = max(v, __shfl_xor_sync(kFullMask, v, d));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ u32 warp_min(u32 v) { return ~warp_max(~v); }
+
+__device__ __forceinline__ u32 warp_and(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_and_sync(kFullMask, v);
+#else
+    return ~warp_or(~v);
+#endif
+}
+
+// Modulo 2^32
+__device__ __forceinline__ u32 warp_add(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kFullMask, v);
+#else
+    return warp_sum(v);
+#endif
+}
+
+// The lanes of this thread's group of so many, a power of two, as a mask of its warp.
+__device__ inline u32 group_mask(u32 lanes)
+{
+    return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp & ~(lanes - 1));
+}
+
+// The contribution of v * 2^offset to base-2^32 digit j. The top digit it reaches keeps the sign.
+__device__ __forceinline__ i64 digit_of(i64 v, int offset, int j)
+{
+    int k = j - (offset >> 5), s = offset & 31;
+    u64 low = (u64)(u32)v << s;
+    i64 high = (v >> 32) * ((i64)1 << s) + (i64)(low >> 32); // |v >> 32| < 2^31, so this fits
+    return k == 0 ? (i64)(u32)low : k == 1 ? (i64)(u32)high : k == 2 ? high >> 32 : 0;
+}
+
+// The last two words of a partial: `elements` went by, `skipped` NaNs among them. One thread.
+__device__ __forceinline__ void write_tail(u64 *tail, u64 elements, u64 skipped, u32 flags)
+{
+    tail[kWordCount] = elements - skipped;
+    tail[kWordFlags] = flags | (skipped ? (u32)kFlagSkipped : 0u);
+}
+
+// Streaming load: every byte of the input is read once, so it need not stay in L1.
+__device__ __forceinline__ uint4 load_vector(const uint4 *p) { return __ldcs(p); }
+
+// The previous kernel of the chain has finished writing: needed when launches overlap (programmatic dependent launch).
+__device__ __forceinline__ void wait_for_previous_pass()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+// Once every block has come here, the next kernel of the chain is brought up, to wait in wait_for_previous_pass.
+__device__ __forceinline__ void let_next_pass_start()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+} // namespace rk

@@ -1,0 +1,97 @@
+// Where the blocks of a row meet: the last one to come finishes the row, in the same launch (threadFenceReduction of the CUDA
+// samples). In the scratch of the chain, so launches of several slots do not disturb each other.
+//
+// All zero before the first launch on a scratch, and again after every launch: the counter wraps, and the last block takes
+// the words away.
+#pragma once
+
+#include "kernels/cuda/pass/finish.cuh"
+
+namespace rk {
+
+struct RowTotal {
+    u64 words[kDigits64 + kTailWords]; // of a partial: what blocks have added, a light reduction's
+    u32 arrived;                       // blocks that have come
+};
+
+// Whole block. Has every other block of the row come here before? Then what they wrote is visible.
+__device__ __forceinline__ bool last_of_row(RowTotal *total)
+{
+    bool last = false;
+    __syncthreads(); // the block has written
+    if (threadIdx.x == 0) {
+        u32 before;
+        asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(&total->arrived), "r"(gridDim.x - 1)
+                     : "memory");
+        last = before == gridDim.x - 1;
+    }
+    return __syncthreads_or(last);
+}
+
+// The block's words (shared) join those of the row. Whole block.
+__device__ __forceinline__ void add_words(const WordPlan &plan, RowTotal *total, const u64 *words)
+{
+    const u32 j = threadIdx.x;
+    if (j >= plan.all || words[j] == 0)
+        return;
+    const WordKind kind = word_kind(plan, j);
+    if (kind == kWordOr)
+        atomicOr(&total->words[j], words[j]);
+    else if (kind == kWordRank)
+        atomicMax(&total->words[j], words[j]);
+    else if (kind == kWordAdd)
+        atomicAdd(&total->words[j], words[j]);
+}
+
+// The row's words to `words` (shared). The last block, all of it.
+__device__ __forceinline__ void take_words(const WordPlan &plan, RowTotal *total, u64 *words)
+{
+    if (threadIdx.x < plan.all) {
+        words[threadIdx.x] = __ldcg(&total->words[threadIdx.x]);
+        total->words[threadIdx.x] = 0;
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ void clear_words(const WordPlan &plan, u64 *words)
+{
+    if (threadIdx.x < plan.all)
+        words[threadIdx.x] = 0;
+    __syncthreads();
+}
+
+// The best of n pairs of rank and index, to `words` (shared). Whole block.
+static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u64 *words)
+{
+    __shared__ u64 best[kWarp][2];
+    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+    u64 rank = 0, index = RP_NO_INDEX;
+    for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
+        const ulonglong2 p = __ldcg(&pairs[i]);
+        join_pair(rank, index, p.x, p.y);
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int d = kWarp / 2; d; d >>= 1) {
+            u64 other = __shfl_xor_sync(kFullMask, rank, d), at = __shfl_xor_sync(kFullMask, index, d);
+            join_pair(rank, index, other, at);
+        }
+        if (round == 0) { // then every warp joins those of all
+            if (lane == 0) {
+                best[warp][0] = rank;
+                best[warp][1] = index;
+            }
+            __syncthreads();
+            rank = lane < blockDim.x / kWarp ? best[lane][0] : 0;
+            index = lane < blockDim.x / kWarp ? best[lane][1] : RP_NO_INDEX;
+        }
+    }
+    if (threadIdx.x == 0) {
+        words[0] = rank;
+        words[1] = index;
+    }
+    __syncthreads();
+}
+
+} // namespace rk

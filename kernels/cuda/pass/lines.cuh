@@ -1,0 +1,230 @@
+// Any shape, element by element: threads walk along a line - a row, a segment, a column, masked or not - and keep what
+// they learn in registers. Serves many short lines, masks and columns; long rows without a mask have faster kernels
+// (segment.cuh).
+//
+// A line has `walkers` threads, which take every walkers-th of its elements: neighbouring threads read neighbouring
+// elements, of a row or of the columns beside it. A `team` of them joins at once and leaves one partial together; of a row
+// these are neighbouring lanes of a warp. What they keep is the Walker's business:
+//
+//   using Bits                                   unsigned, of the element's width
+//   void init(NULL, const SegmentArgs &)
+//   void add(Bits, u64 index)                    in ascending order of the index
+//   void join_lane(u32 mask, int distance)       with the other lane's, both get the result
+//   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
+//   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
+//   u32 flags(const SegmentArgs &) const         of the tail
+//   int value(const FinishArgs &, u64 elements, u64 *value) const   as light_value does; if kLight only
+//
+// Sums of floats walk by a way of their own: lines_float.cu.
+#pragma once
+
+#include "kernels/cuda/pass/segment.cuh"
+#include "kernels/exact/line.h"
+
+namespace rk {
+
+constexpr int kWalkThreads = 128; // of a block
+
+struct WalkArgs {
+    rp_parts parts;
+    u64 first_line; // the lines of this launch: first_line .. first_line + lines
+    u64 lines;
+    u64 longest; // longer lines are passed over
+    u32 walkers; // of a line: whole teams
+    u32 team;    // of walkers, each of which leaves a partial
+    u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
+    u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
+    u32 width;   // walk_columns: of so many columns, side by side, a block has a team each
+    u32 turns;   // a warp goes through so many batches of lines before it finishes them, at most `lanes`: lines_float.cu
+    bool values; // lines have one team, and the value is one that walkers may make: else partials are left
+};
+
+// One team's part of a line.
+struct Share {
+    u64 number; // of the line in this launch
+    u32 team;   // of the line's teams
+    rk_line line;
+};
+
+__device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
+{
+    const u32 teams = w.walkers / w.team;
+    Share s;
+    if (teams == 1) {
+        s.number = i;
+        s.team = 0;
+    } else if (a.spec.flags & RP_COLUMNS) {
+        s.number = i % w.lines;
+        s.team = (u32)(i / w.lines);
+    } else {
+        s.number = i / teams;
+        s.team = (u32)(i % teams);
+    }
+    s.line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + s.number);
+    return s;
+}
+
+__device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *partials, const Share &s)
+{
+    return partials + (s.number * (w.walkers / w.team) + s.team) * a.plan.all;
+}
+
+constexpr int kWalkLoads = 8; // in flight
+
+// Adds kWalkLoads elements, `jump` apart.
+template <class Walker>
+__device__ __forceinline__ void add_all(Walker &x, const typename Walker::Bits *p, u64 jump, u64 index, u32 step)
+{
+    typename Walker::Bits bits[kWalkLoads];
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, p += jump)
+        bits[k] = *p;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, index += step)
+        x.add(bits[k], index);
+}
+
+// The same of those whose byte of the mask is not zero. Returns how many that were.
+template <class Walker> __device__ __forceinline__ u32 add_masked(Walker &x, const typename Walker::Bits *p,
+                                                                  const uint8_t *mask, u64 jump, u64 index, u32 step)
+{
+    typename Walker::Bits bits[kWalkLoads];
+    uint8_t in[kWalkLoads]; // no test before all are requested: it would wait for its byte
+    u32 taken = 0;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, p += jump, mask += jump) {
+        bits[k] = *p;
+        in[k] = *mask;
+    }
+#pragma unroll
+    for (int k = 0; k < kWalkLoads; k++, index += step)
+        if (in[k]) {
+            x.add(bits[k], index);
+            taken++;
+        }
+    return taken;
+}
+
+// The same of the first `left`, fewer than kWalkLoads; `mask` may be NULL.
+template <class Walker> __device__ __forceinline__ u32 add_rest(Walker &x, const typename Walker::Bits *p, const uint8_t *mask,
+                                                                u64 jump, u64 index, u32 step, int left)
+{
+    const bool masked = mask;
+    typename Walker::Bits bits[kWalkLoads - 1];
+    bool in[kWalkLoads - 1];
+    u32 taken = 0;
+#pragma unroll
+    for (int k = 0; k < kWalkLoads - 1; k++, p += jump) {
+        bits[k] = k < left ? *p : (typename Walker::Bits)0;
+        in[k] = k < left && (!masked || *mask);
+        if (masked)
+            mask += jump;
+    }
+#pragma unroll
+    for (int k = 0; k < kWalkLoads - 1; k++, index += step)
+        if (in[k]) {
+            x.add(bits[k], index);
+            taken++;
+        }
+    return taken;
+}
+
+// Adds elements from, from + step, ... of the line that are not masked out. Returns how many those were.
+template <class Walker>
+__device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step)
+{
+    const typename Walker::Bits *p = (const typename Walker::Bits *)parts.elements + line.first + from * line.stride;
+    const uint8_t *mask = parts.mask ? parts.mask + line.first + from * line.stride : NULL;
+    const u64 jump = step * line.stride, many = (u64)kWalkLoads * step;
+    u64 taken = 0, i = from;
+    for (; i + (many - step) < line.n; i += many, p += kWalkLoads * jump) {
+        if (mask) {
+            taken += add_masked(x, p, mask, jump, i, step);
+            mask += kWalkLoads * jump;
+        } else {
+            add_all(x, p, jump, i, step);
+            taken += kWalkLoads;
+        }
+    }
+    int left = 0;
+    for (u64 k = i; k < line.n; k += step)
+        left++;
+    return left ? taken + add_rest(x, p, mask, jump, i, step, left) : taken;
+}
+
+// Word j of a walker's partial, tail included.
+template <class Walker> __device__ __forceinline__ u64 word_of(const Walker &x, const SegmentArgs &g, u32 own, u64 taken, u32 j)
+{
+    if (j < own)
+        return x.word(g, j);
+    const u64 skipped = x.left_out(g);
+    return j == own + kWordCount ? taken - skipped : x.flags(g) | (skipped ? (u32)kFlagSkipped : 0u);
+}
+
+template <class Walker> __device__ __forceinline__ void finish_walk(const Walker &x, const FinishArgs &a, u64 line, u64 taken)
+{
+    u64 bits = 0;
+    if (x.value(a, taken, &bits) != RP_OK)
+        set_fault(a, line);
+    write_bits(a.cell_bytes, a.cells, line, bits);
+}
+
+// kLight: a walker may make the line's value.
+template <bool kLight, class Walker> __global__ void __launch_bounds__(kWalkThreads)
+    walk_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
+               u64 *partials)
+{
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes), teams = w.walkers / lanes;
+    const u64 stride = (u64)gridDim.x * (kWalkThreads / lanes);
+    for (u64 i = (u64)blockIdx.x * (kWalkThreads / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
+        const Share s = share_of(a, w, i);
+        if (s.line.n > w.longest)
+            continue; // another kernel's
+        Walker x;
+        x.init(NULL, g);
+        u64 taken = walk(x, w.parts, s.line, s.team * lanes + lane, w.walkers);
+        for (u32 d = lanes / 2; d; d /= 2) {
+            x.join_lane(mask, d);
+            taken += __shfl_xor_sync(mask, taken, d);
+        }
+        if constexpr (kLight) {
+            if (w.values) {
+                if (lane == 0)
+                    finish_walk(x, a, w.first_line + s.number, taken);
+                continue;
+            }
+        }
+        u64 *out = partial_of(a, w, partials, s);
+        for (u32 j = lane; j < a.plan.all; j += lanes)
+            out[j] = word_of(x, g, a.plan.own, taken, j);
+    }
+}
+
+// Kernels for an operation: of whole rows, and of walking.
+template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_walk_kernels()
+{
+    SegmentKernel k = segment_kernel<Accumulator>();
+    k.walk = walk_lines<false, Walker>;
+    return k;
+}
+SegmentKernel prod_kernel(int dtype); // lines_product.cu: only walks
+
+// Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
+// instead of partials: their number, then which.
+enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
+WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
+constexpr int kColumnThreads = 256;                               // of its blocks for columns
+
+// The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
+// kernels/exact/state.h. Dynamic shared memory: state_words words a thread.
+using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
+StatesFn walk_states_kernel(); // lines_any.cu; `again`: only where a partial has kFlagLost
+using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
+ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as above, to their values
+
+// Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
+// finish's scratch.
+using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
+FinishFn finish_lines_kernel(); // lines_any.cu
+
+} // namespace rk

@@ -1,0 +1,163 @@
+// Joining partials: the kernel family launched again on what pass 1 left, until one partial a row is left. For values that
+// take a state, for states from outside, and for what walkers leave.
+#pragma once
+
+#include "kernels/cuda/pass/finish.cuh"
+
+namespace rk {
+
+constexpr int kMergeThreads = 1024; // at most
+
+// Word j of n partials at `in`, from number `first` on, every `step`-th. Of a pair also the index.
+__device__ inline void join_own(WordKind kind, const u64 *in, u64 n, u32 words, u64 first, u32 step, u64 *word, u64 *index)
+{
+    u64 w = word_identity(kind), at = RP_NO_INDEX;
+    if (kind == kWordAdd || kind == kWordOr) { // the hot ones, in one loop: a warp has both
+        const bool bits = kind == kWordOr;
+#pragma unroll 8
+        for (u64 p = first; p < n; p += step) {
+            u64 x = in[p * words];
+            w = bits ? w | x : w + x;
+        }
+    } else if (kind == kWordRank) {
+        for (u64 p = first; p < n; p += step)
+            join_pair(w, at, in[p * words], in[p * words + 1]);
+    } else if (kind != kWordIndex) {
+        for (u64 p = first; p < n; p += step)
+            w = join_words(kind, w, in[p * words]);
+    }
+    *word = w;
+    *index = at;
+}
+
+// Join `n` partials at `in` into shared `total`, by the whole block. `space`: blockDim.x words of shared.
+__device__ inline void merge_words(const WordPlan &plan, const u64 *in, u64 n, u64 *space, u64 *total)
+{
+    // Thread (group, j) walks word j of every groups-th partial: neighbours read neighbouring words. The thread of a
+    // rank walks its index, too, and the next thread only lends its place.
+    const u32 words = plan.all, groups = blockDim.x / words, group = threadIdx.x / words, j = threadIdx.x % words;
+    const WordKind kind = word_kind(plan, j);
+    const bool pair = kind == kWordRank;
+    u64 word = 0, index = 0;
+    if (group < groups) {
+        join_own(kind, in + j, n, words, group, groups, &word, &index);
+        if (kind != kWordIndex)
+            space[threadIdx.x] = word;
+        if (pair)
+            space[threadIdx.x + 1] = index;
+    }
+    for (u32 left = groups, half; left > 1; left = half) {
+        half = (left + 1) / 2;
+        __syncthreads();
+        if (group + half < left && kind != kWordIndex) {
+            const u64 *other = &space[(group + half) * words + j];
+            if (pair)
+                join_pair(word, index, other[0], other[1]);
+            else
+                word = join_words(kind, word, *other);
+            space[threadIdx.x] = word;
+            if (pair)
+                space[threadIdx.x + 1] = index;
+        }
+    }
+    if (group == 0 && kind != kWordIndex) {
+        total[j] = word;
+        if (pair)
+            total[j + 1] = index;
+    }
+    __syncthreads();
+}
+
+// Middle pass: block (x, row) joins its share of the row's partials into one. blockDim.x >= words, a multiple of 32.
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u64 *out)
+{
+    extern __shared__ u64 space[];
+    __shared__ u64 total[kMaxWords];
+    let_next_pass_start();
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.y; row < rows; row += gridDim.y) {
+        u64 from = blockIdx.x * share, n = per_row - from < share ? per_row - from : share;
+        const u64 *mine = in + (row * per_row + from) * a.plan.all;
+        merge_words(a.plan, mine, n, space, total);
+        if (threadIdx.x < a.plan.all)
+            out[(row * gridDim.x + blockIdx.x) * a.plan.all + threadIdx.x] = total[threadIdx.x];
+        __syncthreads();
+    }
+}
+
+// Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
+// instructions come from memory one by one. This is two of them: any layout and value, or values that take no state
+// (kLight: a.light).
+template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
+    merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+{
+    extern __shared__ u64 space[];
+    __shared__ u64 total[kMaxWords];
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        if (threadIdx.x < kWarp) {
+            if constexpr (kLight)
+                finish_light(a, first_row + row, total);
+            else
+                finish_row(a, first_row + row, total);
+        }
+        __syncthreads();
+    }
+}
+
+// The third: plain float sums (a.plain). The number of words is known, and all but the flags are added.
+template <int kDigits, int kGroups> struct MergeSum {
+    static constexpr int kWords = kDigits + kTailWords, kThreads = (kWords * kGroups + kWarp - 1) / kWarp * kWarp;
+
+    static __device__ __forceinline__ void join(const u64 *in, u64 n, u64 *total)
+    {
+        __shared__ u64 space[kGroups][kWords];
+        // Thread (group, j) adds word j of every kGroups-th partial: neighbours read neighbouring words.
+        const u32 group = threadIdx.x / kWords, j = threadIdx.x % kWords, lane = threadIdx.x % kWarp;
+        const bool flags = j == kDigits + kWordFlags;
+        if (group < kGroups) {
+            u64 sum = 0;
+#pragma unroll 4
+            for (u64 p = group; p < n; p += kGroups) {
+                u64 w = in[p * kWords + j];
+                sum = flags ? sum | w : sum + w;
+            }
+            space[group][j] = sum;
+        }
+        __syncthreads();
+        for (u32 word = threadIdx.x / kWarp; word < kWords; word += kThreads / kWarp) { // a warp joins a word's groups
+            u64 w = lane < kGroups ? space[lane][word] : 0;
+            w = word == kDigits + kWordFlags ? warp_or((u32)w) : warp_sum(w);
+            if (lane == 0)
+                total[word] = w;
+        }
+        __syncthreads();
+    }
+};
+
+template <int kDigits, int kGroups> __global__ void __launch_bounds__(MergeSum<kDigits, kGroups>::kThreads)
+    merge_sum(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+{
+    __shared__ u64 total[kDigits + kTailWords];
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        MergeSum<kDigits, kGroups>::join(in + row * per_row * (kDigits + kTailWords), per_row, total);
+        if (threadIdx.x < kWarp)
+            finish_plain<kDigits>(a, first_row + row, total);
+        __syncthreads();
+    }
+}
+
+// Canonical states from outside become partials: thread (state, word).
+__global__ void unpack_states(const __grid_constant__ FinishArgs a, const u64 *states, u64 n, u32 state_words, u64 *out)
+{
+    const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x, p = i / a.plan.all;
+    if (p >= n)
+        return;
+    const u64 *s = states + p * state_words; // word 0: the header's bytes, word 1: count, then the limbs
+    out[i] = word_of_state(a.plan, s[0], s[1], (const uint64_t *)(s + 2), (u32)(i % a.plan.all));
+}
+
+} // namespace rk

@@ -1,0 +1,227 @@
+// Pass 1 of the chain: a block reduces a segment of a row to one partial. If the rest is simple, the partials of a row are
+// joined and finished in the same launch, by the last of its blocks (last_block.cuh).
+//
+// The loop is written once; what is accumulated, and how, is the Accumulator's business:
+//
+//   static constexpr int kThreads, kUnroll;   block size; 16-byte loads in flight per thread
+//   static constexpr int kWords;              its words of a partial at most (partial.cuh)
+//   static constexpr int kBlocksPerSm;        at least so many fit an SM: what registers may be used
+//   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
+//   static size_t shared_bytes()
+//   static constexpr bool kPrepares           if true: every thread, before a tile is added, and before the row's rest
+//     bool prepare(const uint4 (&tile)[kUnroll])   false: it is no use, give up; to all lanes of a warp
+//     void prepare_rest(const uint4 *vectors, u64 from, u64 to)
+//   void init(void *shared, const SegmentArgs &)
+//   void add_vector(uint4 v, u64 first)       16 bytes of elements; index of the first one within the row
+//   static constexpr bool kTiles              if true there is, for a thread's vectors of a tile at once,
+//     void add_tile(const uint4 (&tile)[kUnroll], u64 first)   kThreads vectors apart; add_vector then takes the rest
+//   static constexpr Filling kFilling         what may stand where a row has no elements:
+//     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
+//   void add_element(const void *p, u64 index)
+//   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
+//                                             written; `row` is where the row's elements begin
+//
+// A row is head + vectors + tail: `head` elements up to the first 16-byte boundary, then 16-byte vectors, then what is left.
+// Vectors go in tiles of kThreads x kUnroll, one tile to each of the row's blocks in every round; of those that do not fill
+// a round every block has an equal share, and the last block takes head and tail.
+#pragma once
+
+#include "kernels/cuda/pass/last_block.cuh"
+
+namespace rk {
+
+// Nothing; a value of the accumulator's; any element of the row, once more.
+enum Filling { kUnfilled, kPadded, kRepeated };
+
+struct SegmentArgs {
+    u64 rows;
+    u64 first_index;   // index of element 0 of a row in the whole array (arg ops)
+    u8 layout, dtype;  // rp_layout, rp_dtype
+    bool skip;         // NaNs are left out and counted
+    bool nan_error;    // policy `error`
+    bool doubles;      // the device is fast at them
+    u32 keep;          // of a float's upper 32 bits: all, or all but the sign
+    RowTotal *totals;  // of these rows
+    u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
+    // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
+    // their arguments, so here it is one (where arguments begin at 0x210: H100).
+    const unsigned char *data; // rows x row_len elements
+    u64 row_len;
+    u64 first_row;    // number of the first of these rows in the request
+    u32 element_log2; // log2 of the bytes of an element. Not before row_len: ptxas 13.0 spilled then, in argmax
+    u64 rank_flip;    // min and max: see minmax_arg.cu
+    u64 inf_bits;     // floats: exponent field all ones, in the element's own width
+};
+
+using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
+
+struct WalkArgs;
+using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
+
+// A kernel of this family with what its launcher must know.
+struct SegmentKernel {
+    SegmentFn fn;
+    int threads, unroll;
+    size_t shared_bytes;
+    u32 max_per_thread;
+    WalkFn walk;    // for what it cannot take (lines.cuh); may be NULL: there is no fast way
+    SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
+};
+
+// 16 bytes of such elements.
+__device__ __forceinline__ uint4 vector_of(u64 e) { return make_uint4((u32)e, (u32)(e >> 32), (u32)e, (u32)(e >> 32)); }
+__device__ __forceinline__ uint4 vector_of(u32 e) { return make_uint4(e, e, e, e); }
+__device__ __forceinline__ uint4 vector_of(uint16_t e) { return vector_of(e * 0x10001u); }
+__device__ __forceinline__ uint4 vector_of(uint8_t e) { return vector_of(e * 0x1010101u); }
+
+// Adds a whole tile, whose first vector of this thread begins at element `index`.
+template <class Accumulator, int kUnroll>
+__device__ __forceinline__ void add_whole(Accumulator &acc, const uint4 (&tile)[kUnroll], u64 index, u32 per_vector)
+{
+    if constexpr (Accumulator::kTiles) {
+        acc.add_tile(tile, index);
+    } else {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            acc.add_vector(tile[u], index + u * (Accumulator::kThreads * per_vector));
+    }
+}
+
+// The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
+template <class Accumulator>
+__device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
+{
+    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
+    constexpr bool kPads = Accumulator::kFilling == kPadded;
+    const u32 log2 = args.element_log2, per_vector = 16 >> log2;
+    u64 head = ((16 - ((uintptr_t)p & 15)) & 15) >> log2;
+    if (head > args.row_len)
+        head = args.row_len;
+    const uint4 *vectors = (const uint4 *)(p + (head << log2));
+    const u64 nvec = (args.row_len - head) >> (4 - log2), step = (u64)gridDim.x * kTile;
+    const u64 rest = args.rounds * step + blockIdx.x * args.share;
+    const u32 left = rest < nvec ? (u32)min(nvec - rest, (u64)args.share) : 0;
+
+    uint4 now[kUnroll], next[kUnroll];
+    u64 first = blockIdx.x * kTile; // of the tile's vectors
+    // The block's next tile; behind the last one its share of the rest, and padding.
+    auto load = [&](u32 round) {
+        const bool tile = round < args.rounds;
+        const uint4 *at = vectors + (tile ? first : rest) + threadIdx.x;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (tile || threadIdx.x + u * kThreads < left)
+                next[u] = load_vector(at + u * kThreads);
+            else if constexpr (kPads)
+                next[u] = vector_of(Accumulator::kPadding);
+    };
+    load(0);
+    acc.init(shared, args);
+    // The next tile is requested before this one is added, so loads are always in flight.
+#pragma unroll 1
+    for (u32 round = 0; round < args.rounds + (kPads && left); round++) {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            now[u] = next[u];
+        const u64 index = head + (first + threadIdx.x) * per_vector;
+        first += step;
+        if (round < args.rounds)
+            load(round + 1);
+        if constexpr (Accumulator::kPrepares)
+            if (!acc.prepare(now))
+                return 0;
+        add_whole(acc, now, index, per_vector);
+    }
+    if constexpr (!kPads) {
+        if constexpr (Accumulator::kPrepares)
+            acc.prepare_rest(vectors, rest, rest + left);
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (threadIdx.x + u * kThreads < left)
+                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
+    }
+    const u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
+    if (blockIdx.x < gridDim.x - 1)
+        return elements;
+    const u64 tail = head + nvec * per_vector;
+    if (threadIdx.x < head)
+        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
+    if (tail + threadIdx.x < args.row_len)
+        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
+    return elements + head + args.row_len - tail;
+}
+
+// Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
+// is made for it (Device::large_shared), so the other one is left empty there: compiling takes minutes.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
+constexpr bool kLargeShared = true;
+#else
+constexpr bool kLargeShared = false;
+#endif
+template <class Accumulator> constexpr bool kUsedHere = Accumulator::kBlocksPerSm > 1 ||
+                                                        (Accumulator::kThreads >= 384) == kLargeShared;
+
+// Is this the last block of the row? Then `words`, the block's, become the row's. `partials`: the row's.
+__device__ __forceinline__ bool is_last(const WordPlan &plan, RowTotal *total, u64 *partials, u64 *words)
+{
+    if (gridDim.x == 1)
+        return true;
+    add_words(plan, total, words);
+    if (plan.indexed && threadIdx.x == 0)
+        ((ulonglong2 *)partials)[blockIdx.x] = {words[0], words[1]};
+    if (!last_of_row(total))
+        return false;
+    take_words(plan, total, words);
+    if (plan.indexed)
+        join_ranks((const ulonglong2 *)partials, gridDim.x, words);
+    return true;
+}
+
+template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
+    segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    if constexpr (kUsedHere<Accumulator>) {
+        extern __shared__ __align__(16) unsigned char shared[];
+        __shared__ u64 words[Accumulator::kWords + kTailWords];
+        if (!finish.light) // else the last block finishes the row
+            let_next_pass_start();
+        for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
+            const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
+            Accumulator acc;
+            u64 elements = add_part(acc, args, p, shared);
+            u64 *of_row = partials + row * gridDim.x * finish.plan.all;
+            acc.flush(args, p, shared, elements, finish.light ? words : of_row + blockIdx.x * finish.plan.all);
+            __syncthreads(); // `shared` is free for the next row
+            const bool last = finish.light && is_last(finish.plan, args.totals + row, of_row, words);
+            if (last && threadIdx.x < kWarp)
+                finish_light(finish, args.first_row + row, words);
+        }
+    }
+}
+
+template <class Accumulator> SegmentKernel segment_kernel()
+{
+    return {segment_reduce<Accumulator>,
+            Accumulator::kThreads,
+            Accumulator::kUnroll,
+            Accumulator::shared_bytes(),
+            Accumulator::kMaxPerThread,
+            NULL,
+            NULL};
+}
+
+// The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
+// family.
+SegmentKernel sum_float_kernel(int dtype, bool skip);                       // sum_bins.cu: f16 bf16 f32
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: f32 f64
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                 // sum_digits.cu
+SegmentKernel sum_int_kernel(int dtype);                                    // sum_int.cu
+SegmentKernel best_kernel(int layout, int dtype, bool skip);                // minmax_arg.cu
+SegmentKernel count_kernel(int dtype, bool skip);                           // count.cu
+SegmentKernel moments_int_kernel(int layout, int dtype);                    // moments_int.cu
+SegmentKernel minmax_kernel(int dtype);                                     // minmax.cu
+SegmentKernel bits_kernel(int layout, int dtype);                           // bits.cu
+SegmentKernel moments_f64_kernel(bool stats);                               // moments_f64.cu
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared); // moments_f32.cu: f16 bf16 f32
+
+} // namespace rk

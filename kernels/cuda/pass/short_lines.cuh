@@ -1,0 +1,46 @@
+// Kernels for many short lines (rows or segments): several lanes of a warp, or one, finish a line.
+#pragma once
+
+#include "kernels/cuda/pass/finish.cuh"
+#include "kernels/exact/line.h"
+
+namespace rk {
+
+constexpr int kRowThreads = 128;
+
+struct RowArgs {
+    const uint8_t *offsets, *elements; // as in rp_parts
+    u64 lines;
+    u64 longest;     // longer lines are passed over
+    u32 lanes;       // of a line: a power of two up to a warp
+    u32 state_words; // of shared memory for each thread
+    bool skip;       // NaNs are left out and counted
+};
+
+using RowsKernel = void (*)(FinishArgs, RowArgs);
+
+RowsKernel sum_rows_kernel(int dtype, bool tiny); // sum_short_lines.cu: f16 bf16 f32 f64; tiny: equal rows, lanes = 1
+
+// The general way along a line, by the definitions of kernels/exact/state.h: elements `from`, from + step, ... that are not
+// masked out, to the state. `first_index` is the index of the line's element 0.
+__device__ inline void add_line(const FinishArgs &a, const rp_parts &parts, u64 first_index, rk_line line, u64 from, u32 step,
+                                rk_state *s)
+{
+    const int bytes = rk_bytes(a.spec.dtype);
+    for (u64 i = from; i < line.n; i += step) {
+        u64 at = line.first + i * line.stride;
+        if (parts.mask && !parts.mask[at])
+            continue;
+        rk_state_add(s, rk_load(parts.elements + at * bytes, bytes), first_index + i, a.spec.nan);
+    }
+}
+
+// The same to a fresh state.
+__device__ inline void walk_line(const FinishArgs &a, const rp_parts &parts, u64 first_index, rk_line line, u64 from, u32 step,
+                                 rk_state *s)
+{
+    rk_state_init(s, a.plan.layout, a.spec.dtype);
+    add_line(a, parts, first_index, line, from, step, s);
+}
+
+} // namespace rk

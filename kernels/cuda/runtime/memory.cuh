@@ -1,0 +1,22 @@
+// Memory on the device beside the slots: resident data, and what other processes exported.
+#pragma once
+
+#include "kernels/cuda/pass/common.cuh"
+#include "kernels/engine/engine.h"
+
+namespace rk {
+
+// m->bytes of zeros on the current device. Waits for them.
+cudaError_t memory_new(rk_memory *m);
+
+// The allocation of another process behind a cudaIpcMemHandle_t: base and bytes are set. An error of the handle leaves the
+// context in order.
+cudaError_t memory_open(const uint8_t *handle, rk_memory *m);
+
+// All m->bytes of the allocation of cuMemCreate behind a descriptor, which stays the caller's: base is set.
+// cudaErrorInvalidResourceHandle: it is none of this device, or not of that size; the context is in order.
+cudaError_t memory_import(int fd, rk_memory *m);
+
+cudaError_t memory_close(rk_memory *m);
+
+} // namespace rk

@@ -1,0 +1,132 @@
+#include "kernels/cuda/runtime/pins.cuh"
+
+#include "kernels/cuda/launch/tuning.cuh"
+
+namespace rk {
+namespace {
+
+constexpr u64 kPiece = 1ull << 38; // 256 GiB: drivers refuse to lock 512 GiB and more at once
+
+bool take(Pins *p, u64 bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    const bool fits = bytes <= p->cap - p->bytes;
+    p->bytes += fits ? bytes : 0;
+    pthread_mutex_unlock(&p->lock);
+    return fits;
+}
+
+void give_back(Pins *p, u64 bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    p->bytes -= bytes;
+    pthread_mutex_unlock(&p->lock);
+}
+
+// False: there are as many as there may be.
+bool insert(Pins *p, Pins::Range r)
+{
+    pthread_mutex_lock(&p->lock);
+    int i = 0;
+    while (i < p->used && p->ranges[i].bytes)
+        i++;
+    const bool room = i < kMaxPins;
+    if (room)
+        p->ranges[i] = r;
+    if (room && i == p->used)
+        p->used++;
+    pthread_mutex_unlock(&p->lock);
+    return room;
+}
+
+// Take one piece of the memory at `whole` out of the list. False: there is none.
+bool remove_one(Pins *p, const void *whole, Pins::Range *r)
+{
+    pthread_mutex_lock(&p->lock);
+    int i = 0;
+    while (i < p->used && !(p->ranges[i].bytes && p->ranges[i].whole == whole))
+        i++;
+    const bool found = i < p->used;
+    if (found) {
+        *r = p->ranges[i];
+        p->ranges[i].bytes = 0;
+    }
+    while (p->used && !p->ranges[p->used - 1].bytes)
+        p->used--;
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+bool lock_piece(Pins *p, const void *whole, const unsigned char *base, u64 bytes)
+{
+    const unsigned flags = cudaHostRegisterPortable | (p->read_only ? cudaHostRegisterReadOnly : 0);
+    if (cudaHostRegister((void *)base, bytes, flags) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    if (insert(p, {whole, base, bytes}))
+        return true;
+    cudaHostUnregister((void *)base);
+    return false;
+}
+
+} // namespace
+
+cudaError_t pins_open(Pins *p, int device, u64 cap)
+{
+    int read_only;
+    TRY_CUDA(cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, device));
+    *p = Pins{};
+    p->lock = PTHREAD_MUTEX_INITIALIZER;
+    p->read_only = read_only;
+    p->cap = cap;
+    return cudaSuccess;
+}
+
+bool pins_add(Pins *p, const void *base, size_t bytes)
+{
+    if (!take(p, bytes))
+        return false;
+    for (u64 from = 0; from < bytes; from += kPiece) {
+        const u64 piece = bytes - from < kPiece ? bytes - from : kPiece;
+        if (lock_piece(p, base, (const unsigned char *)base + from, piece))
+            continue;
+        give_back(p, bytes - from);
+        pins_remove(p, base);
+        return false;
+    }
+    return true;
+}
+
+void pins_remove(Pins *p, const void *base)
+{
+    Pins::Range r = {};
+    while (remove_one(p, base, &r)) {
+        cudaHostUnregister((void *)r.base);
+        give_back(p, r.bytes);
+    }
+    cudaGetLastError();
+}
+
+bool pins_hold(Pins *p, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    bool held = false;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < p->used && !held; i++) {
+        const Pins::Range &r = p->ranges[i];
+        held = at >= r.base && bytes <= r.bytes && (u64)(at - r.base) <= r.bytes - bytes;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return held;
+}
+
+u64 pins_bytes(Pins *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const u64 bytes = p->bytes;
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
+}
+
+} // namespace rk

@@ -1,0 +1,205 @@
+#include "kernels/cuda/runtime/slot.cuh"
+
+#include <cstring>
+
+#include "kernels/exact/line.h"
+
+namespace rk {
+namespace {
+
+cudaError_t pinned(Slot *s, void **p, size_t bytes)
+{
+    TRY_CUDA(cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    __atomic_fetch_add(&s->pinned_bytes, bytes, __ATOMIC_RELAXED);
+    return cudaSuccess;
+}
+
+cudaError_t device_memory(Slot *s, void **p, size_t bytes)
+{
+    TRY_CUDA(cudaMalloc(p, bytes));
+    __atomic_fetch_add(&s->device_bytes, bytes, __ATOMIC_RELAXED);
+    return cudaSuccess;
+}
+
+cudaError_t open_parts(Slot *s)
+{
+    TRY_CUDA(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
+    TRY_CUDA(cudaEventCreate(&s->begin));
+    TRY_CUDA(cudaEventCreate(&s->copied));
+    TRY_CUDA(cudaEventCreate(&s->done));
+    TRY_CUDA(pinned(s, &s->staging, s->chunk_bytes));
+    TRY_CUDA(pinned(s, &s->mapped, kMappedCells + sizeof(u64)));
+    TRY_CUDA(device_memory(s, &s->input, s->chunk_bytes));
+    TRY_CUDA(device_memory(s, &s->scratch, chain_scratch_bytes()));
+    TRY_CUDA(chain_scratch_clear(s->scratch, s->stream));
+    s->fault = (u32 *)((unsigned char *)s->mapped + kMappedCells);
+    return cudaSuccess;
+}
+
+cudaError_t open_cells(Slot *s)
+{
+    if (!s->cells_host)
+        TRY_CUDA(pinned(s, &s->cells_host, RP_MAX_DATA));
+    if (!s->cells_device)
+        TRY_CUDA(device_memory(s, &s->cells_device, RP_MAX_DATA));
+    return cudaSuccess;
+}
+
+constexpr size_t kMuch = 1 << 20; // bytes
+
+size_t cells_bytes(const rk_task *t) { return t->fill ? 0 : rp_results(&t->spec) * rp_cell_size(&t->spec); }
+
+bool needs_copy(const rk_task *t) { return t->fill || !t->memory; }
+
+const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memory->base + t->offset; }
+
+// Copy the task's data to the device, and note when that begins.
+cudaError_t copy_data(Slot *s, const rk_task *t, bool pinned, void *to)
+{
+    if (!pinned)
+        memcpy(s->staging, t->data, t->bytes);
+    TRY_CUDA(cudaEventRecord(s->begin, s->stream));
+    return cudaMemcpyAsync(to, pinned ? t->data : s->staging, t->bytes, cudaMemcpyHostToDevice, s->stream);
+}
+
+// Where the chain finds the task's data.
+cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **where)
+{
+    *where = t->memory ? in_memory(t) : s->input;
+    if (needs_copy(t))
+        TRY_CUDA(copy_data(s, t, pinned, (void *)*where));
+    return cudaEventRecord(s->copied, s->stream);
+}
+
+cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
+{
+    const bool mapped = cells_bytes(t) <= kMappedCells;
+    if (!mapped)
+        TRY_CUDA(open_cells(s));
+    *s->fault = kNoFault;
+    ChainTask chain = {t->spec,
+                       data,
+                       t->memory ? NULL : rp_spec_parts(&t->spec, t->data).offsets,
+                       t->base,
+                       mapped ? s->mapped : s->cells_device,
+                       s->fault};
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    if (!mapped)
+        TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
+    return cudaSuccess;
+}
+
+// One line of the task's memory, `n` elements from element `from` on, to its state. Waits for it.
+cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from, u64 n, rk_state *state)
+{
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    const rk_line l = rk_line_of(&t->spec, NULL, line);
+    const unsigned char *data = (const unsigned char *)in_memory(t) + (l.first + from * l.stride) * size;
+    ChainTask chain = {t->spec, data, NULL, t->base + from, s->mapped, s->fault};
+    chain.spec.flags = RP_STATES_OUT;
+    chain.spec.rows = 1;
+    chain.spec.row_len = n;
+    if (l.stride > 1) { // a column: gathered first
+        TRY_CUDA(cudaMemcpy2DAsync(s->input, size, data, l.stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream));
+        chain.data = s->input;
+    }
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    TRY_CUDA(cudaStreamSynchronize(s->stream));
+    memcpy(state, s->mapped, rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)));
+    return cudaSuccess;
+}
+
+// Rare: line `line` has no result. The CPU says why: of host data, which are few, by reducing them; of memory on the device
+// by finishing that line's state.
+cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
+{
+    if (!t->memory) {
+        rk_cpu_run(t);
+        return cudaSuccess;
+    }
+    const rk_line l = rk_line_of(&t->spec, NULL, line);
+    const u64 most = l.stride > 1 ? s->chunk_bytes / rp_dtype_size(t->spec.dtype) : l.n;
+    rk_state all, part;
+    rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    for (u64 from = 0; from < l.n; from += most) {
+        TRY_CUDA(reduce_part(s, d, t, line, from, l.n - from < most ? l.n - from : most, &part));
+        rk_state_merge(&all, &part);
+    }
+    rk_explain(t, line, &all);
+    return cudaSuccess;
+}
+
+cudaError_t enqueue(Slot *s, Device *d, const rk_task *t, bool pinned)
+{
+    const void *data;
+    TRY_CUDA(bring_data(s, t, pinned, &data));
+    if (!t->fill)
+        TRY_CUDA(reduce_data(s, d, t, data));
+    return cudaEventRecord(s->done, s->stream);
+}
+
+} // namespace
+
+cudaError_t slot_open(Slot *s, size_t chunk_bytes)
+{
+    *s = Slot{};
+    s->chunk_bytes = chunk_bytes;
+    cudaError_t err = open_parts(s);
+    if (err != cudaSuccess)
+        slot_close(s);
+    else
+        s->open = true;
+    return err;
+}
+
+void slot_close(Slot *s)
+{
+    cudaFree(s->cells_device);
+    cudaFree(s->scratch);
+    cudaFree(s->input);
+    cudaFreeHost(s->cells_host);
+    cudaFreeHost(s->mapped);
+    cudaFreeHost(s->staging);
+    for (cudaEvent_t e : {s->begin, s->copied, s->done})
+        if (e)
+            cudaEventDestroy(e);
+    if (s->stream)
+        cudaStreamDestroy(s->stream);
+    *s = Slot{};
+}
+
+bool slot_copies_much(const rk_task *t) { return needs_copy(t) && t->bytes >= kMuch; }
+
+bool slot_only_launches(const rk_task *t) { return !needs_copy(t) && cells_bytes(t) <= kMappedCells; }
+
+cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
+{
+    s->copies_much = slot_copies_much(t);
+    cudaError_t err = enqueue(s, d, t, pinned);
+    if (err != cudaSuccess)
+        cudaStreamSynchronize(s->stream); // what was begun is over before the task and its memory go
+    return err;
+}
+
+cudaError_t slot_finish(Slot *s, Device *d)
+{
+    rk_task *t = s->task;
+    float copy_ms = 0, compute_ms;
+    if (needs_copy(t))
+        TRY_CUDA(cudaEventElapsedTime(&copy_ms, s->begin, s->copied));
+    TRY_CUDA(cudaEventElapsedTime(&compute_ms, s->copied, s->done));
+    const u64 start = t->start_ns;
+    const u32 fault = t->fill ? kNoFault : *(volatile u32 *)s->fault;
+    rp_fail(&t->fault, RP_OK, "", 0, "%s", "");
+    if (fault != kNoFault)
+        TRY_CUDA(explain(s, d, t, fault));
+    else if (!t->fill)
+        memcpy(t->cells, cells_bytes(t) <= kMappedCells ? s->mapped : s->cells_host, cells_bytes(t));
+    t->backend = RP_BACKEND_CUDA;
+    t->start_ns = start;
+    t->copy_ns = (uint64_t)((double)copy_ms * 1e6);
+    t->compute_ns = (uint64_t)((double)compute_ms * 1e6);
+    return cudaSuccess;
+}
+
+} // namespace rk

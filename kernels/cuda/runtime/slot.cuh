@@ -1,0 +1,48 @@
+// A slot: everything one task on the device needs. Slots are the engine's pool of streams, pinned staging and device
+// memory; each is opened on first use and belongs to one task at a time.
+//
+//   host `staging` -> device `input` -> chain with `scratch` -> cells, straight into mapped host memory when they are
+//   few, else through device `cells_device` into pinned `cells_host`.
+//
+// Page-locked data need no staging; data in memory of the engine are reduced where they are, whatever their size.
+#pragma once
+
+#include "kernels/cuda/launch/launch.cuh"
+#include "kernels/engine/engine.h"
+
+namespace rk {
+
+constexpr size_t kMappedCells = 4096; // replies up to this size skip the copy back: a kernel writes them over the bus
+
+struct Slot {
+    bool open;
+    size_t chunk_bytes;
+    cudaStream_t stream;
+    cudaEvent_t begin, copied, done;
+    void *staging, *input, *scratch; // chunk_bytes pinned; chunk_bytes, chain_scratch_bytes() on the device
+    void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
+    u32 *fault;                      // the last word of `mapped`
+    void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
+    u64 pinned_bytes, device_bytes;  // atomic: a task that opens cells adds to them while the owner asks
+    rk_task *task;                   // that was launched, until it has landed; else NULL
+    bool copies_much;                // it does, until that was seen to be over
+};
+
+// Open streams and memory. On error everything is closed again.
+cudaError_t slot_open(Slot *s, size_t chunk_bytes);
+void slot_close(Slot *s);
+
+// Does the task copy so much that the bus is busy for long?
+bool slot_copies_much(const rk_task *t);
+
+// Does the task take launches only: no copy by the host, and no memory that a slot opens late?
+bool slot_only_launches(const rk_task *t);
+
+// Enqueue what the task takes: copy in, chain, copy back; `done` is recorded last. `pinned`: its data are page-locked.
+// Returns without waiting.
+cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned);
+
+// After `done`: hand the cells to the task and fill its times and fault.
+cudaError_t slot_finish(Slot *s, Device *d);
+
+} // namespace rk

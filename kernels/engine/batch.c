@@ -1,0 +1,235 @@
+/* Batching: small tasks that come while the device is busy go into one launch.
+ *
+ *     submit -> queue -> nothing flies: all that wait take off -> landed: the next take off, then done
+ *
+ * One batch flies at a time, so that the next one gathers meanwhile; a thread waits for its landing and hands the tasks back.
+ * Who finds nothing in flight launches: the submitting thread if the device is idle, so that a lone task waits for nobody,
+ * else that thread. Nothing waits for company: a batch is what came while another was flying. So tasks wait in the queue
+ * only while something flies, whose landing takes them.
+ *
+ * Everything is under `lock` but launching, looking whether the batch has landed, and `done`. */
+#include "kernels/engine/batch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    WATCH_NS = 100000, /* a batch takes some 10 us: look without a pause for so long, then every NAP_NS, with care */
+    NAP_NS = 20000
+};
+
+typedef enum { FREE, LOADING, FLYING } flight_state;
+
+struct rk_batcher {
+    const rk_batch_ops *ops;
+    void *impl;
+    rk_busy *busy;
+    size_t max_bytes;
+    pthread_mutex_t lock;
+    rk_task *head, **tail;
+    /* the flight */
+    atomic_int state; /* a flight_state; changed under the lock, looked at without by the thread */
+    rk_task *tasks;
+    unsigned n;
+    uint64_t launched_ns;
+    pthread_t thread;
+    pthread_cond_t wake; /* it flies, or closing */
+    bool started, closing;
+    uint64_t batches, batched, largest, busy_ns, sizes[RK_BATCH_SIZES];
+};
+
+static flight_state state_of(rk_batcher *b) { return (flight_state)atomic_load_explicit(&b->state, memory_order_acquire); }
+static void set_state(rk_batcher *b, flight_state s) { atomic_store_explicit(&b->state, (int)s, memory_order_release); }
+
+/* ---- launching: any thread ---- */
+
+/* With the lock: the tasks that wait, at most as many as a batch holds, for a launch. False: there are none, or a flight. */
+static bool load(rk_batcher *b)
+{
+    rk_task *last = b->head;
+    if (!last || state_of(b) != FREE)
+        return false;
+    b->tasks = last;
+    for (b->n = 1; b->n < RK_BATCH_TASKS && last->next; b->n++)
+        last = last->next;
+    b->head = last->next;
+    if (!b->head)
+        b->tail = &b->head;
+    last->next = NULL;
+    set_state(b, LOADING);
+    return true;
+}
+
+static void launch(rk_batcher *b)
+{
+    b->launched_ns = rk_now_ns();
+    for (rk_task *t = b->tasks; t; t = t->next) {
+        t->start_ns = b->launched_ns;
+        t->copy_ns = t->compute_ns = 0;
+        t->fault.code = RP_OK;
+        t->batch = b->n;
+    }
+    rk_busy_begin(b->busy);
+    b->ops->launch(b->impl, b->tasks);
+    pthread_mutex_lock(&b->lock);
+    set_state(b, FLYING);
+    pthread_cond_signal(&b->wake);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static bool fits(const rk_batcher *b, const rk_task *t)
+{
+    return !t->memory && rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) && !(t->spec.flags & RP_STATES_IN) &&
+           b->ops->fits(t);
+}
+
+bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))
+{
+    if (!fits(b, t))
+        return false;
+    t->next = NULL;
+    t->done = done;
+    pthread_mutex_lock(&b->lock);
+    *b->tail = t;
+    b->tail = &t->next;
+    bool loaded = load(b);
+    pthread_mutex_unlock(&b->lock);
+    if (loaded)
+        launch(b);
+    return true;
+}
+
+/* ---- landing: the batcher's thread ---- */
+
+/* With the lock. */
+static void count(rk_batcher *b)
+{
+    unsigned size = 0;
+    while (size + 1 < RK_BATCH_SIZES && b->n >> (size + 1))
+        size++;
+    b->batches++;
+    b->batched += b->n;
+    b->sizes[size]++;
+    b->largest = b->n > b->largest ? b->n : b->largest;
+    b->busy_ns += rk_now_ns() - b->launched_ns;
+}
+
+/* The tasks are finished: what waits takes off before they are handed back. */
+static void land(rk_batcher *b)
+{
+    rk_task *t = b->tasks, *after;
+    pthread_mutex_lock(&b->lock);
+    count(b);
+    set_state(b, FREE);
+    bool loaded = load(b);
+    pthread_mutex_unlock(&b->lock);
+    if (loaded)
+        launch(b);
+    rk_busy_end(b->busy);
+    for (; t; t = after) {
+        after = t->next;
+        t->next = NULL;
+        t->done(t); /* the task is no longer ours */
+    }
+}
+
+static void await_landing(rk_batcher *b)
+{
+    const struct timespec nap = {0, NAP_NS};
+    const uint64_t since = rk_now_ns();
+    for (bool late = false; !b->ops->landed(b->impl, b->tasks, late); late = rk_now_ns() - since > WATCH_NS) {
+        if (late)
+            nanosleep(&nap, NULL);
+        else
+            __builtin_ia32_pause();
+    }
+}
+
+/* Requests that follow each other closely find the thread awake: to wake it takes as long as a batch. */
+static void linger(rk_batcher *b)
+{
+    const uint64_t until = rk_now_ns() + b->ops->linger_ns;
+    while (state_of(b) != FLYING && rk_now_ns() < until)
+        __builtin_ia32_pause();
+}
+
+/* False: never again. */
+static bool await_launch(rk_batcher *b)
+{
+    linger(b);
+    pthread_mutex_lock(&b->lock);
+    while (state_of(b) != FLYING && !b->closing)
+        pthread_cond_wait(&b->wake, &b->lock);
+    bool flies = state_of(b) == FLYING;
+    pthread_mutex_unlock(&b->lock);
+    return flies;
+}
+
+static void *batcher_main(void *arg)
+{
+    rk_batcher *b = arg;
+    while (await_launch(b)) {
+        await_landing(b);
+        land(b);
+    }
+    return NULL;
+}
+
+/* ---- open, close, counters ---- */
+
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes)
+{
+    rk_batcher *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->ops = ops;
+    b->impl = impl;
+    b->busy = busy;
+    b->max_bytes = max_bytes;
+    b->tail = &b->head;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->wake, NULL);
+    b->started = pthread_create(&b->thread, NULL, batcher_main, b) == 0;
+    if (b->started)
+        return b;
+    rk_batch_close(b);
+    return NULL;
+}
+
+void rk_batch_stop(rk_batcher *b)
+{
+    if (!b || !b->started)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    pthread_cond_signal(&b->wake);
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->thread, NULL);
+    b->started = false;
+}
+
+void rk_batch_close(rk_batcher *b)
+{
+    if (!b)
+        return;
+    rk_batch_stop(b);
+    pthread_cond_destroy(&b->wake);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+void rk_batch_stats(rk_batcher *b, rk_stats *s)
+{
+    pthread_mutex_lock(&b->lock);
+    s->tasks += b->batched;
+    s->device_tasks += s->backend == RP_BACKEND_CUDA ? b->batched : 0;
+    s->busy_ns += b->busy_ns;
+    s->batches = b->batches;
+    s->batched_tasks = b->batched;
+    s->largest_batch = b->largest;
+    for (int i = 0; i < RK_BATCH_SIZES; i++)
+        s->batch_sizes[i] = b->sizes[i];
+    pthread_mutex_unlock(&b->lock);
+}

@@ -1,0 +1,26 @@
+/* Inside kernels/: small tasks that share launches. One for each engine that has `batch_bytes`. */
+#ifndef RK_BATCH_H
+#define RK_BATCH_H
+
+#include "kernels/engine/engine.h"
+#include "kernels/engine/utilisation.h"
+
+typedef struct rk_batcher rk_batcher;
+
+/* NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay valid until rk_batch_stop. */
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes);
+
+/* Wait for every task that was taken, `done` included, and end the thread. Nobody submits any more; the counters stay. Again,
+ * or NULL: nothing. */
+void rk_batch_stop(rk_batcher *b);
+
+/* rk_batch_stop, and free everything. NULL is fine. */
+void rk_batch_close(rk_batcher *b);
+
+/* rk_submit_batched */
+bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t));
+
+/* Add to the counters: tasks, busy_ns, and those of batches. */
+void rk_batch_stats(rk_batcher *b, rk_stats *s);
+
+#endif

@@ -1,0 +1,543 @@
+/* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
+ *
+ * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete; any
+ * calls rk_submit_alone and rk_memory_*. What several touch (the done queue and the counters) is under `lock`. */
+#include "kernels/engine/engine.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/engine/batch.h"
+#include "kernels/engine/utilisation.h"
+
+/* The engine is at rest when for so long nothing has been under way. Less than a client takes from one reply to its next
+ * request, more than the owner takes from one task to the next: where tasks follow each other closely its threads are awake,
+ * and share the work better than those that bring it. */
+static const uint64_t REST_NS = 20000;
+
+/* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
+enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
+
+struct rk_engine {
+    rk_options o;
+    const rk_backend_ops *ops;
+    void *impl;
+    int backend;         /* rp_backend */
+    rk_batcher *batcher; /* NULL: no batching */
+    bool stopped;
+    pthread_mutex_t lock;
+    rk_task *done, **done_end;
+    unsigned under_way; /* tasks handed in, and neither polled nor handed back; without batches */
+    uint64_t idle_ns;   /* since when there are none */
+    rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
+    uint64_t tasks, small_tasks, device_tasks, small_ns;
+    rk_busy busy;                                   /* the backend: tasks and batches */
+    uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */
+    pthread_mutex_t open_lock;                      /* held while the driver opens or closes one of these: */
+    rk_memory *opened;                              /* by rk_memory_open */
+    double probe_data[PROBE_ELEMENTS];
+    double probe_cell;
+};
+
+uint64_t rk_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...)
+{
+    if (!e->o.log)
+        return;
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    e->o.log(e->o.log_arg, level, text);
+}
+
+/* ---- open ---- */
+
+/* What the option says, and on a device no more than its slots leave of device_bytes. */
+static uint64_t resident_cap(const rk_engine *e)
+{
+    uint64_t cap = e->o.resident_bytes ? e->o.resident_bytes : e->ops->memory_total(e->impl) / 2;
+    if (e->backend != RP_BACKEND_CUDA || !e->o.device_bytes)
+        return cap;
+    rk_stats s = {0};
+    e->ops->stats(e->impl, &s);
+    uint64_t left = e->o.device_bytes > s.device_cap ? e->o.device_bytes - s.device_cap : 0;
+    return cap < left ? cap : left;
+}
+
+static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
+{
+    const rk_backend_ops *ops = backend == RP_BACKEND_CUDA ? &rk_cuda_backend : &rk_cpu_backend;
+    rp_err err = ops->open(e, &e->o, &e->impl, why, why_cap);
+    if (err)
+        return err;
+    e->ops = ops;
+    e->backend = backend;
+    e->resident_cap = resident_cap(e);
+    return RP_OK;
+}
+
+/* CUDA if it opens, else the CPU; `why` then says both why not the one and what the other is. */
+static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
+{
+    char no_cuda[80];
+    rp_err err = open_backend(e, RP_BACKEND_CUDA, why, why_cap);
+    if (err == RP_OK)
+        return RP_OK;
+    snprintf(no_cuda, sizeof no_cuda, "%.*s", (int)sizeof no_cuda - 1, why);
+    err = open_backend(e, RP_BACKEND_CPU, why, why_cap);
+    size_t used = strlen(why);
+    snprintf(why + used, why_cap - used, "; no CUDA: %s", no_cuda);
+    return err;
+}
+
+static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
+{
+    char test[80];
+    if (!rk_cpu_self_test(test, sizeof test)) {
+        snprintf(why, why_cap, "the CPU self-test failed: %s", test);
+        return RP_INTERNAL;
+    }
+    switch (e->o.backend) {
+    case 0:
+        return open_any(e, why, why_cap);
+    case RP_BACKEND_CPU:
+    case RP_BACKEND_CUDA:
+        return open_backend(e, e->o.backend, why, why_cap);
+    default:
+        snprintf(why, why_cap, "unknown backend code %d", e->o.backend);
+        return RP_TYPE;
+    }
+}
+
+static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
+{
+    if (e->o.batch_bytes == 0)
+        return RP_OK;
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->busy, e->o.batch_bytes);
+    if (e->batcher)
+        return RP_OK;
+    e->ops->stop(e->impl);
+    e->ops->close(e->impl);
+    snprintf(why, why_cap, "no memory or thread for batches");
+    return RP_NO_MEMORY;
+}
+
+rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
+{
+    char unread[160];
+    if (!why) {
+        why = unread;
+        why_cap = sizeof unread;
+    }
+    *out = NULL;
+    why[0] = 0;
+    rk_engine *e = calloc(1, sizeof *e);
+    if (!e) {
+        snprintf(why, why_cap, "out of memory");
+        return RP_NO_MEMORY;
+    }
+    e->o = *o;
+    if (e->o.batch_bytes > RK_MAX_BATCH_BYTES)
+        e->o.batch_bytes = RK_MAX_BATCH_BYTES;
+    if (e->o.batch_bytes <= e->o.small_bytes) /* those run at once */
+        e->o.batch_bytes = 0;
+    e->done_end = &e->done;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->open_lock, NULL);
+    rk_busy_init(&e->busy);
+    rp_err err = open_chosen(e, why, why_cap);
+    if (!err)
+        err = open_batcher(e, why, why_cap);
+    if (err) {
+        rk_busy_fini(&e->busy);
+        pthread_mutex_destroy(&e->open_lock);
+        pthread_mutex_destroy(&e->lock);
+        free(e);
+        return err;
+    }
+    *out = e;
+    return RP_OK;
+}
+
+void rk_trim(rk_engine *e)
+{
+    if (e->ops->trim)
+        e->ops->trim(e->impl);
+}
+
+/* A task that was dropped before it began has an owner that waits for it. */
+static void hand_back_dropped(rk_engine *e)
+{
+    rk_task *t = e->alone;
+    if (!t)
+        return;
+    rp_fail(&t->fault, RP_BUSY, "engine", 0, "the engine is stopped");
+    rk_complete(e, t);
+}
+
+void rk_stop(rk_engine *e)
+{
+    if (!e || e->stopped)
+        return;
+    e->stopped = true;
+    rk_batch_stop(e->batcher);
+    e->ops->stop(e->impl);
+    hand_back_dropped(e);
+    e->done = NULL;
+    e->done_end = &e->done;
+}
+
+void rk_close(rk_engine *e)
+{
+    if (!e)
+        return;
+    rk_stop(e);
+    rk_batch_close(e->batcher);
+    e->ops->close(e->impl);
+    rk_busy_fini(&e->busy);
+    pthread_mutex_destroy(&e->open_lock);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+/* ---- tasks ---- */
+
+/* Small enough for the submitter's thread? The probe never is: it is there to try the backend. Nor are partial states, where
+ * there is a device: what its passes left is joined and finished by its passes. Nor what lies on the device. */
+static bool is_small(const rk_engine *e, const rk_task *t)
+{
+    if (t->fill || (t->memory && e->backend == RP_BACKEND_CUDA))
+        return false;
+    if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
+        return false;
+    return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
+}
+
+/* Where a CPU finds data in memory of the engine. */
+static void locate(const rk_engine *e, rk_task *t)
+{
+    if (t->memory && !t->fill && e->backend == RP_BACKEND_CPU)
+        t->data = (const uint8_t *)t->memory->base + t->offset;
+}
+
+bool rk_run_small(rk_engine *e, rk_task *t)
+{
+    locate(e, t);
+    if (!is_small(e, t))
+        return false;
+    rk_cpu_run(t);
+    pthread_mutex_lock(&e->lock);
+    e->tasks++;
+    e->small_tasks++;
+    e->small_ns += t->compute_ns;
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}
+
+static void enter(rk_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->under_way++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* False: the engine is not at rest. */
+static bool enter_alone(rk_engine *e, rk_task *t)
+{
+    pthread_mutex_lock(&e->lock);
+    bool rests = e->under_way == 0 && rk_now_ns() - e->idle_ns >= REST_NS;
+    if (rests) {
+        e->under_way = 1;
+        e->alone = t;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rests;
+}
+
+/* With the lock: a task is no longer under way. */
+static void leave(rk_engine *e)
+{
+    if (--e->under_way == 0)
+        e->idle_ns = rk_now_ns();
+}
+
+static void prepare(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+{
+    t->next = NULL;
+    t->impl = NULL;
+    t->done = done;
+    rk_busy_begin(&e->busy);
+}
+
+bool rk_submit(rk_engine *e, rk_task *t)
+{
+    if (rk_run_small(e, t))
+        return true;
+    enter(e);
+    prepare(e, t, NULL);
+    e->ops->submit(e->impl, t);
+    return false;
+}
+
+bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+{
+    if (!enter_alone(e, t))
+        return false;
+    locate(e, t);
+    prepare(e, t, done);
+    if (!e->ops->begin || !e->ops->begin(e->impl, t))
+        e->ops->submit(e->impl, t);
+    return true;
+}
+
+bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+{
+    return e->batcher && rk_batch_submit(e->batcher, t, done);
+}
+
+/* With the lock. */
+static void make_pollable(rk_engine *e, rk_task *t)
+{
+    t->next = NULL;
+    *e->done_end = t;
+    e->done_end = &t->next;
+}
+
+void rk_complete(rk_engine *e, rk_task *t)
+{
+    void (*done)(rk_task * t) = t->done;
+    rk_busy_end(&e->busy);
+    pthread_mutex_lock(&e->lock);
+    e->tasks++;
+    e->device_tasks += t->backend == RP_BACKEND_CUDA;
+    if (done) {
+        e->alone = NULL;
+        leave(e);
+    } else {
+        make_pollable(e, t);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (done)
+        done(t);
+    else if (e->o.wake)
+        e->o.wake(e->o.wake_arg);
+}
+
+rk_task *rk_poll(rk_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    rk_task *t = e->done;
+    if (t) {
+        e->done = t->next;
+        if (!e->done)
+            e->done_end = &e->done;
+        t->next = NULL;
+        leave(e);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return t;
+}
+
+bool rk_pin(rk_engine *e, const void *base, size_t bytes) { return e->ops->pin && e->ops->pin(e->impl, base, bytes); }
+
+void rk_unpin(rk_engine *e, const void *base) { e->ops->unpin(e->impl, base); }
+
+/* ---- memory ---- */
+
+/* Count `bytes` more as resident, if they are within the cap. */
+static rp_err take_resident(rk_engine *e, size_t bytes, rp_fault *f)
+{
+    pthread_mutex_lock(&e->lock);
+    bool fits = bytes <= e->resident_cap - e->resident_bytes;
+    e->resident_bytes += fits ? bytes : 0;
+    pthread_mutex_unlock(&e->lock);
+    if (fits)
+        return RP_OK;
+    return rp_fail(f, RP_QUOTA, "resident", e->resident_cap, "no room for %zu more bytes of resident data", bytes);
+}
+
+static void give_resident(rk_engine *e, size_t bytes)
+{
+    pthread_mutex_lock(&e->lock);
+    e->resident_bytes -= bytes;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void count_imports(rk_engine *e, int more)
+{
+    pthread_mutex_lock(&e->lock);
+    e->imports += (uint64_t)(int64_t)more;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory"); }
+
+rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    m->bytes = bytes;
+    rp_err err = take_resident(e, bytes, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    err = e->ops->memory_new(e->impl, m, f);
+    if (err) {
+        give_resident(e, bytes);
+        free(m);
+        return err;
+    }
+    *out = m;
+    return RP_OK;
+}
+
+/* With open_lock: where the memory of this handle is in the list, or would be. */
+static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
+{
+    rk_memory **at = &e->opened;
+    while (*at && memcmp((*at)->handle, handle, RP_DEVICE_HANDLE) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+/* The backend has opened `m`, or `err` says why not: then it is freed. */
+static rp_err count_opened(rk_engine *e, rk_memory *m, rp_err err, rk_memory **out)
+{
+    if (err) {
+        free(m);
+        return err;
+    }
+    count_imports(e, 1);
+    *out = m;
+    return RP_OK;
+}
+
+/* With open_lock. */
+static rp_err open_handle(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    m->kind = RK_MEMORY_OPENED;
+    memcpy(m->handle, handle, sizeof m->handle);
+    return count_opened(e, m, e->ops->memory_open(e->impl, handle, m, f), out);
+}
+
+static rp_err no_device(rp_fault *f)
+{
+    return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
+}
+
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **out, rp_fault *f)
+{
+    if (!e->ops->memory_open)
+        return no_device(f);
+    pthread_mutex_lock(&e->open_lock);
+    rk_memory **at = find_opened(e, handle);
+    rp_err err = *at ? RP_OK : open_handle(e, handle, at, f);
+    if (!err) {
+        (*at)->uses++;
+        *out = *at;
+    }
+    pthread_mutex_unlock(&e->open_lock);
+    return err;
+}
+
+rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (!e->ops->memory_import)
+        return no_device(f);
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    m->kind = RK_MEMORY_IMPORTED;
+    m->bytes = bytes;
+    return count_opened(e, m, e->ops->memory_import(e->impl, fd, m, f), out);
+}
+
+size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
+
+static void close_memory(rk_engine *e, rk_memory *m)
+{
+    e->ops->memory_close(e->impl, m);
+    if (m->kind == RK_MEMORY_NEW)
+        give_resident(e, m->bytes);
+    else
+        count_imports(e, -1);
+    free(m);
+}
+
+static void close_opened(rk_engine *e, rk_memory *m)
+{
+    pthread_mutex_lock(&e->open_lock);
+    if (--m->uses == 0) {
+        *find_opened(e, m->handle) = m->next;
+        close_memory(e, m);
+    }
+    pthread_mutex_unlock(&e->open_lock);
+}
+
+void rk_memory_close(rk_engine *e, rk_memory *m)
+{
+    if (m && m->kind == RK_MEMORY_OPENED)
+        close_opened(e, m);
+    else if (m)
+        close_memory(e, m);
+}
+
+/* ---- health and counters ---- */
+
+void rk_probe(rk_engine *e, rk_task *t)
+{
+    for (int k = 0; k < PROBE_QUADS; k++) {
+        double quad[4] = {0x1p900, k, -0x1p900, 0x1p-1074};
+        memcpy(e->probe_data + 4 * k, quad, sizeof quad);
+    }
+    e->probe_cell = 0;
+    memset(t, 0, sizeof *t);
+    t->spec = (rp_spec){.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = PROBE_ELEMENTS};
+    t->data = e->probe_data;
+    t->bytes = sizeof e->probe_data;
+    t->cells = &e->probe_cell;
+}
+
+bool rk_probe_ok(const rk_task *t)
+{
+    double want = PROBE_QUADS * (PROBE_QUADS - 1) / 2, got;
+    memcpy(&got, t->cells, sizeof got);
+    return t->fault.code == RP_OK && got == want;
+}
+
+void rk_get_stats(rk_engine *e, rk_stats *s)
+{
+    memset(s, 0, sizeof *s);
+    e->ops->stats(e->impl, s);
+    s->backend = e->backend;
+    pthread_mutex_lock(&e->lock);
+    s->tasks = e->tasks;
+    s->small_tasks = e->small_tasks;
+    s->device_tasks = e->device_tasks;
+    s->resident_bytes = e->resident_bytes;
+    s->resident_cap = e->resident_cap;
+    s->imports = e->imports;
+    s->busy_ns += e->small_ns;
+    pthread_mutex_unlock(&e->lock);
+    s->active_ns = rk_busy_ns(&e->busy);
+    if (e->batcher)
+        rk_batch_stats(e->batcher, s);
+}

@@ -1,0 +1,88 @@
+/* Inside kernels/: what the front (engine.c) and a backend owe each other. Not for other parts; they use kernels.h.
+ *
+ * The front owns the options, the queue of finished tasks and the small-task shortcut; a backend owns its threads and its
+ * memory. A task belongs to the backend from `submit` or `begin` until it calls rk_complete with it, exactly once, from any
+ * thread. */
+#ifndef RK_ENGINE_H
+#define RK_ENGINE_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { RK_MEMORY_NEW, RK_MEMORY_OPENED, RK_MEMORY_IMPORTED } rk_memory_kind; /* by which rk_memory_... */
+
+struct rk_memory {
+    rk_memory_kind kind;
+    void *base; /* device pointer; CPU backend: host pointer */
+    size_t bytes;
+    /* the front's, of what is opened: which, and how often */
+    uint8_t handle[RP_DEVICE_HANDLE];
+    unsigned uses;
+    struct rk_memory *next;
+};
+
+/* Small tasks together (batch.c). One batch at a time: `launch`, then `landed` until it is true. */
+typedef struct rk_batch_ops {
+    bool (*fits)(const rk_task *t); /* beside its size. Any thread */
+    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread. What goes wrong is told when they
+     * land. */
+    void (*launch)(void *impl, rk_task *tasks);
+    /* Are they all finished? Then cells, fault, backend and times are set. Always the same thread. `closely`: it takes
+     * long, so ask the device what is wrong. */
+    bool (*landed)(void *impl, rk_task *tasks, bool closely);
+    uint64_t linger_ns; /* after a batch: how long that thread looks for the next launch before it sleeps */
+} rk_batch_ops;
+
+typedef struct rk_backend_ops {
+    /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
+    rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
+    void (*submit)(void *impl, rk_task *t); /* any thread; never blocks for long: queue it */
+    /* The only task under way, so begin it in this thread, whichever that is, if that takes no longer than a launch. False, and
+     * nothing done: submit it. NULL: none is begun so. */
+    bool (*begin)(void *impl, rk_task *t);
+    void (*trim)(void *impl);               /* rk_trim. NULL: nothing grows */
+    void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
+    void (*close)(void *impl);              /* after stop: frees the rest */
+    void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
+    bool (*pin)(void *impl, const void *base, size_t bytes);                             /* NULL: memory is as good as it is */
+    void (*unpin)(void *impl, const void *base);                                         /* NULL if pin is */
+    rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f);                         /* m->bytes of zeros: set m->base */
+    rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
+    rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
+    void (*memory_close)(void *impl, rk_memory *m);
+    uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
+    const rk_batch_ops *batch;
+} rk_backend_ops;
+
+extern const rk_backend_ops rk_cpu_backend;
+extern const rk_backend_ops rk_cuda_backend; /* none.c stands in when nvcc was absent: its open fails with TYPE */
+
+/* Any thread: the task is finished (fault, backend, times set). Calls its `done`, or makes it pollable and wakes the owner. */
+void rk_complete(rk_engine *e, rk_task *t);
+void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+uint64_t rk_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Run a whole task here and now on one CPU thread: the small-task shortcut, the oracle of the GPU's tests, and what the
+ * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
+void rk_cpu_run(rk_task *t);
+
+/* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
+void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
+
+/* Row or column `line` of a task, whose state `s` is complete but for the initial element, has no result: fill t->fault. */
+void rk_explain(rk_task *t, uint64_t line, void *s);
+
+/* How much work a task is, in bytes: its data, and each result as a state, which is what it takes to finish it, so that many
+ * empty rows count, too. */
+size_t rk_task_size(const rk_task *t);
+
+/* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */
+rp_err rk_check_states(rk_task *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
