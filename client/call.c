@@ -60,7 +60,7 @@ static rc_place *take_outbox(reduce_client *c)
 
 static void send_place(rc_place *p)
 {
-    rc_link_relieve(p->client->link); /* copying may take long */
+    rc_connection_relieve(p->client->link); /* copying may take long */
     if (p->pause_ms)
         rc_slot_pause(p->slot, p->pause_ms);
     else
@@ -104,7 +104,7 @@ static void flush(reduce_client *c)
 static void leave_to_link(reduce_client *c)
 {
     if (c->busy && !c->helping)
-        rc_link_attend(c->link);
+        rc_connection_attend(c->link);
 }
 
 void rc_leave(reduce_client *c)
@@ -120,7 +120,7 @@ void rc_wake(pthread_cond_t *cond, reduce_client *c)
 {
     pthread_cond_broadcast(cond);
     if (helped_by_other(c))
-        rc_link_nudge(c->link);
+        rc_connection_nudge(c->link);
 }
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
@@ -140,12 +140,12 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 
 bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->busy != 1 || c->outbox || c->settling || c->helping || !rc_link_begin_help(c->link))
+    if (c->busy != 1 || c->outbox || c->settling || c->helping || !rc_connection_begin_help(c->link))
         return rc_cond_wait(cond, c, until_ns);
     c->helping = true;
     c->helper = pthread_self();
     pthread_mutex_unlock(&c->lock);
-    rc_link_help(c->link, until_ns);
+    rc_connection_help(c->link, until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
     return until_ns == 0 || rc_now_ns() < until_ns;
@@ -269,8 +269,8 @@ static void post(reduce_client *c, rc_call *call)
     p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
     if (c->busy > 1) { /* too many for a helper, who must not meet their replies */
         if (helped_by_other(c))
-            rc_link_nudge(c->link);
-        rc_link_attend(c->link);
+            rc_connection_nudge(c->link);
+        rc_connection_attend(c->link);
     }
     push_outbox(c, p);
 }
@@ -584,7 +584,7 @@ void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
     rc_leave(c);
 }
 
-void rc_link_changed(void *client, bool up)
+void rc_connection_changed(void *client, bool up)
 {
     reduce_client *c = client;
     rc_enter(c);

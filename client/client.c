@@ -69,7 +69,7 @@ static reduce_client *new_client(const reduce_open_opts *o)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     rc_cond_init(&c->changed);
-    rc_side_init(&c->side);
+    rc_fdpass_init(&c->side);
     c->pid = getpid();
     c->refs = 1;
     c->opts = *o;
@@ -88,7 +88,7 @@ void rc_unref(reduce_client *c)
         return;
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
-    rc_side_fini(&c->side);
+    rc_fdpass_fini(&c->side);
     free(c);
 }
 
@@ -124,7 +124,7 @@ static void disconnect(reduce_client *c)
         rc_slot_free(c->places[i].slot);
     if (c->hello_place.slot)
         rc_slot_free(c->hello_place.slot);
-    rc_link_close(c->link);
+    rc_connection_close(c->link);
     c->link = NULL;
     c->hello_place.slot = NULL;
     c->n_places = 0;
@@ -135,7 +135,7 @@ void reduce_close(reduce_client *c)
     if (!c || c->pid != getpid())
         return;
     disconnect(c);
-    rc_bulk_fini(c);
+    rc_datapath_fini(c);
     rc_devices_fini(c);
     rc_unref(c);
 }
@@ -162,7 +162,7 @@ static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
     return err;
 }
 
-static int link_fault(rc_link_err why, const char *url, uint32_t ms, rp_fault *f)
+static int link_fault(rc_connection_err why, const char *url, uint32_t ms, rp_fault *f)
 {
     switch (why) {
     case RC_LINK_OK:
@@ -198,7 +198,7 @@ static int open_link(reduce_client *c, const char *url, uint32_t ms, rp_fault *f
     if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
-        err = link_fault(rc_link_open(&c->link, url, &pem, ms, rc_link_changed, c), url, ms, f);
+        err = link_fault(rc_connection_open(&c->link, url, &pem, ms, rc_connection_changed, c), url, ms, f);
     rp_pem_wipe(&pem);
     return err;
 }
@@ -295,7 +295,7 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
 static int connect_client(reduce_client *c, const char *url, const reduce_open_opts *o, rp_fault *f)
 {
     rc_urls u;
-    int err = rc_find(&u, url, f);
+    int err = rc_discover(&u, url, f);
     if (err)
         return err;
     uint64_t end = rc_deadline_after(o->connect_timeout_ms);

@@ -39,8 +39,8 @@ typedef enum {
 
 /* One stream at a time, with two chains of events, each of which has at most one operation with the wire: sending and
  * receiving. None is begun on a closed stream. All times are kept by one timer. */
-struct rc_link {
-    rc_link_event event;
+struct rc_connection {
+    rc_connection_event event;
     void *arg;
     bool ipc;
     rc_wire *wire; /* NULL: not made yet */
@@ -48,10 +48,10 @@ struct rc_link {
     pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;
     link_state state;
-    bool opening; /* a failure is rc_link_open's to tell, and no reason to try again */
+    bool opening; /* a failure is rc_connection_open's to tell, and no reason to try again */
     bool closing;
     bool told_up;
-    rc_link_err error; /* of the last attempt */
+    rc_connection_err error; /* of the last attempt */
     uint64_t due_ns;
     uint32_t redial_ms;
     rc_slot *slots; /* all */
@@ -67,14 +67,14 @@ struct rc_link {
     /* receiving */
     bool receiving;
     rp_intake in;
-    void (*received)(rc_link *l); /* what to do once `in` has what it wants: enters with the lock, leaves without */
+    void (*received)(rc_connection *l); /* what to do once `in` has what it wants: enters with the lock, leaves without */
     uint8_t head[RP_FRAME_HEAD];
     uint8_t *frame;
     size_t frame_size;
 };
 
 struct rc_slot {
-    rc_link *link;
+    rc_connection *link;
     rc_slot_done done;
     void *arg;
     rc_slot *next, **at; /* of the link's slots */
@@ -99,7 +99,7 @@ static uint64_t after_ms(uint64_t ms) { return rc_now_ns() + ms * NS_PER_MS; }
 
 /* ---- the timer ---- */
 /* It rings at `when` or earlier. */
-static void wake_at(rc_link *l, uint64_t when)
+static void wake_at(rc_connection *l, uint64_t when)
 {
     if (l->closing || when >= l->timer_ns)
         return;
@@ -108,7 +108,7 @@ static void wake_at(rc_link *l, uint64_t when)
 }
 
 /* For what the slot waits for, and to look at its connection meanwhile. */
-static void wake_for(rc_link *l, const rc_slot *s)
+static void wake_for(rc_connection *l, const rc_slot *s)
 {
     uint64_t look = l->wire->forgets ? after_ms(LOOK_MS) : UINT64_MAX;
     wake_at(l, s->until_ns < look ? s->until_ns : look);
@@ -133,7 +133,7 @@ static void tell(rc_slot *ended)
     }
 }
 
-static void unqueue(rc_link *l, rc_slot *s)
+static void unqueue(rc_connection *l, rc_slot *s)
 {
     rc_slot **at = &l->queue, *before = NULL;
     while (*at != s) {
@@ -146,7 +146,7 @@ static void unqueue(rc_link *l, rc_slot *s)
 }
 
 /* Its time is up, or it was cancelled. What is on its way goes on without it: half a message would cost the connection. */
-static void expire(rc_link *l, rc_slot *s, rc_slot **ended)
+static void expire(rc_connection *l, rc_slot *s, rc_slot **ended)
 {
     rc_io end = s->state == PAUSING ? RC_IO_PAUSED : s->state == RECEIVING ? RC_IO_TIMEOUT : RC_IO_UNSENT;
     if (s->state == QUEUED) {
@@ -160,7 +160,7 @@ static void expire(rc_link *l, rc_slot *s, rc_slot **ended)
 }
 
 /* ---- the end of a connection ---- */
-static void redial_later(rc_link *l)
+static void redial_later(rc_connection *l)
 {
     l->state = DOWN;
     l->due_ns = after_ms(l->redial_ms);
@@ -170,7 +170,7 @@ static void redial_later(rc_link *l)
     pthread_cond_broadcast(&l->changed);
 }
 
-static void break_off(rc_link *l, rc_link_err err)
+static void break_off(rc_connection *l, rc_connection_err err)
 {
     if (l->state != UP && l->state != GREETING)
         return;
@@ -179,7 +179,7 @@ static void break_off(rc_link *l, rc_link_err err)
     l->wire->ops->hang_up(l->wire);
 }
 
-static void end_exchanges(rc_link *l, rc_slot **ended)
+static void end_exchanges(rc_connection *l, rc_slot **ended)
 {
     l->sender = NULL;
     for (rc_slot *s = l->slots; s; s = s->next)
@@ -188,7 +188,7 @@ static void end_exchanges(rc_link *l, rc_slot **ended)
 }
 
 /* A chain has ended; the last one of a broken connection takes it down. Enters with the lock, leaves without. */
-static void wind_up(rc_link *l)
+static void wind_up(rc_connection *l)
 {
     rc_slot *ended = NULL;
     if (l->state == BROKEN && !l->sending && !l->receiving) {
@@ -210,19 +210,19 @@ static void wind_up(rc_link *l)
 }
 
 /* ---- sending ---- */
-static void send_more(rc_link *l)
+static void send_more(rc_connection *l)
 {
     l->sending = true;
     l->wire->ops->send(l->wire, l->out, l->out_left);
 }
 
-static void advance(rc_link *l, size_t sent)
+static void advance(rc_connection *l, size_t sent)
 {
     l->out += sent;
     l->out_left -= sent;
 }
 
-static void begin_message(rc_link *l, rc_slot *s)
+static void begin_message(rc_connection *l, rc_slot *s)
 {
     unqueue(l, s);
     s->state = SENDING;
@@ -232,7 +232,7 @@ static void begin_message(rc_link *l, rc_slot *s)
     s->message = NULL;
 }
 
-static void end_message(rc_link *l)
+static void end_message(rc_connection *l)
 {
     rc_slot *s = l->sender;
     free(l->message);
@@ -245,7 +245,7 @@ static void end_message(rc_link *l)
     }
 }
 
-static void send_queue(rc_link *l)
+static void send_queue(rc_connection *l)
 {
     while (l->queue && l->state == UP) {
         begin_message(l, l->queue);
@@ -258,11 +258,11 @@ static void send_queue(rc_link *l)
     }
 }
 
-static void receive_greeting(rc_link *l);
+static void receive_greeting(rc_connection *l);
 
-static void on_sent(void *arg, rc_link_err err, size_t n)
+static void on_sent(void *arg, rc_connection_err err, size_t n)
 {
-    rc_link *l = arg;
+    rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
     l->sending = false;
     if (err) {
@@ -284,7 +284,7 @@ static void on_sent(void *arg, rc_link_err err, size_t n)
 /* ---- receiving ---- */
 
 /* An event when there is more: at once if something was read ahead, yet in another turn. */
-static void receive_more(rc_link *l)
+static void receive_more(rc_connection *l)
 {
     rp_intake *in = &l->in;
     l->receiving = true;
@@ -295,7 +295,7 @@ static void receive_more(rc_link *l)
 }
 
 /* Enters with the lock, leaves without. */
-static void go_on(rc_link *l)
+static void go_on(rc_connection *l)
 {
     if (rp_intake_take(&l->in)) {
         l->received(l);
@@ -305,9 +305,9 @@ static void go_on(rc_link *l)
     wind_up(l);
 }
 
-static void on_received(void *arg, rc_link_err err, size_t n)
+static void on_received(void *arg, rc_connection_err err, size_t n)
 {
-    rc_link *l = arg;
+    rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
     l->receiving = false;
     if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
@@ -320,21 +320,21 @@ static void on_received(void *arg, rc_link_err err, size_t n)
     go_on(l);
 }
 
-static void want(rc_link *l, void *to, size_t size, void (*received)(rc_link *l))
+static void want(rc_connection *l, void *to, size_t size, void (*received)(rc_connection *l))
 {
     rp_intake_want(&l->in, to, size);
     l->received = received;
 }
 
-static void on_head(rc_link *l);
+static void on_head(rc_connection *l);
 
-static void receive_frame(rc_link *l)
+static void receive_frame(rc_connection *l)
 {
     want(l, l->head, rp_frame_head_size(l->ipc), on_head);
     receive_more(l); /* in another turn */
 }
 
-static rc_slot *waits_for(const rc_link *l, uint32_t id)
+static rc_slot *waits_for(const rc_connection *l, uint32_t id)
 {
     rc_slot *s = l->slots;
     while (s && (s->id != id || (s->state != SENDING && s->state != RECEIVING)))
@@ -353,7 +353,7 @@ static uint32_t get_id(const uint8_t *from)
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
-static void on_frame(rc_link *l)
+static void on_frame(rc_connection *l)
 {
     uint8_t *frame = l->frame;
     size_t len = l->frame_size - RP_ROUTE_LEAST;
@@ -370,7 +370,7 @@ static void on_frame(rc_link *l)
     free(frame);
 }
 
-static void on_head(rc_link *l)
+static void on_head(rc_connection *l)
 {
     uint64_t size;
     bool right = rp_get_frame_head(l->head, l->ipc, &size) && size >= RP_ROUTE_LEAST && size <= MAX_FRAME;
@@ -385,7 +385,7 @@ static void on_head(rc_link *l)
     }
 }
 
-static void on_greeting(rc_link *l)
+static void on_greeting(rc_connection *l)
 {
     if (memcmp(l->head, rp_greeting_rep, RP_GREETING) != 0) {
         break_off(l, RC_LINK_TIMEOUT); /* no daemon, whoever it is */
@@ -408,7 +408,7 @@ static void on_greeting(rc_link *l)
     wind_up(l);
 }
 
-static void receive_greeting(rc_link *l)
+static void receive_greeting(rc_connection *l)
 {
     want(l, l->head, RP_GREETING, on_greeting);
     receive_more(l);
@@ -416,7 +416,7 @@ static void receive_greeting(rc_link *l)
 
 /* ---- dialling ---- */
 
-static void dial(rc_link *l)
+static void dial(rc_connection *l)
 {
     l->state = DIALLING;
     l->error = l->wire->ops->dial(l->wire);
@@ -424,9 +424,9 @@ static void dial(rc_link *l)
         redial_later(l);
 }
 
-static void on_dialled(void *arg, rc_link_err err)
+static void on_dialled(void *arg, rc_connection_err err)
 {
-    rc_link *l = arg;
+    rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
     if (err) {
         l->error = err;
@@ -448,7 +448,7 @@ static void on_dialled(void *arg, rc_link_err err)
 
 /* ---- time passes ---- */
 
-static void look_at_link(rc_link *l, uint64_t now)
+static void look_at_link(rc_connection *l, uint64_t now)
 {
     bool due = now >= l->due_ns;
     if (l->state == DOWN && due && !l->opening && !l->closing)
@@ -461,7 +461,7 @@ static void look_at_link(rc_link *l, uint64_t now)
         wake_at(l, l->due_ns);
 }
 
-static void look_at_slots(rc_link *l, uint64_t now, rc_slot **ended)
+static void look_at_slots(rc_connection *l, uint64_t now, rc_slot **ended)
 {
     for (rc_slot *s = l->slots; s; s = s->next) {
         if (s->state == REST)
@@ -475,7 +475,7 @@ static void look_at_slots(rc_link *l, uint64_t now, rc_slot **ended)
 
 static void on_time(void *arg)
 {
-    rc_link *l = arg;
+    rc_connection *l = arg;
     rc_slot *ended = NULL;
     uint64_t now = rc_now_ns();
     pthread_mutex_lock(&l->lock);
@@ -489,13 +489,13 @@ static void on_time(void *arg)
 /* ---- link ---- */
 static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
 
-static rc_link_err make_wire(rc_link *l, const char *url, const rp_pem *pem)
+static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_pem *pem)
 {
     static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time};
     return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
 }
 
-static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
+static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms)
 {
     uint64_t until = after_ms(timeout_ms);
     struct timespec end = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
@@ -503,7 +503,7 @@ static rc_link_err first_connection(rc_link *l, uint32_t timeout_ms)
     dial(l);
     while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
         ;
-    rc_link_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? l->error : RC_LINK_TIMEOUT;
+    rc_connection_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? l->error : RC_LINK_TIMEOUT;
     l->opening = false;
     pthread_mutex_unlock(&l->lock);
     return why;
@@ -514,11 +514,12 @@ static bool missing_socket(const char *url)
     return is_ipc(url) && access(url + 6, F_OK) && (errno == ENOENT || errno == ENOTDIR);
 }
 
-rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event, void *arg)
+rc_connection_err rc_connection_open(rc_connection **out, const char *url, const rp_pem *pem, uint32_t timeout_ms,
+                                     rc_connection_event event, void *arg)
 {
     if (missing_socket(url))
         return RC_LINK_REFUSED;
-    rc_link *l = calloc(1, sizeof *l);
+    rc_connection *l = calloc(1, sizeof *l);
     if (!l)
         return RC_LINK_NO_MEMORY;
     l->event = event;
@@ -533,17 +534,17 @@ rc_link_err rc_link_open(rc_link **out, const char *url, const rp_pem *pem, uint
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
-    rc_link_err why = make_wire(l, url, pem);
+    rc_connection_err why = make_wire(l, url, pem);
     if (!why)
         why = first_connection(l, timeout_ms);
     if (why)
-        rc_link_close(l);
+        rc_connection_close(l);
     else
         *out = l;
     return why;
 }
 
-void rc_link_close(rc_link *l)
+void rc_connection_close(rc_connection *l)
 {
     if (!l)
         return;
@@ -563,26 +564,26 @@ void rc_link_close(rc_link *l)
 }
 
 /* ---- reading by who waits ---- */
-bool rc_link_begin_help(rc_link *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
+bool rc_connection_begin_help(rc_connection *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
 
-void rc_link_help(rc_link *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
+void rc_connection_help(rc_connection *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
 
-void rc_link_nudge(rc_link *l) { l->wire->ops->nudge(l->wire); }
+void rc_connection_nudge(rc_connection *l) { l->wire->ops->nudge(l->wire); }
 
-void rc_link_attend(rc_link *l)
+void rc_connection_attend(rc_connection *l)
 {
     if (l->wire->ops->attend)
         l->wire->ops->attend(l->wire);
 }
 
-void rc_link_relieve(rc_link *l)
+void rc_connection_relieve(rc_connection *l)
 {
     if (l->wire->ops->relieve)
         l->wire->ops->relieve(l->wire);
 }
 
 /* ---- slot ---- */
-rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
+rc_slot *rc_slot_new(rc_connection *l, rc_slot_done done, void *arg)
 {
     rc_slot *s = calloc(1, sizeof *s);
     if (!s)
@@ -600,7 +601,7 @@ rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg)
 
 void rc_slot_free(rc_slot *s)
 {
-    rc_link *l = s->link;
+    rc_connection *l = s->link;
     pthread_mutex_lock(&l->lock);
     *s->at = s->next;
     if (s->next)
@@ -635,7 +636,7 @@ static uint8_t *make_frame(bool ipc, const void *head, size_t head_len, const vo
     return frame;
 }
 
-static void enqueue(rc_link *l, rc_slot *s)
+static void enqueue(rc_connection *l, rc_slot *s)
 {
     s->after = NULL;
     *(l->queue ? &l->queue_end->after : &l->queue) = s;
@@ -658,7 +659,7 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
 void rc_slot_exchange(rc_slot *s, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
                       uint32_t send_timeout_ms, uint32_t reply_timeout_ms)
 {
-    rc_link *l = s->link;
+    rc_connection *l = s->link;
     size_t size;
     uint8_t *frame = make_frame(l->ipc, head, head_len, data, data_len, fill, &size);
     pthread_mutex_lock(&l->lock);

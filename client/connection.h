@@ -2,8 +2,8 @@
  * here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
  *
  * A link dials one URL, and again by itself when the connection is lost. A slot carries one exchange (request, reply) or
- * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_link_help; none of
- * the functions here but that, rc_link_open and rc_link_close waits for anything. */
+ * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_connection_help;
+ * none of the functions here but that, rc_connection_open and rc_connection_close waits for anything. */
 #ifndef RC_CONNECTION_H
 #define RC_CONNECTION_H
 
@@ -15,7 +15,7 @@
 
 uint64_t rc_now_ns(void); /* CLOCK_MONOTONIC */
 
-typedef struct rc_link rc_link;
+typedef struct rc_connection rc_connection;
 typedef struct rc_slot rc_slot;
 
 typedef enum {
@@ -29,7 +29,7 @@ typedef enum {
 } rc_io;
 
 /* The connection came up or went down. */
-typedef void (*rc_link_event)(void *arg, bool up);
+typedef void (*rc_connection_event)(void *arg, bool up);
 
 typedef enum {
     RC_LINK_OK,
@@ -41,37 +41,37 @@ typedef enum {
     RC_LINK_FORKED,    /* what it takes was started by the parent process, and cannot start again */
     RC_LINK_UNTRUSTED, /* TLS: one side does not accept the other's certificate, or misses it */
     RC_LINK_NO_MEMORY
-} rc_link_err;
+} rc_connection_err;
 
 /* Connect within timeout_ms; `pem` is for tls+tcp, NULL otherwise, and not kept. The link is to be closed with
- * rc_link_close. */
-rc_link_err rc_link_open(rc_link **link, const char *url, const rp_pem *pem, uint32_t timeout_ms, rc_link_event event,
-                         void *arg);
+ * rc_connection_close. */
+rc_connection_err rc_connection_open(rc_connection **link, const char *url, const rp_pem *pem, uint32_t timeout_ms,
+                                     rc_connection_event event, void *arg);
 
 /* Close the connection and wait for the tails of all callbacks; every slot must have been freed. NULL is fine. */
-void rc_link_close(rc_link *l);
+void rc_connection_close(rc_connection *l);
 
-/* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_link_begin_help, which is false
- * if that cannot be, rc_link_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message, rc_link_nudge or a
+/* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_connection_begin_help,
+ * which is false if that cannot be, rc_connection_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message, rc_connection_nudge or a
  * signal, maybe for nothing. Meanwhile, and for some time after it, the link's own threads do not read. */
-bool rc_link_begin_help(rc_link *l);
-void rc_link_help(rc_link *l, uint64_t until_ns);
+bool rc_connection_begin_help(rc_connection *l);
+void rc_connection_help(rc_connection *l, uint64_t until_ns);
 
 /* Once for the help that is under way: it returns, and takes no message that is asked for from now on. */
-void rc_link_nudge(rc_link *l);
+void rc_connection_nudge(rc_connection *l);
 
 /* The link's threads read again: something is under way for which no help will come. */
-void rc_link_attend(rc_link *l);
+void rc_connection_attend(rc_connection *l);
 
 /* Before a callback takes long, or waits for another one: the link is to be served by somebody else meanwhile. */
-void rc_link_relieve(rc_link *l);
+void rc_connection_relieve(rc_connection *l);
 
 /* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
  * the call. The slot may be used again from within. */
 typedef void (*rc_slot_done)(void *arg, rc_io end, const uint8_t *reply, size_t len);
 
-rc_slot *rc_slot_new(rc_link *l, rc_slot_done done, void *arg); /* NULL: no memory */
-void rc_slot_free(rc_slot *s);                                  /* the slot must be at rest */
+rc_slot *rc_slot_new(rc_connection *l, rc_slot_done done, void *arg); /* NULL: no memory */
+void rc_slot_free(rc_slot *s);                                        /* the slot must be at rest */
 
 /* Forget an earlier rc_slot_cancel: before each new use. */
 void rc_slot_arm(rc_slot *s);

@@ -39,7 +39,7 @@ static size_t open_stage(reduce_client *c, size_t tile)
     rc_leave(c);
     if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its slots end */
         return takes;
-    if (!rc_side_arena(c, RC_SLOTS * tile, &fresh))
+    if (!rc_fdpass_arena(c, RC_SLOTS * tile, &fresh))
         return takes;
     rc_enter(c);
     rc_arena spare = fresh; /* another thread may have been faster */
@@ -48,7 +48,7 @@ static size_t open_stage(reduce_client *c, size_t tile)
         s->arena = fresh;
         s->slot_bytes = tile;
     }
-    rc_side_drop(c, spare.session, spare.handle);
+    rc_fdpass_drop(c, spare.session, spare.handle);
     takes = stage_takes(c, tile);
     rc_leave(c);
     if (spare.bytes)
@@ -65,16 +65,16 @@ static int take_slot(reduce_client *c)
     return slot;
 }
 
-void rc_bulk_free_slot(reduce_client *c, int slot) { c->stage.busy &= ~(1u << slot); }
+void rc_datapath_free_slot(reduce_client *c, int slot) { c->stage.busy &= ~(1u << slot); }
 
-uint64_t rc_bulk_slot_at(const reduce_client *c, int slot) { return (uint64_t)slot * c->stage.slot_bytes; }
+uint64_t rc_datapath_slot_at(const reduce_client *c, int slot) { return (uint64_t)slot * c->stage.slot_bytes; }
 
-uint8_t *rc_bulk_slot(const reduce_client *c, int slot) { return c->stage.arena.base + rc_bulk_slot_at(c, slot); }
+uint8_t *rc_datapath_slot(const reduce_client *c, int slot) { return c->stage.arena.base + rc_datapath_slot_at(c, slot); }
 
 /* ---- choosing ---- */
 
 /* Do the data lie in memory of reduce_alloc that the daemon of now has mapped? */
-static bool find_arena(reduce_client *c, rc_bulk *b, const uint8_t *data, size_t bytes)
+static bool find_arena(reduce_client *c, rc_datapath *b, const uint8_t *data, size_t bytes)
 {
     rc_enter(c);
     const rc_arena *a = c->arenas;
@@ -90,14 +90,14 @@ static bool find_arena(reduce_client *c, rc_bulk *b, const uint8_t *data, size_t
     return here;
 }
 
-static bool open_file(reduce_client *c, rc_bulk *b)
+static bool open_file(reduce_client *c, rc_datapath *b)
 {
-    b->handle = rc_side_file(c, b->fd, &b->session);
+    b->handle = rc_fdpass_file(c, b->fd, &b->session);
     b->at = b->offset;
     return b->handle != 0;
 }
 
-bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path)
+bool rc_datapath_open(reduce_client *c, rc_datapath *b, const void *data, size_t bytes, bool gathered, int path)
 {
     bool large = bytes >= RC_BULK_BYTES;
     if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
@@ -113,7 +113,7 @@ bool rc_bulk_open(reduce_client *c, rc_bulk *b, const void *data, size_t bytes, 
 
 static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
 
-rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot)
+rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *b, const rc_tile *t, int *slot)
 {
     bool mine = b->handle && b->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
     if (b->there)
@@ -127,14 +127,14 @@ rc_carrier rc_bulk_choose(reduce_client *c, const rc_bulk *b, const rc_tile *t, 
     return RC_INLINE;
 }
 
-void rc_bulk_close(reduce_client *c, rc_bulk *b)
+void rc_datapath_close(reduce_client *c, rc_datapath *b)
 {
     if (b->fd >= 0 && b->handle)
-        rc_side_drop(c, b->session, b->handle);
+        rc_fdpass_drop(c, b->session, b->handle);
     b->handle = 0;
 }
 
-bool rc_bulk_read(const rc_bulk *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
+bool rc_datapath_read(const rc_datapath *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
 {
     uint64_t from = b->offset + t->at * item, got = 0;
     while (got < t->bytes) {
@@ -167,7 +167,7 @@ int reduce_alloc(reduce_client *c, size_t bytes, void **memory)
     rc_arena *a = bytes ? calloc(1, sizeof *a) : NULL;
     if (!bytes)
         return rc_error(REDUCE_E_ARGUMENT, "bytes", "no memory of 0 bytes");
-    if (a && !rc_side_arena(c, bytes, a)) {
+    if (a && !rc_fdpass_arena(c, bytes, a)) {
         void *plain = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         *a = (rc_arena){.base = plain == MAP_FAILED ? NULL : plain, .bytes = bytes};
     }
@@ -194,7 +194,7 @@ void reduce_free(reduce_client *c, void *memory)
     rc_arena *a = *at;
     if (a) {
         *at = a->next;
-        rc_side_drop(c, a->session, a->handle);
+        rc_fdpass_drop(c, a->session, a->handle);
     }
     rc_leave(c);
     if (a)
@@ -202,7 +202,7 @@ void reduce_free(reduce_client *c, void *memory)
     free(a);
 }
 
-void rc_bulk_fini(reduce_client *c)
+void rc_datapath_fini(reduce_client *c)
 {
     while (c->arenas) {
         rc_arena *a = c->arenas;

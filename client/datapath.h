@@ -26,7 +26,7 @@ typedef struct rc_stage {
 } rc_stage;
 
 /* What a job may use, and its data when they are not memory. */
-typedef struct rc_bulk {
+typedef struct rc_datapath {
     int fd;                   /* a file's data; -1: memory */
     const uint8_t *device;    /* data on the daemon's device: the handle of their allocation; NULL: elsewhere */
     bool there;               /* data that only the daemon has: resident or on its device; they go no other way */
@@ -35,29 +35,29 @@ typedef struct rc_bulk {
     uint64_t at;              /* bytes from the start of these to the data */
     size_t stage;             /* bytes of a tile that is copied to the stage; 0: none is */
     bool lost;                /* the daemon knows the handles no more: messages from here on */
-} rc_bulk;
+} rc_datapath;
 
 struct reduce_client;
 
 /* Get ready for a job of `bytes` bytes at `data` or b->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
  * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
-bool rc_bulk_open(struct reduce_client *c, rc_bulk *b, const void *data, size_t bytes, bool gathered, int path);
+bool rc_datapath_open(struct reduce_client *c, rc_datapath *b, const void *data, size_t bytes, bool gathered, int path);
 
 /* The rest with the mutex held. */
 
 /* How this tile, cut from the job's own data, travels; *slot is taken for RC_STAGE. */
-rc_carrier rc_bulk_choose(struct reduce_client *c, const rc_bulk *b, const rc_tile *t, int *slot);
-void rc_bulk_free_slot(struct reduce_client *c, int slot);
-void rc_bulk_close(struct reduce_client *c, rc_bulk *b); /* the job has ended */
+rc_carrier rc_datapath_choose(struct reduce_client *c, const rc_datapath *b, const rc_tile *t, int *slot);
+void rc_datapath_free_slot(struct reduce_client *c, int slot);
+void rc_datapath_close(struct reduce_client *c, rc_datapath *b); /* the job has ended */
 
 /* Its memory, and where that is in the stage; without the mutex, while it is taken. */
-uint8_t *rc_bulk_slot(const struct reduce_client *c, int slot);
-uint64_t rc_bulk_slot_at(const struct reduce_client *c, int slot);
+uint8_t *rc_datapath_slot(const struct reduce_client *c, int slot);
+uint64_t rc_datapath_slot_at(const struct reduce_client *c, int slot);
 
 /* Read the tile's elements from b->fd. False: `f` tells. Without the mutex. */
-bool rc_bulk_read(const rc_bulk *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
+bool rc_datapath_read(const rc_datapath *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
 
 /* The client goes: everything of reduce_alloc and the stage. */
-void rc_bulk_fini(struct reduce_client *c);
+void rc_datapath_fini(struct reduce_client *c);
 
 #endif

@@ -45,7 +45,7 @@ static int remember(reduce_client *c, const rc_device *opened, rp_fault *f)
         d->next = NULL;
         *at = d;
     } else if (!d || (d->handle && d->session == opened->session)) { /* another thread was faster */
-        rc_side_drop(c, opened->session, opened->handle);
+        rc_fdpass_drop(c, opened->session, opened->handle);
     } else {
         d->handle = opened->handle;
         d->session = opened->session;
@@ -58,7 +58,7 @@ static int remember(reduce_client *c, const rc_device *opened, rp_fault *f)
 static int ask(reduce_client *c, rc_device *d, rp_fault *f)
 {
     rc_call ping = {.type = RP_MSG_PING};
-    d->handle = rc_side_device(c, d, &d->session, f);
+    d->handle = rc_fdpass_device(c, d, &d->session, f);
     if (d->handle || -(int)f->code != REDUCE_E_ARGUMENT)
         return -(int)f->code;
     /* no side channel, perhaps because the session ended: any call makes another one */
@@ -66,7 +66,7 @@ static int ask(reduce_client *c, rc_device *d, rp_fault *f)
         *f = ping.fault;
         return -(int)f->code;
     }
-    d->handle = rc_side_device(c, d, &d->session, f);
+    d->handle = rc_fdpass_device(c, d, &d->session, f);
     return -(int)f->code;
 }
 
@@ -76,7 +76,7 @@ static int open_device(reduce_client *c, rc_device *d, rp_fault *f)
     return err ? err : remember(c, d, f);
 }
 
-int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f)
+int rc_device_open(reduce_client *c, rc_datapath *b, rp_fault *f)
 {
     rc_device d = known(c, b->device);
     int err = d.handle ? 0 : open_device(c, &d, f);
@@ -91,7 +91,7 @@ static void forget(reduce_client *c, const uint8_t *device)
     rc_enter(c);
     rc_device *d = *find(c, device);
     if (d) {
-        rc_side_drop(c, d->session, d->handle);
+        rc_fdpass_drop(c, d->session, d->handle);
         d->handle = 0;
     }
     rc_leave(c);
@@ -163,7 +163,7 @@ int reduce_device_close(reduce_client *c, const void *handle)
     rc_device **at = find(c, handle), *d = *at;
     if (d) {
         *at = d->next;
-        rc_side_drop(c, d->session, d->handle);
+        rc_fdpass_drop(c, d->session, d->handle);
     }
     rc_leave(c);
     free_device(d);

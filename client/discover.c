@@ -44,7 +44,7 @@ static bool user_url(char *out, size_t cap)
     return n > 0 && (size_t)n < cap;
 }
 
-int rc_find(rc_urls *u, const char *given, rp_fault *f)
+int rc_discover(rc_urls *u, const char *given, rp_fault *f)
 {
     *u = (rc_urls){.own = true};
     if (given)

@@ -13,13 +13,13 @@
 
 enum { LIMIT_S = 10 }; /* for an answer: it takes microseconds unless the machine is swamped or something is wrong */
 
-void rc_side_init(rc_side *s)
+void rc_fdpass_init(rc_fdpass *s)
 {
-    *s = (rc_side){.fd = -1};
+    *s = (rc_fdpass){.fd = -1};
     pthread_mutex_init(&s->lock, NULL);
 }
 
-void rc_side_fini(rc_side *s)
+void rc_fdpass_fini(rc_fdpass *s)
 {
     if (s->fd >= 0)
         close(s->fd);
@@ -186,7 +186,7 @@ static bool open_locked(reduce_client *c)
 
 /* ---- public ---- */
 
-uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
+uint64_t rc_fdpass_file(reduce_client *c, int fd, uint64_t *session)
 {
     rp_side ask = {.kind = RP_SIDE_FILE}, reply;
     rp_fault e;
@@ -198,7 +198,7 @@ uint64_t rc_side_file(reduce_client *c, int fd, uint64_t *session)
     return passed ? reply.value : 0;
 }
 
-bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
+bool rc_fdpass_arena(reduce_client *c, size_t bytes, rc_arena *a)
 {
     rp_side ask = {.kind = RP_SIDE_ARENA, .value = bytes}, reply;
     rp_fault e;
@@ -211,7 +211,7 @@ bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
     if (given && base == MAP_FAILED) {
         set_why(c, "an arena cannot be mapped", strerror(errno));
         enter(c);
-        rc_side_drop(c, c->side.session, reply.value); /* its bytes count */
+        rc_fdpass_drop(c, c->side.session, reply.value); /* its bytes count */
         leave(c);
     }
     if (got >= 0)
@@ -222,7 +222,7 @@ bool rc_side_arena(reduce_client *c, size_t bytes, rc_arena *a)
     return base != MAP_FAILED;
 }
 
-uint64_t rc_side_device(reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f)
+uint64_t rc_fdpass_device(reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f)
 {
     rp_side ask = {.kind = d->fd < 0 ? RP_SIDE_DEVICE : RP_SIDE_DEVICE_FD, .value = d->bytes}, reply;
     int got;
@@ -237,7 +237,7 @@ uint64_t rc_side_device(reduce_client *c, const rc_device *d, uint64_t *session,
     return opened ? reply.value : 0;
 }
 
-void rc_side_drop(reduce_client *c, uint64_t session, uint64_t handle)
+void rc_fdpass_drop(reduce_client *c, uint64_t session, uint64_t handle)
 {
     if (!handle || c->side.fd < 0 || session != c->side.session)
         return;

@@ -10,12 +10,12 @@
 enum { RC_SIDE_WHY = 96 };
 
 /* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. */
-typedef struct rc_side {
+typedef struct rc_fdpass {
     pthread_mutex_t lock;
     int fd;                /* -1: there is none */
     uint64_t session;      /* for which it was opened, or could not be */
     char why[RC_SIDE_WHY]; /* why something could not be had lately, "" if all could */
-} rc_side;
+} rc_fdpass;
 
 /* Memory of the daemon's that both map, or, with handle 0, plain memory. */
 typedef struct rc_arena {
@@ -36,15 +36,15 @@ typedef struct rc_device {
 
 struct reduce_client;
 
-void rc_side_init(rc_side *s);
-void rc_side_fini(rc_side *s);
+void rc_fdpass_init(rc_fdpass *s);
+void rc_fdpass_fini(rc_fdpass *s);
 
 /* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not to be had, s->why tells. */
-uint64_t rc_side_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
-bool rc_side_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
-uint64_t rc_side_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */
+uint64_t rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
+bool rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
+uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */
 
 /* With the mutex held: give a handle back; never waits. */
-void rc_side_drop(struct reduce_client *c, uint64_t session, uint64_t handle);
+void rc_fdpass_drop(struct reduce_client *c, uint64_t session, uint64_t handle);
 
 #endif

@@ -53,7 +53,7 @@ typedef struct rc_urls {
 } rc_urls;
 
 /* Where a daemon may listen, in the order of trying. */
-int rc_find(rc_urls *u, const char *given, rp_fault *f);
+int rc_discover(rc_urls *u, const char *given, rp_fault *f);
 
 typedef struct rc_child {
     int pidfd;            /* readable once the daemon is gone; -1 if the kernel has no pidfds */
@@ -131,10 +131,10 @@ struct reduce_client {
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
-    rc_link *link; /* NULL until connected, and after close */
+    rc_connection *link; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;
-    bool helping; /* `helper` waits for the one exchange that is under way, and reads its reply (rc_link_help) */
+    bool helping; /* `helper` waits for the one exchange that is under way, and reads its reply (rc_connection_help) */
     pthread_t helper;
 
     uint64_t session; /* 0: hello needed */
@@ -154,7 +154,7 @@ struct reduce_client {
     reduce_job *settling;       /* finished jobs whose callback is to run */
     unsigned jobs;              /* not settled yet */
 
-    rc_side side;
+    rc_fdpass side;
     rc_stage stage;
     rc_arena *arenas;        /* of reduce_alloc */
     rc_named named;          /* the resident data looked up last */
@@ -181,7 +181,7 @@ void rc_call_cancel(reduce_client *c, rc_call *call); /* it ends at once or soon
 void rc_session_init(reduce_client *c);
 void rc_say_hello(reduce_client *c, uint32_t within_ms); /* ends with greeting = false; session 0: hello.fault tells */
 void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len);
-void rc_link_changed(void *client, bool up);
+void rc_connection_changed(void *client, bool up);
 
 /* A call that the thread waits for. Mutex not held. The reply's body, malloc'ed, goes to *body (may be NULL). */
 int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
@@ -230,7 +230,7 @@ int rc_spec(const reduce_spec *given, rp_spec *s, rp_fault *f);
 /* ---- device.c ---- */
 
 /* Have the daemon open the allocation of b->device, unless it has. 0, or the error, in `f`. */
-int rc_device_open(reduce_client *c, rc_bulk *b, rp_fault *f);
+int rc_device_open(reduce_client *c, rc_datapath *b, rp_fault *f);
 void rc_devices_fini(reduce_client *c);
 
 #endif

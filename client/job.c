@@ -48,7 +48,7 @@ struct reduce_job {
     uint8_t *states;  /* that this level makes, or NULL: it makes cells */
     uint8_t *merging; /* states that it merges, or NULL: its elements are the caller's */
     unsigned under_way;
-    rc_bulk bulk;
+    rc_datapath bulk;
     part parts[WIDE_WINDOW];
 
     uint64_t start_ns, deadline_ns;
@@ -159,7 +159,7 @@ static bool plan(reduce_job *j)
 {
     rc_level *l = &j->level;
     uint64_t bytes;
-    rc_plan(l, &j->sizes);
+    rc_tiling(l, &j->sizes);
     if (l->blocks == 1 || j->to.handle)
         return true;
     if (!__builtin_mul_overflow(l->lines * l->blocks, l->cell, &bytes) && bytes <= SIZE_MAX)
@@ -269,7 +269,7 @@ static void end(reduce_job *j)
     free(j->states);
     free(j->merging);
     j->states = j->merging = NULL;
-    rc_bulk_close(c, &j->bulk);
+    rc_datapath_close(c, &j->bulk);
     if (j->fault.code == RP_OK)
         j->bytes_done = j->bytes_total; /* what lies between segments, too */
     if (j->callback) {                  /* rc_leave runs it */
@@ -301,7 +301,7 @@ static void fill(const void *data, uint8_t *to)
     part *p = (part *)data;
     reduce_job *j = p->job;
     if (j->bulk.fd >= 0 && !j->merging)
-        rc_bulk_read(&j->bulk, &p->tile, j->level.item, to, &p->read);
+        rc_datapath_read(&j->bulk, &p->tile, j->level.item, to, &p->read);
     else
         rc_fill_tile(&j->level, &p->tile, to);
 }
@@ -314,8 +314,8 @@ static void fill_place(const void *data, uint8_t *to)
     rp_at a = {.handle = j->bulk.handle, .length = p->tile.bytes};
     if (p->carrier == RC_STAGE) {
         a.handle = j->c->stage.arena.handle;
-        a.offset = rc_bulk_slot_at(j->c, p->slot);
-        fill(data, rc_bulk_slot(j->c, p->slot));
+        a.offset = rc_datapath_slot_at(j->c, p->slot);
+        fill(data, rc_datapath_slot(j->c, p->slot));
     } else {
         a.offset = j->bulk.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
     }
@@ -330,7 +330,7 @@ static void on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     part *p = call->owner;
     reduce_job *j = p->job;
     if (p->carrier == RC_STAGE)
-        rc_bulk_free_slot(j->c, p->slot);
+        rc_datapath_free_slot(j->c, p->slot);
     p->used = false;
     j->under_way--;
     if (p->read.code) {
@@ -370,7 +370,7 @@ static void start_tile(reduce_job *j, part *p)
     p->used = true;
     j->under_way++;
     p->read.code = RP_OK;
-    p->carrier = j->merging ? RC_INLINE : rc_bulk_choose(j->c, &j->bulk, &p->tile, &p->slot);
+    p->carrier = j->merging ? RC_INLINE : rc_datapath_choose(j->c, &j->bulk, &p->tile, &p->slot);
     if (j->to.handle)
         head_of_write(j, p);
     else
@@ -522,7 +522,7 @@ static void set_input(reduce_job *j, const rc_input *in)
 static int open_bulk(reduce_job *j, const rc_input *in, size_t bytes, bool gathered, int path)
 {
     reduce_client *c = j->c;
-    if (rc_bulk_open(c, &j->bulk, in->data, bytes, gathered, path))
+    if (rc_datapath_open(c, &j->bulk, in->data, bytes, gathered, path))
         return 0;
     rc_enter(c);
     int err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s cannot be had here%s%.90s", reduce_path_name(path),
@@ -584,7 +584,7 @@ void rc_job_settle(reduce_client *c)
     j->callback_thread = pthread_self();
     int err = -(int)j->fault.code;
     pthread_mutex_unlock(&c->lock);
-    rc_link_relieve(c->link); /* it may free another job, whose callback it then waits for */
+    rc_connection_relieve(c->link); /* it may free another job, whose callback it then waits for */
     if (err)
         rc_report(&j->fault);
     j->callback(j->arg, j, err);

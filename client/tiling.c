@@ -51,7 +51,7 @@ static void plan_columns(rc_level *l, const rc_sizes *sizes)
     }
 }
 
-void rc_plan(rc_level *l, const rc_sizes *sizes)
+void rc_tiling(rc_level *l, const rc_sizes *sizes)
 {
     l->most = sizes->most;
     l->line = l->block = 0;

@@ -26,7 +26,7 @@ typedef struct rc_level {
     const uint8_t *offsets;  /* lines + 1 u64 of segments, any alignment; NULL: the lines are equally long */
     uint64_t item;           /* bytes of an element or state */
     uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
-    /* set by rc_plan: */
+    /* set by rc_tiling: */
     uint64_t tile_lines, tile_len; /* of a full tile; segments: the most lines */
     uint64_t blocks;               /* into which a line is cut: > 1 gives states, cells[line * blocks + block] */
     uint64_t cell;                 /* bytes of a result of this level's messages */
@@ -47,7 +47,7 @@ typedef struct rc_tile {
 bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
 
 /* Choose the tiles of a level whose description is complete. */
-void rc_plan(rc_level *l, const rc_sizes *sizes);
+void rc_tiling(rc_level *l, const rc_sizes *sizes);
 
 /* The next tile, line by line and in each block by block; false: there is none. */
 bool rc_next_tile(rc_level *l, rc_tile *t);

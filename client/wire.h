@@ -16,14 +16,14 @@
 typedef struct rc_wire rc_wire;
 
 typedef struct rc_wire_events {
-    void (*dialled)(void *arg, rc_link_err err);
-    void (*sent)(void *arg, rc_link_err err, size_t n);     /* n bytes, maybe not all */
-    void (*received)(void *arg, rc_link_err err, size_t n); /* the same; 0 after again() */
+    void (*dialled)(void *arg, rc_connection_err err);
+    void (*sent)(void *arg, rc_connection_err err, size_t n);     /* n bytes, maybe not all */
+    void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 after again() */
     void (*rang)(void *arg);
 } rc_wire_events;
 
 typedef struct rc_wire_ops {
-    rc_link_err (*dial)(rc_wire *w); /* if not RC_LINK_OK, no event comes */
+    rc_connection_err (*dial)(rc_wire *w); /* if not RC_LINK_OK, no event comes */
     void (*stop_dialling)(rc_wire *w);
 
     /* The stream, from `dialled` to drop(). */
@@ -54,9 +54,9 @@ struct rc_wire {
     bool forgets; /* receiving may not tell that the peer has hung up: is_gone is to be asked */
 };
 
-rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
+rc_connection_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
 
 /* `pem` is for tls+tcp, NULL otherwise, and not kept. */
-rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg);
+rc_connection_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct nng_wire {
 
 static nng_wire *of(rc_wire *w) { return (nng_wire *)w; }
 
-static rc_link_err link_err(const nng_wire *w, int nng_err)
+static rc_connection_err link_err(const nng_wire *w, int nng_err)
 {
     switch (nng_err) {
     case 0:
@@ -80,7 +80,7 @@ static int make_dialer(nng_wire *w)
     return !err && w->tls ? nng_stream_dialer_set_ptr(w->dialer, NNG_OPT_TLS_CONFIG, w->tls) : err;
 }
 
-static rc_link_err dial(rc_wire *wire)
+static rc_connection_err dial(rc_wire *wire)
 {
     nng_wire *w = of(wire);
     int err = make_dialer(w);
@@ -228,7 +228,7 @@ static bool host_of(const char *url, char *host, size_t cap)
     return n > 0 && (size_t)snprintf(host, cap, "%.*s", (int)n, from) < cap;
 }
 
-static rc_link_err set_up_tls(nng_wire *w, const rp_pem *pem)
+static rc_connection_err set_up_tls(nng_wire *w, const rp_pem *pem)
 {
     char host[256];
     if (!host_of(w->url, host, sizeof host))
@@ -241,7 +241,7 @@ static rc_link_err set_up_tls(nng_wire *w, const rp_pem *pem)
     return wrong ? RC_LINK_BAD_PEM : RC_LINK_OK;
 }
 
-static rc_link_err set_up(nng_wire *w, const char *url, const rp_pem *pem)
+static rc_connection_err set_up(nng_wire *w, const char *url, const rp_pem *pem)
 {
     w->url = strdup(url);
     if (!w->url || nng_aio_alloc(&w->dial, on_dialled, w) || nng_aio_alloc(&w->tx, on_sent, w) ||
@@ -270,7 +270,7 @@ static bool is_woken_by_parent(void)
     return !atomic_compare_exchange_strong(&first, &nobody, me) && nobody != me;
 }
 
-rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg)
+rc_connection_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg)
 {
     if (is_woken_by_parent())
         return RC_LINK_FORKED;
@@ -280,7 +280,7 @@ rc_link_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, cons
     w->wire = (rc_wire){.ops = &ops, .events = events, .arg = arg, .forgets = is_tls(url)};
     w->ring_ns = UINT64_MAX;
     pthread_mutex_init(&w->lock, NULL);
-    rc_link_err why = set_up(w, url, pem);
+    rc_connection_err why = set_up(w, url, pem);
     if (why)
         free_wire(&w->wire);
     else

@@ -52,7 +52,7 @@ typedef struct local {
 
 typedef struct event {
     enum { NOTHING, DIALLED, SENT, RECEIVED, RANG } kind;
-    rc_link_err err;
+    rc_connection_err err;
     size_t n;
 } event;
 
@@ -110,7 +110,7 @@ static void kick(local *w)
 
 /* ---- events, with the lock ---- */
 
-static rc_link_err link_err(int err)
+static rc_connection_err link_err(int err)
 {
     switch (err) {
     case EACCES:
@@ -312,7 +312,7 @@ static void attend(rc_wire *wire)
 
 /* ---- what is asked for ---- */
 
-static rc_link_err dial(rc_wire *wire)
+static rc_connection_err dial(rc_wire *wire)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
@@ -442,7 +442,7 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .relieve = relieve,
                                 .free = free_wire};
 
-static rc_link_err set_up(local *w)
+static rc_connection_err set_up(local *w)
 {
     w->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->nudged = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -454,7 +454,7 @@ static rc_link_err set_up(local *w)
     return right ? RC_LINK_OK : RC_LINK_NO_MEMORY;
 }
 
-rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg)
+rc_connection_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg)
 {
     size_t n = strlen(path);
     if (n == 0 || n >= sizeof((struct sockaddr_un){0}).sun_path)
@@ -468,7 +468,7 @@ rc_link_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events
     memcpy(w->address.sun_path, path, n);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->follow, NULL);
-    rc_link_err why = set_up(w);
+    rc_connection_err why = set_up(w);
     if (why)
         free_wire(&w->wire);
     else

@@ -67,7 +67,7 @@ static void leave(rd_server *s, int exit_code)
 static bool drained(const rd_server *s)
 {
     return !s->waiting && s->jobs == (unsigned)s->probing && rd_sessions_streams(&s->sessions) == 0 &&
-           rd_quick_under_way(&s->quick) == 0;
+           rd_fastpath_under_way(&s->fastpath) == 0;
 }
 
 /* What waits is refused here, and by rd_dispatch what is in the inbox yet: what the quick way left to the loop, too. */
@@ -77,9 +77,9 @@ static void on_drain_limit(uv_timer_t *t)
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
-    rk_stop(s->engine);          /* afterwards nothing points into the requests */
-    rd_chores_close(&s->chores); /* waits for files that are being read; after the engine, whose threads add chores */
-    rd_take_chores(s);
+    rk_stop(s->engine);            /* afterwards nothing points into the requests */
+    rd_workers_close(&s->workers); /* waits for files that are being read; after the engine, whose threads add chores */
+    rd_take_work(s);
     s->halted = true;
     rd_halted(s, &f);
     while (s->waiting)
@@ -93,7 +93,7 @@ static void drain(rd_server *s, const char *reason)
         return;
     rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
     s->phase = RD_DRAINING;
-    rd_quick_close(&s->quick);
+    rd_fastpath_close(&s->fastpath);
     rd_transport_stop_listening(s->transport);
     rd_notify_stopping(); /* now no new work is taken */
     if (drained(s))
@@ -115,7 +115,7 @@ static void lost(rd_server *s)
     rd_notify_stopping();
     s->device_lost = true;
     s->phase = RD_DRAINING;
-    rd_quick_close(&s->quick);
+    rd_fastpath_close(&s->fastpath);
     rd_transport_stop_listening(s->transport);
     uv_timer_start(&s->leave_timer, on_lost_limit, LOST_WAIT_MS, 0);
 }
@@ -131,7 +131,7 @@ void rd_life_turn(rd_server *s)
         if (k.lost)
             lost(s);
     }
-    if (s->device_lost && s->jobs == 0 && rd_quick_under_way(&s->quick) == 0)
+    if (s->device_lost && s->jobs == 0 && rd_fastpath_under_way(&s->fastpath) == 0)
         leave(s, RD_EXIT_DEVICE);
     else if (s->phase == RD_DRAINING && !s->device_lost && drained(s))
         leave(s, RD_EXIT_OK);
@@ -161,7 +161,7 @@ static void start_probe_timer(rd_server *s)
  * back to the system. */
 static void trim_when_idle(rd_server *s)
 {
-    rd_quick_collect(&s->quick, &s->stats.tally);
+    rd_fastpath_collect(&s->fastpath, &s->stats.tally);
     if (s->stats.tally.requests == s->ticked_at && s->stats.tally.requests != s->trimmed_at) {
         malloc_trim(0);
         rd_buffers_trim(s);
@@ -178,7 +178,7 @@ static void on_tick(uv_timer_t *t)
     uint64_t now = rd_now_ns();
     rd_residents_expire(s, now);
     rd_transport_tick(s->transport);
-    rd_side_tick(s);
+    rd_fdpass_tick(s);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->http)
@@ -211,7 +211,7 @@ static void reload(rd_server *s)
         rd_log(RD_LOG_INFO, "config read again");
         if (stuck)
             rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
-        rd_quick_limit(&s->quick, (unsigned)s->config.max_inflight, rd_unread_limit(s));
+        rd_fastpath_limit(&s->fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(s));
         start_probe_timer(s);
     }
     rd_notify_ready();
@@ -256,7 +256,7 @@ static bool open_loop(rd_server *s)
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow is no reason to die */
-    if (rd_bell_open(&s->bell, &s->loop, on_bell, s))
+    if (rd_waker_open(&s->waker, &s->loop, on_bell, s))
         return true;
     rd_log(RD_LOG_ERROR, "no eventfd for the loop");
     return false;
@@ -280,8 +280,8 @@ static bool open_engine(rd_server *s)
                     .slots = (int)s->config.slots,
                     .device_bytes = s->config.max_device_memory << 20,
                     .resident_bytes = s->config.resident << 20,
-                    .wake = rd_bell_ring,
-                    .wake_arg = &s->bell,
+                    .wake = rd_waker_ring,
+                    .wake_arg = &s->waker,
                     .log = engine_log};
     rp_err err = rk_open(&s->engine, &o, s->why, sizeof s->why);
     if (err) {
@@ -290,7 +290,7 @@ static bool open_engine(rd_server *s)
     }
     rd_log(RD_LOG_INFO, "%s", s->why);
     set_resident_caps(s);
-    rd_feed_open(s);
+    rd_executor_open(s);
     return true;
 }
 
@@ -329,8 +329,8 @@ static void raise_descriptors(void)
 static bool open_transport(rd_server *s)
 {
     unsigned contexts = (unsigned)s->config.contexts;
-    if (pthread_mutex_init(&s->handles, NULL) == 0 && rd_inbox_init(&s->inbox, contexts, rd_bell_ring, &s->bell) &&
-        rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_quick_init(&s->quick) &&
+    if (pthread_mutex_init(&s->handles, NULL) == 0 && rd_inbox_init(&s->inbox, contexts, rd_waker_ring, &s->waker) &&
+        rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_fastpath_init(&s->fastpath) &&
         rd_metrics_init(&s->metrics) && (s->transport = rd_transport_open(&s->inbox, contexts)))
         return true;
     rd_log(RD_LOG_ERROR, "no memory");
@@ -391,7 +391,7 @@ static bool open_chores(rd_server *s)
     rd_users_configure(&s->users, &s->config);
     if (!rd_buffers_init(&s->buffers, &s->users, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
-    else if (!rd_chores_open(&s->chores, n, rd_bell_ring, &s->bell))
+    else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
         rd_log(RD_LOG_ERROR, "no threads to read files");
     else
         return true;
@@ -431,7 +431,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         snprintf(why, cap, "%s: socket-group: %s", path, strerror(errno));
         return false;
     }
-    if (!rd_side_listen(s, path, &s->gates[i], why, cap))
+    if (!rd_fdpass_listen(s, path, &s->gates[i], why, cap))
         rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
     return true;
 }
@@ -486,9 +486,9 @@ void rd_life_probed(rd_server *s, bool right)
     }
     s->phase = RD_SERVING;
     s->idle_since_ns = rd_now_ns();
-    rd_quick_limit(&s->quick, (unsigned)s->config.max_inflight, rd_unread_limit(s));
-    rd_quick_open(&s->quick, s, quick_bytes(&s->config));
-    rd_transport_start(s->transport, rd_quick_answer, &s->quick);
+    rd_fastpath_limit(&s->fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(s));
+    rd_fastpath_open(&s->fastpath, s, quick_bytes(&s->config));
+    rd_transport_start(s->transport, rd_fastpath_answer, &s->fastpath);
     uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     start_probe_timer(s);
     rd_notify_ready();
@@ -512,9 +512,9 @@ void rd_life_close(rd_server *s)
     }
     rd_http_close(s->http);
     rk_stop(s->engine); /* until here its threads answer requests, and add chores */
-    rd_chores_close(&s->chores);
-    rd_take_chores(s);
-    rd_side_close(s);
+    rd_workers_close(&s->workers);
+    rd_take_work(s);
+    rd_fdpass_close(s);
     rd_residents_close(s);
     rd_buffers_fini(s);
     if (s->inbox.ring)
@@ -524,7 +524,7 @@ void rd_life_close(rd_server *s)
     rd_transport_close(s->transport);
     rd_sessions_fini(&s->sessions);
     if (s->inbox.ring) {
-        rd_quick_fini(&s->quick);
+        rd_fastpath_fini(&s->fastpath);
         pthread_mutex_destroy(&s->handles);
         rd_metrics_fini(&s->metrics);
         rd_inbox_fini(&s->inbox);
@@ -532,7 +532,7 @@ void rd_life_close(rd_server *s)
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
-    rd_bell_close(&s->bell);
+    rd_waker_close(&s->waker);
     for (uint64_t i = 0; i < s->config.listens; i++)
         rd_gate_fini(&s->gates[i]);
     while (s->locked)

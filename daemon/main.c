@@ -21,7 +21,7 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
         rd_probe(s);
         uv_run(&s->loop, UV_RUN_DEFAULT);
         exit_code = s->exit_code;
-        rd_quick_collect(&s->quick, &s->stats.tally);
+        rd_fastpath_collect(&s->fastpath, &s->stats.tally);
         rd_log(RD_LOG_INFO, "left after %llu requests", (unsigned long long)s->stats.tally.requests);
     }
     rd_life_close(s);

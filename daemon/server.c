@@ -22,10 +22,10 @@ uint64_t rd_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void rd_take_chores(rd_server *s)
+void rd_take_work(rd_server *s)
 {
-    rd_chore *c;
-    while ((c = rd_chores_take(&s->chores)))
+    rd_work *c;
+    while ((c = rd_workers_take(&s->workers)))
         c->done(s, c);
 }
 
@@ -100,7 +100,7 @@ static void close_session(rd_server *s, uint32_t pipe)
     rp_fault f;
     if (!x)
         return;
-    rd_side_leave(s, x);
+    rd_fdpass_leave(s, x);
     rd_residents_leave(s, x->peer.uid, x);
     rd_session_close(&s->sessions, x);
     rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
@@ -126,16 +126,16 @@ void rd_turn(rd_server *s)
     if (!s->engine)
         return;
     for (int i = 0; n && i < BATCHES; i++) {
-        rd_take_chores(s);
+        rd_take_work(s);
         if (!s->halted)
             rd_take_finished(s);
         n = rd_inbox_take(&s->inbox, batch, BATCH);
         for (size_t k = 0; k < n; k++)
             on_event(s, &batch[k]);
-        rd_feed(s);
+        rd_executor(s);
     }
     if (n)
-        rd_bell_ring(&s->bell); /* the inbox wakes again only after it was found empty */
+        rd_waker_ring(&s->waker); /* the inbox wakes again only after it was found empty */
     rd_sessions_reap(&s->sessions);
     rd_life_turn(s);
 }

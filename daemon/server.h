@@ -53,10 +53,10 @@ typedef struct rd_server {
 
     rd_sessions sessions;
     pthread_mutex_t handles; /* of lists of shares and of resident data, against nng's threads (handle.h) */
-    rd_quick quick;
+    rd_fastpath fastpath;
     rd_users users;
-    rd_chores chores;
-    rd_side side;
+    rd_workers workers;
+    rd_fdpass fdpass;
     rd_buffers buffers;
     uint64_t residents_until_ns; /* no resident data expire before */
     uint64_t streams_opened;     /* and the last stream's id */
@@ -74,7 +74,7 @@ typedef struct rd_server {
     bool device_lost;
 
     uv_loop_t loop;
-    rd_bell bell;
+    rd_waker waker;
     uv_timer_t tick, probe_timer, deadline_timer, leave_timer;
     uv_signal_t term, intr, hup;
 } rd_server;
@@ -90,6 +90,6 @@ void rd_probe(rd_server *s);
 uint64_t rd_resident_bytes(void); /* of the process */
 
 /* What the chores' threads have done. */
-void rd_take_chores(rd_server *s);
+void rd_take_work(rd_server *s);
 
 #endif

@@ -1,17 +1,16 @@
 /* reducectl: the command line on top of libreduce's public calls.
  *
- *   main.c     wiring and exit codes            options.c  the command line         help.c    what --help says
- *   npy.c      .npy headers (pure)              parse_text.c     numbers as text (pure)   parse_scalar.c --initial (pure)
- *   half.c   16-bit floats (pure)             fortran_order.c    Fortran to C order (pure)
- *   input.c    files and pipes as elements      shape.c    which of them belong to which result
- *   reduce.c   the reductions of a command      reduce_whole.c, reduce_rows.c, reduce_columns.c  one input:
- * one result, rows or segments, columns
- *   merge.c    partial states
- *   print.c    values as text (pure)            output.c   result and error lines
- *   resident.c put, ls, drop, @NAME
- *   interrupt.c  Ctrl-C
- *   query.c     ping, info, status, metrics      progress.c the bar on a terminal
- *   ladder.c   runs reducectl-ladder               top.h      reducectl top */
+ *   main.c            wiring and exit codes          options.c       the command line
+ *   help.c            what --help says               npy.c           .npy headers (pure)
+ *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
+ *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
+ *   input.c           files and pipes as elements    shape.c         which of them belong to which result
+ *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_columns.c: one input each
+ *   merge.c           partial states                 print.c         values as text (pure)
+ *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
+ *   interrupt.c       Ctrl-C                         progress.c      the bar on a terminal
+ *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
+ *   top.h             reducectl top */
 #ifndef CTL_H
 #define CTL_H
 

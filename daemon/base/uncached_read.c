@@ -31,7 +31,7 @@ static bool is_cached(int fd, uint64_t from, size_t bytes)
     return all;
 }
 
-size_t rd_direct_read(int fd, uint8_t *to, size_t bytes, uint64_t offset)
+size_t rd_uncached_read(int fd, uint8_t *to, size_t bytes, uint64_t offset)
 {
     size_t skip = offset % RD_DIRECT_BLOCK, blocks = (skip + bytes + RD_DIRECT_BLOCK - 1) / RD_DIRECT_BLOCK;
     uint64_t from = offset - skip;

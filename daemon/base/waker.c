@@ -5,7 +5,7 @@
 
 static void on_ring(uv_poll_t *p, int status, int events)
 {
-    rd_bell *b = p->data;
+    rd_waker *b = p->data;
     uint64_t rings;
     (void)status;
     (void)events;
@@ -13,25 +13,25 @@ static void on_ring(uv_poll_t *p, int status, int events)
         b->answer(b->arg);
 }
 
-bool rd_bell_open(rd_bell *b, uv_loop_t *loop, void (*answer)(void *arg), void *arg)
+bool rd_waker_open(rd_waker *b, uv_loop_t *loop, void (*answer)(void *arg), void *arg)
 {
-    *b = (rd_bell){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .answer = answer, .arg = arg};
+    *b = (rd_waker){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .answer = answer, .arg = arg};
     if (b->fd < 0)
         return false;
     b->poll.data = b;
     return uv_poll_init(loop, &b->poll, b->fd) == 0 && uv_poll_start(&b->poll, UV_READABLE, on_ring) == 0;
 }
 
-void rd_bell_close(rd_bell *b)
+void rd_waker_close(rd_waker *b)
 {
     if (b->fd > 0)
         close(b->fd);
     b->fd = -1;
 }
 
-void rd_bell_ring(void *bell)
+void rd_waker_ring(void *bell)
 {
     const uint64_t one = 1;
-    ssize_t n = write(((rd_bell *)bell)->fd, &one, sizeof one);
+    ssize_t n = write(((rd_waker *)bell)->fd, &one, sizeof one);
     (void)n; /* it fails only when 2^64 - 1 rings wait already */
 }

@@ -6,19 +6,19 @@
 #include <stdbool.h>
 #include <uv.h>
 
-typedef struct rd_bell {
+typedef struct rd_waker {
     int fd;
     uv_poll_t poll;
     void (*answer)(void *arg);
     void *arg;
-} rd_bell;
+} rd_waker;
 
 /* The loop calls `answer` after one or more rings. False: no descriptor. */
-bool rd_bell_open(rd_bell *b, uv_loop_t *loop, void (*answer)(void *arg), void *arg);
+bool rd_waker_open(rd_waker *b, uv_loop_t *loop, void (*answer)(void *arg), void *arg);
 
 /* Close the descriptor once the loop has closed its handles. Again, or without open, is fine. */
-void rd_bell_close(rd_bell *b);
+void rd_waker_close(rd_waker *b);
 
-void rd_bell_ring(void *bell); /* any thread */
+void rd_waker_ring(void *bell); /* any thread */
 
 #endif

@@ -5,10 +5,10 @@
 #include "daemon/server.h"
 
 /* The oldest chore whose user has a thread left. With the lock. */
-static rd_chore *next_chore(rd_chores *c)
+static rd_work *next_chore(rd_workers *c)
 {
-    for (rd_chore **at = &c->queue; *at; at = &(*at)->next) {
-        rd_chore *x = *at;
+    for (rd_work **at = &c->queue; *at; at = &(*at)->next) {
+        rd_work *x = *at;
         if (x->user->running >= c->per_user)
             continue;
         *at = x->next;
@@ -21,10 +21,10 @@ static rd_chore *next_chore(rd_chores *c)
 
 static void *work(void *arg)
 {
-    rd_chores *c = arg;
+    rd_workers *c = arg;
     pthread_mutex_lock(&c->lock);
     for (;;) {
-        rd_chore *x = next_chore(c);
+        rd_work *x = next_chore(c);
         if (!x && c->closing && !c->queue)
             break;
         if (!x) {
@@ -50,10 +50,10 @@ static void *work(void *arg)
     return NULL;
 }
 
-bool rd_chores_open(rd_chores *c, unsigned threads, void (*wake)(void *arg), void *wake_arg)
+bool rd_workers_open(rd_workers *c, unsigned threads, void (*wake)(void *arg), void *wake_arg)
 {
     sigset_t all, old;
-    *c = (rd_chores){.wake = wake, .wake_arg = wake_arg};
+    *c = (rd_workers){.wake = wake, .wake_arg = wake_arg};
     c->queue_end = &c->queue;
     c->over_end = &c->over;
     pthread_mutex_init(&c->lock, NULL);
@@ -67,7 +67,7 @@ bool rd_chores_open(rd_chores *c, unsigned threads, void (*wake)(void *arg), voi
     return c->threads == threads;
 }
 
-void rd_chores_close(rd_chores *c)
+void rd_workers_close(rd_workers *c)
 {
     if (!c->wake || c->closed)
         return;
@@ -82,9 +82,9 @@ void rd_chores_close(rd_chores *c)
     c->closed = true;
 }
 
-void rd_chores_add(rd_server *s, rd_chore *chore)
+void rd_workers_add(rd_server *s, rd_work *chore)
 {
-    rd_chores *c = &s->chores;
+    rd_workers *c = &s->workers;
     chore->next = NULL;
     if (c->closed) {
         chore->run(chore);
@@ -98,13 +98,13 @@ void rd_chores_add(rd_server *s, rd_chore *chore)
     pthread_mutex_unlock(&c->lock);
 }
 
-rd_chore *rd_chores_take(rd_chores *c)
+rd_work *rd_workers_take(rd_workers *c)
 {
     if (!c->wake) /* never opened */
         return NULL;
     if (!c->closed)
         pthread_mutex_lock(&c->lock);
-    rd_chore *x = c->over;
+    rd_work *x = c->over;
     if (x && !(c->over = x->next))
         c->over_end = &c->over;
     if (!c->closed)

@@ -12,35 +12,35 @@ enum { RD_MAX_READERS = 64 };
 
 struct rd_server;
 
-typedef struct rd_chore {
-    void (*run)(struct rd_chore *c);                            /* a thread; touches what the chore owns */
-    void (*done)(struct rd_server *server, struct rd_chore *c); /* the loop, afterwards */
-    rd_user *user;                                              /* for whom; held by the chore's owner */
-    struct rd_chore *next;
-} rd_chore;
+typedef struct rd_work {
+    void (*run)(struct rd_work *c);                            /* a thread; touches what the chore owns */
+    void (*done)(struct rd_server *server, struct rd_work *c); /* the loop, afterwards */
+    rd_user *user;                                             /* for whom; held by the chore's owner */
+    struct rd_work *next;
+} rd_work;
 
-typedef struct rd_chores {
+typedef struct rd_workers {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    rd_chore *queue, **queue_end; /* to run, oldest first */
-    rd_chore *over, **over_end;   /* run */
+    rd_work *queue, **queue_end; /* to run, oldest first */
+    rd_work *over, **over_end;   /* run */
     unsigned threads, per_user;
     bool closing, closed;
     pthread_t thread[RD_MAX_READERS];
     void (*wake)(void *arg);
     void *wake_arg;
-} rd_chores;
+} rd_workers;
 
-/* False: no threads. rd_chores_close in any case. */
-bool rd_chores_open(rd_chores *c, unsigned threads, void (*wake)(void *arg), void *wake_arg);
+/* False: no threads. rd_workers_close in any case. */
+bool rd_workers_open(rd_workers *c, unsigned threads, void (*wake)(void *arg), void *wake_arg);
 
 /* Run what is queued, then end the threads. */
-void rd_chores_close(rd_chores *c);
+void rd_workers_close(rd_workers *c);
 
-/* Any thread. After rd_chores_close, the loop: a chore is run and done on the spot. */
-void rd_chores_add(struct rd_server *s, rd_chore *chore);
+/* Any thread. After rd_workers_close, the loop: a chore is run and done on the spot. */
+void rd_workers_add(struct rd_server *s, rd_work *chore);
 
 /* The loop: the next chore that has been run, or NULL. */
-rd_chore *rd_chores_take(rd_chores *c);
+rd_work *rd_workers_take(rd_workers *c);
 
 #endif

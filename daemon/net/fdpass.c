@@ -24,7 +24,7 @@ static void on_closed(uv_handle_t *h)
 {
     rd_channel *c = h->data;
     if (c->session) /* was attached */
-        rd_share_reject(c->server, c->user, c->fd);
+        rd_handle_reject(c->server, c->user, c->fd);
     else
         close(c->fd);
     rd_user_put(&c->server->users, c->user);
@@ -34,7 +34,7 @@ static void on_closed(uv_handle_t *h)
 static void close_channel(rd_channel *c)
 {
     rd_server *s = c->server;
-    rd_side *side = &s->side;
+    rd_fdpass *side = &s->fdpass;
     if (c->closing)
         return;
     c->closing = true;
@@ -42,7 +42,7 @@ static void close_channel(rd_channel *c)
         c->making->maker = NULL;
     if (c->session) {
         c->session->channel = NULL;
-        rd_shares_drop_all(s, &c->session->shares);
+        rd_handles_drop_all(s, &c->session->shares);
     } else {
         side->strangers--;
     }
@@ -53,7 +53,7 @@ static void close_channel(rd_channel *c)
     uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
-void rd_side_leave(rd_server *s, rd_session *x)
+void rd_fdpass_leave(rd_server *s, rd_session *x)
 {
     (void)s;
     if (x && x->channel)
@@ -61,7 +61,7 @@ void rd_side_leave(rd_server *s, rd_session *x)
 }
 
 /* Who never says ATTACH must not keep others out. */
-static void close_oldest_stranger(rd_side *side)
+static void close_oldest_stranger(rd_fdpass *side)
 {
     rd_channel *c = side->first;
     while (c->session)
@@ -89,11 +89,11 @@ static bool send_packet(const rd_channel *c, const void *packet, size_t len, int
 }
 
 /* Who does not take the answer to the one request it may have is gone or broken. */
-static void answer(rd_channel *c, const rd_share *x, rp_side_kind kind)
+static void answer(rd_channel *c, const rd_handle *x, rp_side_kind kind)
 {
     uint8_t packet[RP_SIDE_MAX];
     rp_side p = {.reply = true, .kind = kind, .value = x ? x->id : 0, .size = x ? x->size : 0};
-    if (!send_packet(c, packet, rp_put_side(packet, &p), x && x->kind == RD_SHARE_ARENA ? x->fd : -1))
+    if (!send_packet(c, packet, rp_put_side(packet, &p), x && x->kind == RD_HANDLE_ARENA ? x->fd : -1))
         close_channel(c);
 }
 
@@ -111,22 +111,22 @@ static void refuse(rd_channel *c, rp_side_kind kind, const rp_fault *f)
 static void watch(rd_channel *c);
 
 /* What a channel asked for is there, or not. */
-static void on_made(rd_server *s, rd_share *x)
+static void on_made(rd_server *s, rd_handle *x)
 {
     rd_channel *c = x->maker;
     if (!c || x->fault.code) {
         if (c)
             refuse(c, c->asked, &x->fault);
-        rd_share_release(s, x);
+        rd_handle_release(s, x);
     } else {
-        rd_shares_add(s, &c->session->shares, x);
-        rd_share_hold(x); /* answering may close the channel, and drop it */
+        rd_handles_add(s, &c->session->shares, x);
+        rd_handle_hold(x); /* answering may close the channel, and drop it */
         answer(c, x, c->asked);
-        if (x->kind == RD_SHARE_ARENA) {
+        if (x->kind == RD_HANDLE_ARENA) {
             close(x->fd);
             x->fd = -1;
         }
-        rd_share_release(s, x);
+        rd_handle_release(s, x);
     }
     if (c && !c->closing) {
         c->making = NULL;
@@ -144,7 +144,7 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
 
 static void attach(rd_channel *c, const rp_side *p)
 {
-    rd_side *side = &c->server->side;
+    rd_fdpass *side = &c->server->fdpass;
     rd_session *x = rd_session_by_id(&c->server->sessions, p->value);
     rp_fault f = {.index = RP_NO_INDEX};
     if (!x || !x->peer.local || x->peer.uid != c->user->uid || x->channel || !same_token(x->token, p->token)) {
@@ -170,15 +170,15 @@ static void make(rd_channel *c, const rp_side *p, int fd)
     if (c->session->shares.n >= RP_MAX_SHARES) {
         rp_fail(&f, RP_QUOTA, "handles", RP_MAX_SHARES, "this session has %u files and arenas", c->session->shares.n);
         if (fd >= 0)
-            rd_share_reject(s, c->user, fd);
+            rd_handle_reject(s, c->user, fd);
     } else if (p->kind == RP_SIDE_FILE) {
-        rd_share_file(s, c->user, fd, on_made, c, &c->making, &f);
+        rd_handle_file(s, c->user, fd, on_made, c, &c->making, &f);
     } else if (p->kind == RP_SIDE_DEVICE) {
-        rd_share_device(s, c->user, p->device, on_made, c, &c->making, &f);
+        rd_handle_device(s, c->user, p->device, on_made, c, &c->making, &f);
     } else if (p->kind == RP_SIDE_DEVICE_FD) {
-        rd_share_device_fd(s, c->user, fd, p->value, on_made, c, &c->making, &f);
+        rd_handle_device_fd(s, c->user, fd, p->value, on_made, c, &c->making, &f);
     } else {
-        rd_share_arena(s, c->user, p->value, on_made, c, &c->making, &f);
+        rd_handle_arena(s, c->user, p->value, on_made, c, &c->making, &f);
     }
     if (f.code)
         refuse(c, c->asked, &f);
@@ -188,9 +188,9 @@ static void make(rd_channel *c, const rp_side *p, int fd)
 
 static void drop(rd_channel *c, uint64_t id)
 {
-    rd_share *x = rd_shares_find(&c->session->shares, id);
+    rd_handle *x = rd_handles_find(&c->session->shares, id);
     if (x)
-        rd_shares_drop(c->server, &c->session->shares, x);
+        rd_handles_drop(c->server, &c->session->shares, x);
 }
 
 /* A packet and `n` descriptors, of which all but one that is wanted are closed. */
@@ -201,7 +201,7 @@ static void on_packet(rd_channel *c, const uint8_t *packet, size_t len, const in
     bool right = rp_get_side(packet, len, &p, &f) == RP_OK && (p.kind == RP_SIDE_ATTACH) == !c->session &&
                  n == (p.kind == RP_SIDE_FILE || p.kind == RP_SIDE_DEVICE_FD);
     for (unsigned i = 0; i < n && !right; i++)
-        rd_share_reject(c->server, c->user, fds[i]);
+        rd_handle_reject(c->server, c->user, fds[i]);
     if (!right) {
         rd_log(RD_LOG_DEBUG, "uid %llu: side channel closed: malformed packet", (unsigned long long)c->user->uid);
         close_channel(c);
@@ -259,7 +259,7 @@ static void watch(rd_channel *c) { uv_poll_start(&c->poll, UV_READABLE, on_reada
 /* ---- doors ---- */
 static void welcome(rd_server *s, int fd, uint64_t uid)
 {
-    rd_side *side = &s->side;
+    rd_fdpass *side = &s->fdpass;
     rd_channel *c = calloc(1, sizeof *c);
     rd_user *user = c ? rd_user_get(&s->users, uid) : NULL;
     if (!user || uv_poll_init(&s->loop, &c->poll, fd) != 0) {
@@ -303,9 +303,9 @@ static void on_knock(uv_poll_t *poll, int status, int events)
     }
 }
 
-void rd_side_tick(rd_server *s)
+void rd_fdpass_tick(rd_server *s)
 {
-    for (rd_door *d = s->side.doors; d < s->side.doors + s->side.n_doors; d++)
+    for (rd_door *d = s->fdpass.doors; d < s->fdpass.doors + s->fdpass.n_doors; d++)
         if (d->resting)
             d->resting = uv_poll_start(&d->poll, UV_READABLE, on_knock) != 0;
 }
@@ -319,9 +319,9 @@ static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
            listen(d->fd, BACKLOG) == 0;
 }
 
-bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap)
+bool rd_fdpass_listen(rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap)
 {
-    rd_door *d = &s->side.doors[s->side.n_doors];
+    rd_door *d = &s->fdpass.doors[s->fdpass.n_doors];
     snprintf(d->path, sizeof d->path, "%s" RP_SIDE_SUFFIX, path);
     if (strlen(d->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
         snprintf(why, cap, "%s: path too long", d->path);
@@ -334,7 +334,7 @@ bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *w
     d->poll.data = d;
     int err = bind_door(d, (unsigned)s->config.socket_mode, &s->config.socket_group) ? 0 : -errno;
     if (!err && !(err = uv_poll_init(&s->loop, &d->poll, d->fd)) && !(err = uv_poll_start(&d->poll, UV_READABLE, on_knock))) {
-        s->side.n_doors++;
+        s->fdpass.n_doors++;
         return true;
     }
     snprintf(why, cap, "%s: %s", d->path, uv_strerror(err));
@@ -346,9 +346,9 @@ bool rd_side_listen(rd_server *s, const char *path, const rd_gate *gate, char *w
 
 static void on_door_closed(uv_handle_t *h) { close(((rd_door *)h->data)->fd); }
 
-void rd_side_close(rd_server *s)
+void rd_fdpass_close(rd_server *s)
 {
-    rd_side *side = &s->side;
+    rd_fdpass *side = &s->fdpass;
     while (side->first)
         close_channel(side->first);
     for (; side->n_doors; side->n_doors--) {

@@ -22,7 +22,7 @@ typedef struct rd_channel {
     struct rd_server *server;
     rd_user *user;              /* the kernel says who it is */
     struct rd_session *session; /* NULL: a stranger yet */
-    rd_share *making;           /* what it waits for */
+    rd_handle *making;          /* what it waits for */
     rp_side_kind asked;         /* by which packet */
     bool closing;
     struct rd_channel *prev, *next;
@@ -33,27 +33,27 @@ typedef struct rd_door {
     int fd;
     struct rd_server *server;
     const rd_gate *gate; /* whom the messages' socket lets in */
-    bool resting;        /* accepting failed: not looked at until the next rd_side_tick */
+    bool resting;        /* accepting failed: not looked at until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
 
-typedef struct rd_side {
+typedef struct rd_fdpass {
     rd_door doors[RD_MAX_LISTEN];
     unsigned n_doors;
     rd_channel *first, *last; /* oldest first */
     unsigned channels, strangers;
-} rd_side;
+} rd_fdpass;
 
 /* Listen beside the ipc socket `path`, with its mode, group and gate. False: `why`; the daemon works without. */
-bool rd_side_listen(struct rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap);
+bool rd_fdpass_listen(struct rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap);
 
 /* The session goes: its channel and its shares, too. */
-void rd_side_leave(struct rd_server *s, struct rd_session *x);
+void rd_fdpass_leave(struct rd_server *s, struct rd_session *x);
 
 /* About once a second: doors that rest are looked at again. */
-void rd_side_tick(struct rd_server *s);
+void rd_fdpass_tick(struct rd_server *s);
 
 /* Close everything; the loop still has to run to close the handles. */
-void rd_side_close(struct rd_server *s);
+void rd_fdpass_close(struct rd_server *s);
 
 #endif

@@ -90,8 +90,8 @@ struct rd_transport {
     unsigned listening;
     nng_tls_config *tls;  /* NULL: none */
     atomic_bool refusing; /* new connections: closed at once */
-    bool (*quick)(void *arg, rd_request *r);
-    void *quick_arg;
+    bool (*fastpath)(void *arg, rd_request *r);
+    void *fastpath_arg;
     unsigned contexts;
     link_t *links;
     atomic_uint busy;
@@ -235,7 +235,7 @@ static void hand_over(connection *c, link_t *l, bool quickly)
     r->len = c->frame_size - l->route_size;
     r->received_ns = c->received_ns;
     atomic_fetch_add_explicit(&t->busy, 1, memory_order_relaxed);
-    if (!quickly || !t->quick(t->quick_arg, r))
+    if (!quickly || !t->fastpath(t->fastpath_arg, r))
         rd_request_pass(r);
 }
 
@@ -640,10 +640,10 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
     return true;
 }
 
-void rd_transport_start(rd_transport *t, bool (*quick)(void *arg, rd_request *r), void *arg)
+void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_request *r), void *arg)
 {
-    t->quick = quick;
-    t->quick_arg = arg;
+    t->fastpath = quick;
+    t->fastpath_arg = arg;
     for (unsigned i = 0; i < t->listening; i++)
         nng_stream_listener_accept(t->listeners[i].door, t->listeners[i].aio);
 }

@@ -50,7 +50,7 @@ static void give_buffer(rd_buffers *b, rd_buffer *x)
 }
 
 /* A chore, for the device may have to come to rest first. */
-static void free_buffer(rd_chore *c)
+static void free_buffer(rd_work *c)
 {
     rd_buffer *x = (rd_buffer *)c;
     if (x->pinned)
@@ -58,7 +58,7 @@ static void free_buffer(rd_chore *c)
     munmap(x->memory, RD_BUFFER_BYTES);
 }
 
-static void buffer_freed(rd_server *s, rd_chore *c)
+static void buffer_freed(rd_server *s, rd_work *c)
 {
     s->buffers.made--;
     rd_user_put(&s->users, c->user);
@@ -72,8 +72,8 @@ void rd_buffers_trim(rd_server *s)
         rd_buffer *x = b->idle;
         b->idle = x->next;
         b->self->refs++;
-        x->chore = (rd_chore){.run = free_buffer, .done = buffer_freed, .user = b->self};
-        rd_chores_add(s, &x->chore);
+        x->chore = (rd_work){.run = free_buffer, .done = buffer_freed, .user = b->self};
+        rd_workers_add(s, &x->chore);
     }
 }
 
@@ -85,7 +85,7 @@ void rd_buffers_fini(rd_server *s)
 }
 
 /* ---- the chore ---- */
-static void read_range(rd_chore *c)
+static void read_range(rd_work *c)
 {
     rd_read *x = (rd_read *)c;
     rd_buffer *b = x->buffer;
@@ -96,7 +96,7 @@ static void read_range(rd_chore *c)
         b->pinned = rk_pin(b->engine, b->memory, RD_BUFFER_BYTES);
     }
     if (x->direct)
-        got = rd_direct_read(x->fd, x->data, x->bytes, x->offset);
+        got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
     while (got < x->bytes) {
         ssize_t n = pread(x->fd, x->data + got, x->bytes - got, (off_t)(x->offset + got));
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
@@ -120,7 +120,7 @@ static bool unwanted(const rd_request *r, rp_fault *f)
     return true;
 }
 
-static void on_read(rd_server *s, rd_chore *c)
+static void on_read(rd_server *s, rd_work *c)
 {
     rd_read *x = (rd_read *)c;
     rd_request *r = x->request;
@@ -136,7 +136,7 @@ static void start_reading(rd_server *s, rd_request *r, rd_buffer *b)
 {
     r->read.buffer = b;
     r->job.task.data = r->read.data = b->memory + r->read.offset % RD_DIRECT_BLOCK;
-    rd_chores_add(s, &r->read.chore);
+    rd_workers_add(s, &r->read.chore);
 }
 
 void rd_at_feed(rd_server *s)
@@ -159,12 +159,12 @@ void rd_at_feed(rd_server *s)
 void rd_at_end(rd_server *s, rd_request *r)
 {
     rd_buffer *b = r->read.buffer;
-    rd_share *x = r->share;
+    rd_handle *x = r->handle;
     if (!x)
         return;
-    r->share = NULL;
+    r->handle = NULL;
     r->read.buffer = NULL;
-    rd_share_release(s, x);
+    rd_handle_release(s, x);
     if (b)
         give_buffer(&s->buffers, b);
 }
@@ -176,14 +176,14 @@ static rp_err check_range(uint64_t end, const rp_at *a, rp_fault *f)
     return rp_fail(f, RP_SHAPE, "offset", end, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset, a->length);
 }
 
-rp_err rd_at_find(const rd_request *r, const rp_at *a, const char *field, rd_share **x, rp_fault *f)
+rp_err rd_at_find(const rd_request *r, const rp_at *a, const char *field, rd_handle **x, rp_fault *f)
 {
-    *x = rd_shares_find(&r->session->shares, a->handle);
-    if (!*x || (*x)->kind == RD_SHARE_DEVICE)
+    *x = rd_handles_find(&r->session->shares, a->handle);
+    if (!*x || (*x)->kind == RD_HANDLE_DEVICE)
         return rp_fail(f, RP_BAD_HANDLE, field, 0, "no such file or arena in this session");
     if (a->length > RP_MAX_DATA)
         return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
-    return check_range((*x)->kind == RD_SHARE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
+    return check_range((*x)->kind == RD_HANDLE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
 }
 
 rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f)
@@ -196,14 +196,14 @@ rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, r
     return check_range(bytes, a, f);
 }
 
-void rd_at_use(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
+void rd_at_use(rd_server *s, rd_request *r, rd_handle *x, const rp_at *a)
 {
-    r->share = x;
-    rd_share_hold(x);
-    if (x->kind == RD_SHARE_DEVICE) {
+    r->handle = x;
+    rd_handle_hold(x);
+    if (x->kind == RD_HANDLE_DEVICE) {
         r->job.task.memory = x->memory;
         r->job.task.offset = a->offset;
-    } else if (x->kind == RD_SHARE_ARENA) {
+    } else if (x->kind == RD_HANDLE_ARENA) {
         r->job.task.data = x->base + a->offset;
     } else {
         r->read = (rd_read){.chore = {.run = read_range, .done = on_read, .user = x->chore.user},
@@ -219,7 +219,7 @@ void rd_at_use(rd_server *s, rd_request *r, rd_share *x, const rp_at *a)
 void rd_at_submit(rd_server *s, rd_request *r)
 {
     rd_wait(s, r);
-    if (!r->share || r->share->kind != RD_SHARE_FILE) {
+    if (!r->handle || r->handle->kind != RD_HANDLE_FILE) {
         rd_schedule(s, r);
         return;
     }
@@ -257,13 +257,13 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *
 }
 
 /* What the handle names: resident data of the user, or of the session memory on the device, or a file or an arena. */
-static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_share **x, rp_fault *f)
+static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_handle **x, rp_fault *f)
 {
-    rd_share *device = rd_shares_find(&r->session->shares, a->handle);
+    rd_handle *device = rd_handles_find(&r->session->shares, a->handle);
     rp_err err;
     if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rd_now_ns()))) {
         err = rd_store_check(*kept, spec, a, f);
-    } else if (device && device->kind == RD_SHARE_DEVICE) {
+    } else if (device && device->kind == RD_HANDLE_DEVICE) {
         *x = device;
         err = rd_at_check_memory(spec, a, device->size, f);
     } else {
@@ -275,10 +275,10 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_
 rp_err rd_at_read(rd_server *s, rd_request *r, rp_fault *f)
 {
     static const rp_path paths[] = {
-        [RD_SHARE_FILE] = RP_PATH_FILE, [RD_SHARE_ARENA] = RP_PATH_SHM, [RD_SHARE_DEVICE] = RP_PATH_DEVICE};
+        [RD_HANDLE_FILE] = RP_PATH_FILE, [RD_HANDLE_ARENA] = RP_PATH_SHM, [RD_HANDLE_DEVICE] = RP_PATH_DEVICE};
     rp_spec spec;
     rp_at a;
-    rd_share *x = NULL;
+    rd_handle *x = NULL;
     rd_resident *kept = NULL;
     rp_err err = read_spec(r, &spec, &a, f);
     if (!err)

@@ -11,12 +11,12 @@
 
 struct rd_request;
 struct rd_server;
-struct rd_share;
+struct rd_handle;
 
 enum { RD_BUFFER_BYTES = RP_MAX_DATA + 2 * RD_DIRECT_BLOCK }; /* the blocks of a range */
 
 typedef struct rd_buffer {
-    rd_chore chore; /* first: freeing it */
+    rd_work chore; /* first: freeing it */
     rk_engine *engine;
     uint8_t *memory; /* RD_BUFFER_BYTES, page-aligned */
     bool tried, pinned;
@@ -32,7 +32,7 @@ typedef struct rd_buffers {
 
 /* Reading a range of a file: what the chore may touch. */
 typedef struct rd_read {
-    rd_chore chore; /* first */
+    rd_work chore; /* first */
     struct rd_request *request;
     int fd;
     bool direct; /* around the page cache, if it is not there */
@@ -56,13 +56,13 @@ void rd_at_feed(struct rd_server *s);
 
 /* The file or arena of the session that `field` of the request names, for a range that lies within it. Errors: BAD_HANDLE,
  * TOO_LARGE, SHAPE. */
-rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field, struct rd_share **x, rp_fault *f);
+rp_err rd_at_find(const struct rd_request *r, const rp_at *a, const char *field, struct rd_handle **x, rp_fault *f);
 
 /* The same for a range of memory of the engine, which has `bytes` bytes: any length. Errors: BAD_MESSAGE, SHAPE. */
 rp_err rd_at_check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f);
 
 /* The request's task is for the range, and holds `x` until the request ends. */
-void rd_at_use(struct rd_server *s, struct rd_request *r, struct rd_share *x, const rp_at *a);
+void rd_at_use(struct rd_server *s, struct rd_request *r, struct rd_handle *x, const rp_at *a);
 
 /* The task of a REDUCE_AT, but for its cells: checked, and what its handle names is held until the request ends. The loop, or
  * any thread with s->handles. Errors: those of PROTOCOL.md's table that do not need the engine. */

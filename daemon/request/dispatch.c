@@ -69,7 +69,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
                    .session = r->session->id,
                    .id = r->header.id,
                    .body_len = body_len};
-    rd_answered a = rd_answered_of(r, r->session, status, rd_now_ns());
+    rd_record a = rd_record_of(r, r->session, status, rd_now_ns());
     end(s, r);
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
@@ -207,7 +207,7 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
         return err;
     rd_sched_join(&s->sched, &x->queues, &x->owner->queues, x->priority);
     x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
-    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->side.n_doors))
+    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->fdpass.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     s->stats.sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
@@ -328,7 +328,7 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->session = rd_session_find(&s->sessions, r->pipe);
     r->link = NULL;
     r->stream = NULL;
-    r->share = NULL;
+    r->handle = NULL;
     r->resident = NULL;
     r->path = 0;
     r->job.task = (rk_task){0};

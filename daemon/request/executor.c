@@ -7,7 +7,7 @@
  * lane's is one large task's worth, so that neither can starve the other. */
 enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
-void rd_feed_open(rd_server *s)
+void rd_executor_open(rd_server *s)
 {
     rk_stats k;
     rk_get_stats(s->engine, &k);
@@ -63,12 +63,12 @@ static void feed_lane(rd_server *s, rd_lane_kind lane)
     }
 }
 
-void rd_feed(rd_server *s)
+void rd_executor(rd_server *s)
 {
     rd_at_feed(s);
     feed_lane(s, RD_LANE_SMALL);
     feed_lane(s, RD_LANE_LARGE);
-    rd_quick_crowd(&s->quick, s->jobs > 0 || s->sched.lane[RD_LANE_SMALL].queued || s->sched.lane[RD_LANE_LARGE].queued);
+    rd_fastpath_crowd(&s->fastpath, s->jobs > 0 || s->sched.lane[RD_LANE_SMALL].queued || s->sched.lane[RD_LANE_LARGE].queued);
 }
 
 /* ---- taking back ---- */

@@ -6,7 +6,7 @@
 #include "daemon/server.h"
 
 /* The engine is open: how much it is to have at a time. */
-void rd_feed_open(rd_server *s);
+void rd_executor_open(rd_server *s);
 
 /* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
 void rd_submit(rd_server *s, rd_job *job);
@@ -16,7 +16,7 @@ void rd_submit(rd_server *s, rd_job *job);
 void rd_schedule(rd_server *s, rd_request *r);
 
 /* Give the engine, and the readers of files, what their windows have room for. */
-void rd_feed(rd_server *s);
+void rd_executor(rd_server *s);
 
 /* What the engine has finished. */
 void rd_take_finished(rd_server *s);

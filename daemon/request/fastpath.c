@@ -6,7 +6,7 @@
 #include "daemon/request/record.h"
 #include "daemon/request/store.h"
 
-bool rd_quick_init(rd_quick *q)
+bool rd_fastpath_init(rd_fastpath *q)
 {
     pthread_rwlockattr_t writers; /* a flood of requests must not keep the loop waiting at the gate */
     memset(q, 0, sizeof *q);
@@ -17,13 +17,13 @@ bool rd_quick_init(rd_quick *q)
     return ok && pthread_mutex_init(&q->lock, NULL) == 0;
 }
 
-void rd_quick_fini(rd_quick *q)
+void rd_fastpath_fini(rd_fastpath *q)
 {
     pthread_mutex_destroy(&q->lock);
     pthread_rwlock_destroy(&q->gate);
 }
 
-void rd_quick_open(rd_quick *q, rd_server *s, size_t max_bytes)
+void rd_fastpath_open(rd_fastpath *q, rd_server *s, size_t max_bytes)
 {
     pthread_rwlock_wrlock(&q->gate);
     q->server = s;
@@ -32,30 +32,30 @@ void rd_quick_open(rd_quick *q, rd_server *s, size_t max_bytes)
     pthread_rwlock_unlock(&q->gate);
 }
 
-void rd_quick_close(rd_quick *q)
+void rd_fastpath_close(rd_fastpath *q)
 {
     pthread_rwlock_wrlock(&q->gate);
     q->open = false;
     pthread_rwlock_unlock(&q->gate);
 }
 
-unsigned rd_quick_under_way(const rd_quick *q) { return atomic_load(&q->under_way); }
+unsigned rd_fastpath_under_way(const rd_fastpath *q) { return atomic_load(&q->under_way); }
 
-void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent)
+void rd_fastpath_limit(rd_fastpath *q, unsigned max_taken, unsigned max_unsent)
 {
     atomic_store_explicit(&q->max_taken, max_taken, memory_order_relaxed);
     atomic_store_explicit(&q->max_unsent, max_unsent, memory_order_relaxed);
 }
 
-void rd_quick_crowd(rd_quick *q, bool crowded) { atomic_store_explicit(&q->crowded, crowded, memory_order_relaxed); }
+void rd_fastpath_crowd(rd_fastpath *q, bool crowded) { atomic_store_explicit(&q->crowded, crowded, memory_order_relaxed); }
 
-static bool takes(const rd_quick *q, uint8_t type)
+static bool takes(const rd_fastpath *q, uint8_t type)
 {
     return type == RP_MSG_REDUCE || (type == RP_MSG_REDUCE_AT && !atomic_load_explicit(&q->crowded, memory_order_relaxed));
 }
 
 /* Is this one that may be taken, as far as the header tells? Fills header and body. */
-static bool acceptable(const rd_quick *q, rd_request *r)
+static bool acceptable(const rd_fastpath *q, rd_request *r)
 {
     rp_fault f;
     if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->max_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
@@ -70,14 +70,14 @@ static bool acceptable(const rd_quick *q, rd_request *r)
 }
 
 /* Let go of what the request holds. From here on the loop may read it anew, or it is answered. */
-static void let_go(rd_quick *q, rd_request *r)
+static void let_go(rd_fastpath *q, rd_request *r)
 {
     rd_at_end(q->server, r);
     rd_store_end(q->server, r);
 }
 
 /* The task of a REDUCE_AT whose data the engine has. */
-static bool read_at(rd_quick *q, rd_request *r)
+static bool read_at(rd_fastpath *q, rd_request *r)
 {
     rp_fault f;
     pthread_mutex_lock(&q->server->handles);
@@ -86,15 +86,15 @@ static bool read_at(rd_quick *q, rd_request *r)
     return right && r->job.task.memory;
 }
 
-static bool read_task(rd_quick *q, rd_request *r)
+static bool read_task(rd_fastpath *q, rd_request *r)
 {
     rp_fault f;
     return r->header.type == RP_MSG_REDUCE_AT ? read_at(q, r) : rd_read_task(r, &f) == RP_OK;
 }
 
-static void count(rd_quick *q, const rd_request *r)
+static void count(rd_fastpath *q, const rd_request *r)
 {
-    rd_answered a = rd_answered_of(r, r->session, RP_OK, rd_now_ns());
+    rd_record a = rd_record_of(r, r->session, RP_OK, rd_now_ns());
     pthread_mutex_lock(&q->lock);
     rd_tally_op(&q->tally, a.op);
     rd_tally_add(&q->tally, &a);
@@ -103,7 +103,7 @@ static void count(rd_quick *q, const rd_request *r)
 }
 
 /* The result of the finished task, whose cells are in the reply. */
-static void reply(rd_quick *q, rd_request *r)
+static void reply(rd_fastpath *q, rd_request *r)
 {
     const rp_spec *spec = &r->job.task.spec;
     rd_session *session = r->session;
@@ -125,7 +125,7 @@ static void reply(rd_quick *q, rd_request *r)
  * one again, before the call that answers or passes it on returns. */
 static void finished(rk_task *t)
 {
-    rd_quick *q = t->user;
+    rd_fastpath *q = t->user;
     rd_request *r = (rd_request *)t;
     rp_fault f;
     let_go(q, r);
@@ -141,13 +141,13 @@ static void finished(rk_task *t)
  * closes first and looks then, sees that it is back. */
 static void handed_back(rk_task *t)
 {
-    rd_quick *q = t->user;
+    rd_fastpath *q = t->user;
     finished(t);
     if (atomic_fetch_sub(&q->under_way, 1) == 1 && !atomic_load(&q->open))
-        rd_bell_ring(&q->server->bell);
+        rd_waker_ring(&q->server->waker);
 }
 
-static bool hand_in(rd_quick *q, rk_task *t)
+static bool hand_in(rd_fastpath *q, rk_task *t)
 {
     rk_engine *e = q->server->engine;
     atomic_fetch_add(&q->under_way, 1);
@@ -157,7 +157,7 @@ static bool hand_in(rd_quick *q, rk_task *t)
     return false;
 }
 
-static bool make_room(const rd_quick *q, rd_request *r)
+static bool make_room(const rd_fastpath *q, rd_request *r)
 {
     rk_task *t = &r->job.task;
     rp_fault f;
@@ -168,7 +168,7 @@ static bool make_room(const rd_quick *q, rd_request *r)
 }
 
 /* With its session held, which is released before the request is answered. False: the request is not taken. */
-static bool take(rd_quick *q, rd_request *r)
+static bool take(rd_fastpath *q, rd_request *r)
 {
     rk_task *t = &r->job.task;
     if (!read_task(q, r) || !make_room(q, r))
@@ -180,7 +180,7 @@ static bool take(rd_quick *q, rd_request *r)
     return true;
 }
 
-static bool answer(rd_quick *q, rd_request *r)
+static bool answer(rd_fastpath *q, rd_request *r)
 {
     if (!q->open || !acceptable(q, r))
         return false;
@@ -190,7 +190,7 @@ static bool answer(rd_quick *q, rd_request *r)
     if (!x)
         return false;
     r->session = x;
-    r->share = NULL;
+    r->handle = NULL;
     r->resident = NULL;
     if (take(q, r))
         return true;
@@ -199,16 +199,16 @@ static bool answer(rd_quick *q, rd_request *r)
     return false;
 }
 
-bool rd_quick_answer(void *quick, rd_request *r)
+bool rd_fastpath_answer(void *quick, rd_request *r)
 {
-    rd_quick *q = quick;
+    rd_fastpath *q = quick;
     pthread_rwlock_rdlock(&q->gate);
     bool taken = answer(q, r);
     pthread_rwlock_unlock(&q->gate);
     return taken;
 }
 
-void rd_quick_collect(rd_quick *q, rd_tally *to)
+void rd_fastpath_collect(rd_fastpath *q, rd_tally *to)
 {
     pthread_mutex_lock(&q->lock);
     rd_tally_join(to, &q->tally);

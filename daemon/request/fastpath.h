@@ -9,9 +9,9 @@
  * result, or too late.
  *
  * What these threads touch: the session table (under its lock), a session that is held, its shares and its user's resident
- * data (under s->handles; what is found is held), rd_chores_add, the engine's rk_run_small, rk_submit_batched and
+ * data (under s->handles; what is found is held), rd_workers_add, the engine's rk_run_small, rk_submit_batched and
  * rk_submit_alone, and `tally` here (under `lock`), which the loop collects. The gate keeps all of it alive for nng's threads:
- * rd_quick_close waits for those inside. What the engine has then is `under_way`: draining waits for it, and rk_stop for the
+ * rd_fastpath_close waits for those inside. What the engine has then is `under_way`: draining waits for it, and rk_stop for the
  * rest. */
 #ifndef RD_FASTPATH_H
 #define RD_FASTPATH_H
@@ -24,7 +24,7 @@
 
 struct rd_server;
 
-typedef struct rd_quick {
+typedef struct rd_fastpath {
     pthread_rwlock_t gate; /* read-locked inside; written to open and close */
     atomic_bool open;
     struct rd_server *server;          /* of this, what is told above */
@@ -33,29 +33,29 @@ typedef struct rd_quick {
     atomic_uint under_way;             /* tasks that the engine has from here */
     atomic_uint max_taken, max_unsent; /* a session with more here, or more replies to take, is the loop's business */
     pthread_mutex_t lock;
-    rd_tally tally; /* answered here since the last rd_quick_collect */
-} rd_quick;
+    rd_tally tally; /* answered here since the last rd_fastpath_collect */
+} rd_fastpath;
 
-bool rd_quick_init(rd_quick *q);
-void rd_quick_fini(rd_quick *q);
+bool rd_fastpath_init(rd_fastpath *q);
+void rd_fastpath_fini(rd_fastpath *q);
 
 /* From now on requests are taken; with 0 bytes none are. */
-void rd_quick_open(rd_quick *q, struct rd_server *s, size_t max_bytes);
-void rd_quick_close(rd_quick *q); /* take no more, and wait for nng's threads that are here; again is fine */
+void rd_fastpath_open(rd_fastpath *q, struct rd_server *s, size_t max_bytes);
+void rd_fastpath_close(rd_fastpath *q); /* take no more, and wait for nng's threads that are here; again is fine */
 
 /* Tasks that the engine has from here. Once this is closed, the bell is rung when the last of them is back. */
-unsigned rd_quick_under_way(const rd_quick *q);
+unsigned rd_fastpath_under_way(const rd_fastpath *q);
 
-/* For each session; before rd_quick_open and later. */
-void rd_quick_limit(rd_quick *q, unsigned max_taken, unsigned max_unsent);
+/* For each session; before rd_fastpath_open and later. */
+void rd_fastpath_limit(rd_fastpath *q, unsigned max_taken, unsigned max_unsent);
 
 /* The loop: has it tasks in the engine, or in the queues for it? */
-void rd_quick_crowd(rd_quick *q, bool crowded);
+void rd_fastpath_crowd(rd_fastpath *q, bool crowded);
 
 /* nng's threads: take the request and answer it now or later, or return false and leave it as it was. */
-bool rd_quick_answer(void *quick, rd_request *r);
+bool rd_fastpath_answer(void *quick, rd_request *r);
 
 /* The loop: move what was counted here into `to`. */
-void rd_quick_collect(rd_quick *q, rd_tally *to);
+void rd_fastpath_collect(rd_fastpath *q, rd_tally *to);
 
 #endif

@@ -8,19 +8,19 @@ static bool is_work(uint8_t msg)
     return msg == RP_MSG_REDUCE || msg == RP_MSG_REDUCE_AT || msg == RP_MSG_APPEND || msg == RP_MSG_FINISH;
 }
 
-rd_answered rd_answered_of(const rd_request *r, const rd_session *x, rp_err err, uint64_t now_ns)
+rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uint64_t now_ns)
 {
     const rk_task *t = &r->job.task;
-    rd_answered a = {.msg = r->header.type,
-                     .err = err,
-                     .user = x->user,
-                     .pid = x->peer.pid,
-                     .id = r->header.id,
-                     .context = r->context,
-                     .body_bytes = r->body_len,
-                     .received_ns = r->received_ns,
-                     .worked = is_work(r->header.type),
-                     .stage_ns[RD_TOTAL] = now_ns - r->received_ns};
+    rd_record a = {.msg = r->header.type,
+                   .err = err,
+                   .user = x->user,
+                   .pid = x->peer.pid,
+                   .id = r->header.id,
+                   .context = r->context,
+                   .body_bytes = r->body_len,
+                   .received_ns = r->received_ns,
+                   .worked = is_work(r->header.type),
+                   .stage_ns[RD_TOTAL] = now_ns - r->received_ns};
     if (!a.worked)
         return a;
     a.op = t->spec.op;

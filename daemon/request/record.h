@@ -8,6 +8,6 @@
 struct rd_session;
 
 /* `now_ns`: when the answer leaves. Any thread that has the request and holds the session. */
-rd_answered rd_answered_of(const rd_request *r, const struct rd_session *x, rp_err err, uint64_t now_ns);
+rd_record rd_record_of(const rd_request *r, const struct rd_session *x, rp_err err, uint64_t now_ns);
 
 #endif

@@ -9,7 +9,7 @@
 
 struct rd_server;
 struct rd_session;
-struct rd_share;
+struct rd_handle;
 struct rd_stream;
 
 /* A task of the engine and who cares for its end. task.user points back to the job. */
@@ -36,7 +36,7 @@ typedef struct rd_request {
     /* the handler's */
     rp_path path; /* how the data come; 0: not known */
     struct rd_stream *stream;
-    struct rd_share *share;       /* REDUCE_AT, WRITE_AT: held until the request ends */
+    struct rd_handle *handle;     /* REDUCE_AT, WRITE_AT: held until the request ends */
     rd_read read;                 /* REDUCE_AT, WRITE_AT: of a file */
     struct rd_resident *resident; /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
     bool written;                 /* WRITE, WRITE_AT: the bytes got where they go */

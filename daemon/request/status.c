@@ -148,7 +148,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "streams", rd_sessions_streams(&s->sessions));
     put_u64(w, "streams_total", s->streams_opened);
     put_u64(w, "inflight", rd_transport_busy(s->transport));
-    put_u64(w, "side.channels", s->side.channels);
+    put_u64(w, "side.channels", s->fdpass.channels);
     put_u64(w, "side.files", s->users.files);
     put_u64(w, "side.arena_bytes", s->users.arena_bytes);
     put_u64(w, "side.arena_cap", s->users.arena_cap);
@@ -158,7 +158,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     put_u64(w, "resident.bytes", s->users.resident_bytes);
     put_u64(w, "resident.cap", s->users.resident_cap);
     put_u64(w, "resident.user_cap", s->users.resident_user_cap);
-    rd_quick_collect(&s->quick, &s->stats.tally);
+    rd_fastpath_collect(&s->fastpath, &s->stats.tally);
     put_requests(&s->stats, w);
     put_engine(k, w);
     put_batches(k, w);

@@ -58,7 +58,7 @@ void rd_store_end(rd_server *s, rd_request *r)
 }
 
 /* ---- STORE ---- */
-static void made(rd_server *s, rd_chore *c)
+static void made(rd_server *s, rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rd_request *r = x->maker;
@@ -143,7 +143,7 @@ rp_err rd_on_write_at(rd_server *s, rd_request *r, rp_fault *f)
 {
     rp_write w;
     rp_at a;
-    rd_share *x = NULL;
+    rd_handle *x = NULL;
     rp_err err = rp_get_write_at(r->body, r->body_len, &w, &a, f);
     if (!err)
         err = rd_at_find(r, &a, "from", &x, f);

@@ -12,9 +12,9 @@
 #include "daemon/server.h"
 
 /* ---- making: chores ---- */
-static void look_at_file(rd_chore *c)
+static void look_at_file(rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
+    rd_handle *x = (rd_handle *)c;
     struct stat st;
     int flags = fcntl(x->fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY)
@@ -27,9 +27,9 @@ static void look_at_file(rd_chore *c)
         x->size = (uint64_t)st.st_size;
 }
 
-static void make_arena(rd_chore *c)
+static void make_arena(rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
+    rd_handle *x = (rd_handle *)c;
     void *base = MAP_FAILED;
     x->fd = memfd_create("reduced", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (x->fd >= 0 && ftruncate(x->fd, (off_t)x->size) == 0 &&
@@ -44,25 +44,25 @@ static void make_arena(rd_chore *c)
         x->engine = NULL; /* works as well, only slower */
 }
 
-static void open_device(rd_chore *c)
+static void open_device(rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
+    rd_handle *x = (rd_handle *)c;
     if (rk_memory_open(x->engine, x->device, &x->memory, &x->fault) == RP_OK)
         x->size = rk_memory_bytes(x->memory);
 }
 
-static void import_device(rd_chore *c)
+static void import_device(rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
+    rd_handle *x = (rd_handle *)c;
     rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
     close(x->fd);
     x->fd = -1;
 }
 
-static void close_share(rd_chore *c)
+static void close_share(rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
-    if (x->kind == RD_SHARE_DEVICE)
+    rd_handle *x = (rd_handle *)c;
+    if (x->kind == RD_HANDLE_DEVICE)
         rk_memory_close(x->engine, x->memory);
     if (x->base && x->engine)
         rk_unpin(x->engine, x->base);
@@ -72,12 +72,12 @@ static void close_share(rd_chore *c)
         close(x->fd);
 }
 
-static void closed(rd_server *s, rd_chore *c)
+static void closed(rd_server *s, rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
-    if (x->kind == RD_SHARE_FILE)
+    rd_handle *x = (rd_handle *)c;
+    if (x->kind == RD_HANDLE_FILE)
         rd_user_give_file(&s->users, c->user);
-    else if (x->kind == RD_SHARE_ARENA)
+    else if (x->kind == RD_HANDLE_ARENA)
         rd_user_give_arena(&s->users, c->user, x->size);
     else
         rd_user_give_device(&s->users, c->user);
@@ -85,24 +85,24 @@ static void closed(rd_server *s, rd_chore *c)
     free(x);
 }
 
-void rd_share_release(rd_server *s, rd_share *x)
+void rd_handle_release(rd_server *s, rd_handle *x)
 {
     if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
     x->chore.run = close_share;
     x->chore.done = closed;
-    rd_chores_add(s, &x->chore);
+    rd_workers_add(s, &x->chore);
 }
 
-static void made(rd_server *s, rd_chore *c)
+static void made(rd_server *s, rd_work *c)
 {
-    rd_share *x = (rd_share *)c;
+    rd_handle *x = (rd_handle *)c;
     x->made(s, x);
 }
 
-static rp_err begin(rd_server *s, rd_share *given, rd_user *user, void (*run)(rd_chore *), rd_share **out, rp_fault *f)
+static rp_err begin(rd_server *s, rd_handle *given, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
 {
-    rd_share *x = malloc(sizeof *x);
+    rd_handle *x = malloc(sizeof *x);
     bool random = x && getrandom(&given->id, sizeof given->id, 0) == sizeof given->id;
     if (!random) {
         free(x);
@@ -111,37 +111,37 @@ static rp_err begin(rd_server *s, rd_share *given, rd_user *user, void (*run)(rd
     *x = *given;
     x->id |= x->id == 0;
     atomic_init(&x->uses, 1);
-    x->chore = (rd_chore){.run = run, .done = made, .user = user};
+    x->chore = (rd_work){.run = run, .done = made, .user = user};
     user->refs++;
     *out = x;
-    rd_chores_add(s, &x->chore);
+    rd_workers_add(s, &x->chore);
     return RP_OK;
 }
 
-rp_err rd_share_file(rd_server *s, rd_user *user, int fd, rd_share_made *tell, void *maker, rd_share **out, rp_fault *f)
+rp_err rd_handle_file(rd_server *s, rd_user *user, int fd, rd_handle_made *tell, void *maker, rd_handle **out, rp_fault *f)
 {
-    rd_share x = {.kind = RD_SHARE_FILE, .fd = fd, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_FILE, .fd = fd, .made = tell, .maker = maker};
     rp_err err = rd_user_take_file(&s->users, user, f);
     if (!err && (err = begin(s, &x, user, look_at_file, out, f)))
         rd_user_give_file(&s->users, user);
     if (err)
-        rd_share_reject(s, user, fd);
+        rd_handle_reject(s, user, fd);
     return err;
 }
 
-rp_err rd_share_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *tell, void *maker, rd_share **out,
-                      rp_fault *f)
+rp_err rd_handle_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_handle_made *tell, void *maker, rd_handle **out,
+                       rp_fault *f)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t size = bytes <= INT64_MAX - page ? (bytes + page - 1) / page * page : bytes; /* the latter is refused */
-    rd_share x = {.kind = RD_SHARE_ARENA, .fd = -1, .size = size, .engine = s->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_ARENA, .fd = -1, .size = size, .engine = s->engine, .made = tell, .maker = maker};
     rp_err err = rd_user_take_arena(&s->users, user, size, f);
     if (!err && (err = begin(s, &x, user, make_arena, out, f)))
         rd_user_give_arena(&s->users, user, size);
     return err;
 }
 
-static rp_err begin_device(rd_server *s, rd_share *x, rd_user *user, void (*run)(rd_chore *), rd_share **out, rp_fault *f)
+static rp_err begin_device(rd_server *s, rd_handle *x, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
 {
     rp_err err = rd_user_take_device(&s->users, user, f);
     if (!err && (err = begin(s, x, user, run, out, f)))
@@ -149,42 +149,42 @@ static rp_err begin_device(rd_server *s, rd_share *x, rd_user *user, void (*run)
     return err;
 }
 
-rp_err rd_share_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *tell, void *maker, rd_share **out,
-                       rp_fault *f)
+rp_err rd_handle_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_handle_made *tell, void *maker, rd_handle **out,
+                        rp_fault *f)
 {
-    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = -1, .engine = s->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = -1, .engine = s->engine, .made = tell, .maker = maker};
     memcpy(x.device, handle, sizeof x.device);
     if (user->uid != geteuid())
         return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
     return begin_device(s, &x, user, open_device, out, f);
 }
 
-rp_err rd_share_device_fd(rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *tell, void *maker, rd_share **out,
-                          rp_fault *f)
+rp_err rd_handle_device_fd(rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_handle_made *tell, void *maker,
+                           rd_handle **out, rp_fault *f)
 {
-    rd_share x = {.kind = RD_SHARE_DEVICE, .fd = fd, .size = bytes, .engine = s->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = fd, .size = bytes, .engine = s->engine, .made = tell, .maker = maker};
     rp_err err = begin_device(s, &x, user, import_device, out, f);
     if (err)
-        rd_share_reject(s, user, fd);
+        rd_handle_reject(s, user, fd);
     return err;
 }
 
 /* ---- descriptors that nobody wants ---- */
 typedef struct {
-    rd_chore chore;
+    rd_work chore;
     int fd;
 } reject;
 
-static void close_reject(rd_chore *c) { close(((reject *)c)->fd); }
+static void close_reject(rd_work *c) { close(((reject *)c)->fd); }
 
-static void rejected(rd_server *s, rd_chore *c)
+static void rejected(rd_server *s, rd_work *c)
 {
     c->user->closing--;
     rd_user_put(&s->users, c->user);
     free(c);
 }
 
-void rd_share_reject(rd_server *s, rd_user *user, int fd)
+void rd_handle_reject(rd_server *s, rd_user *user, int fd)
 {
     reject *x = malloc(sizeof *x);
     if (!x) {
@@ -194,11 +194,11 @@ void rd_share_reject(rd_server *s, rd_user *user, int fd)
     user->refs++;
     user->closing++;
     *x = (reject){{.run = close_reject, .done = rejected, .user = user}, fd};
-    rd_chores_add(s, &x->chore);
+    rd_workers_add(s, &x->chore);
 }
 
 /* ---- lists ---- */
-void rd_shares_add(rd_server *s, rd_share_list *l, rd_share *x)
+void rd_handles_add(rd_server *s, rd_handle_list *l, rd_handle *x)
 {
     pthread_mutex_lock(&s->handles);
     x->next = l->first;
@@ -207,28 +207,28 @@ void rd_shares_add(rd_server *s, rd_share_list *l, rd_share *x)
     pthread_mutex_unlock(&s->handles);
 }
 
-rd_share *rd_shares_find(const rd_share_list *l, uint64_t id)
+rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id)
 {
-    rd_share *x = l->first;
+    rd_handle *x = l->first;
     while (x && x->id != id)
         x = x->next;
     return x;
 }
 
-void rd_shares_drop(rd_server *s, rd_share_list *l, rd_share *x)
+void rd_handles_drop(rd_server *s, rd_handle_list *l, rd_handle *x)
 {
-    rd_share **at = &l->first;
+    rd_handle **at = &l->first;
     while (*at != x)
         at = &(*at)->next;
     pthread_mutex_lock(&s->handles);
     *at = x->next;
     l->n--;
     pthread_mutex_unlock(&s->handles);
-    rd_share_release(s, x);
+    rd_handle_release(s, x);
 }
 
-void rd_shares_drop_all(rd_server *s, rd_share_list *l)
+void rd_handles_drop_all(rd_server *s, rd_handle_list *l)
 {
     while (l->first)
-        rd_shares_drop(s, l, l->first);
+        rd_handles_drop(s, l, l->first);
 }

@@ -16,14 +16,14 @@
 #include "daemon/base/workers.h"
 #include "kernels/kernels.h"
 
-typedef enum { RD_SHARE_FILE, RD_SHARE_ARENA, RD_SHARE_DEVICE } rd_share_kind;
+typedef enum { RD_HANDLE_FILE, RD_HANDLE_ARENA, RD_HANDLE_DEVICE } rd_handle_kind;
 
-struct rd_share;
-typedef void rd_share_made(struct rd_server *s, struct rd_share *x);
+struct rd_handle;
+typedef void rd_handle_made(struct rd_server *s, struct rd_handle *x);
 
-typedef struct rd_share {
-    rd_chore chore; /* first: making and closing it */
-    rd_share_kind kind;
+typedef struct rd_handle {
+    rd_work chore; /* first: making and closing it */
+    rd_handle_kind kind;
     uint64_t id;                      /* random: one of another session or of an earlier daemon meets nothing */
     int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
     uint64_t size;                    /* bytes; file: when it was passed */
@@ -33,37 +33,38 @@ typedef struct rd_share {
     rk_memory *memory;                /* device */
     atomic_uint uses;                 /* requests under way, and the session's list */
     rp_fault fault;                   /* of making */
-    rd_share_made *made;
-    void *maker;           /* the channel that waits for it; NULL: gone */
-    struct rd_share *next; /* in the session's list */
-} rd_share;
+    rd_handle_made *made;
+    void *maker;            /* the channel that waits for it; NULL: gone */
+    struct rd_handle *next; /* in the session's list */
+} rd_handle;
 
-typedef struct rd_share_list {
-    rd_share *first;
+typedef struct rd_handle_list {
+    rd_handle *first;
     unsigned n;
-} rd_share_list;
+} rd_handle_list;
 
 /* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A descriptor is the
  * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device, by handle: AUTH. */
-rp_err rd_share_file(struct rd_server *s, rd_user *user, int fd, rd_share_made *made, void *maker, rd_share **x, rp_fault *f);
-rp_err rd_share_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_share_made *made, void *maker, rd_share **x,
+rp_err rd_handle_file(struct rd_server *s, rd_user *user, int fd, rd_handle_made *made, void *maker, rd_handle **x,
                       rp_fault *f);
-rp_err rd_share_device(struct rd_server *s, rd_user *user, const uint8_t *handle, rd_share_made *made, void *maker,
-                       rd_share **x, rp_fault *f);
-rp_err rd_share_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_share_made *made, void *maker,
-                          rd_share **x, rp_fault *f);
+rp_err rd_handle_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_handle_made *made, void *maker, rd_handle **x,
+                       rp_fault *f);
+rp_err rd_handle_device(struct rd_server *s, rd_user *user, const uint8_t *handle, rd_handle_made *made, void *maker,
+                        rd_handle **x, rp_fault *f);
+rp_err rd_handle_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_handle_made *made, void *maker,
+                           rd_handle **x, rp_fault *f);
 
 /* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
-void rd_share_reject(struct rd_server *s, rd_user *user, int fd);
+void rd_handle_reject(struct rd_server *s, rd_user *user, int fd);
 
-void rd_shares_add(struct rd_server *s, rd_share_list *l, rd_share *x); /* the maker's use becomes the list's */
-rd_share *rd_shares_find(const rd_share_list *l, uint64_t id);
-void rd_shares_drop(struct rd_server *s, rd_share_list *l, rd_share *x);
-void rd_shares_drop_all(struct rd_server *s, rd_share_list *l);
+void rd_handles_add(struct rd_server *s, rd_handle_list *l, rd_handle *x); /* the maker's use becomes the list's */
+rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id);
+void rd_handles_drop(struct rd_server *s, rd_handle_list *l, rd_handle *x);
+void rd_handles_drop_all(struct rd_server *s, rd_handle_list *l);
 
 /* A request uses it, or no longer does; the last one closes it. Any thread: one that finds it in a list has s->handles until it
  * holds it. */
-static inline void rd_share_hold(rd_share *x) { atomic_fetch_add_explicit(&x->uses, 1, memory_order_relaxed); }
-void rd_share_release(struct rd_server *s, rd_share *x);
+static inline void rd_handle_hold(rd_handle *x) { atomic_fetch_add_explicit(&x->uses, 1, memory_order_relaxed); }
+void rd_handle_release(struct rd_server *s, rd_handle *x);
 
 #endif

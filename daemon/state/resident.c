@@ -10,19 +10,19 @@
 static const uint64_t NS_PER_MS = 1000000;
 
 /* ---- chores ---- */
-static void make_memory(rd_chore *c)
+static void make_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rk_memory_new(x->server->engine, x->bytes, &x->memory, &x->fault);
 }
 
-static void free_memory(rd_chore *c)
+static void free_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rk_memory_close(x->server->engine, x->memory);
 }
 
-static void freed(rd_server *s, rd_chore *c)
+static void freed(rd_server *s, rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rd_user_give_resident(&s->users, c->user, x->bytes);
@@ -36,7 +36,7 @@ void rd_resident_release(rd_server *s, rd_resident *x)
         return;
     x->chore.run = free_memory;
     x->chore.done = freed;
-    rd_chores_add(s, &x->chore);
+    rd_workers_add(s, &x->chore);
 }
 
 /* ---- lists ---- */
@@ -115,7 +115,7 @@ static rd_resident *new_resident(rd_server *s, rd_user *user, rd_session *sessio
 }
 
 rp_err rd_resident_begin(rd_server *s, uint64_t uid, rd_session *session, const rp_store *ask,
-                         void (*made)(rd_server *s, rd_chore *x), rd_request *maker, rp_fault *f)
+                         void (*made)(rd_server *s, rd_work *x), rd_request *maker, rp_fault *f)
 {
     if (!ask->replace && rd_resident_by_name(&s->users, uid, ask->name, ask->name_len))
         return taken(ask->name, ask->name_len, f);
@@ -132,9 +132,9 @@ rp_err rd_resident_begin(rd_server *s, uint64_t uid, rd_session *session, const 
         rd_user_put(&s->users, user);
         return err;
     }
-    x->chore = (rd_chore){.run = make_memory, .done = made, .user = user};
+    x->chore = (rd_work){.run = make_memory, .done = made, .user = user};
     x->maker = maker;
-    rd_chores_add(s, &x->chore);
+    rd_workers_add(s, &x->chore);
     return RP_OK;
 }
 

@@ -19,7 +19,7 @@ struct rd_request;
 struct rd_session;
 
 typedef struct rd_resident {
-    rd_chore chore; /* first: making and freeing its memory; chore.user is the owner */
+    rd_work chore; /* first: making and freeing its memory; chore.user is the owner */
     struct rd_server *server;
     uint64_t id; /* random, as those of shares */
     char name[RP_MAX_NAME + 1];
@@ -42,7 +42,7 @@ typedef struct rd_resident {
 /* Begin one, for a session of `uid`; `made` gets it in the loop, and a reference with it, when its memory is there or
  * x->fault tells why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
 rp_err rd_resident_begin(struct rd_server *s, uint64_t uid, struct rd_session *session, const rp_store *ask,
-                         void (*made)(struct rd_server *s, rd_chore *x), struct rd_request *maker, rp_fault *f);
+                         void (*made)(struct rd_server *s, rd_work *x), struct rd_request *maker, rp_fault *f);
 
 /* The one of this user; NULL: there is none. */
 rd_resident *rd_resident_by_id(const rd_user *user, uint64_t id, uint64_t now_ns); /* committed, not expired by `now_ns` */

@@ -79,7 +79,7 @@ static void put_queues(FILE *f, const rd_server *s)
     family(f, "queue_length", "gauge",
            "Requests: received and not yet sent back (all); of these in the engine, and waiting in a lane for it.");
     labelled(f, "queue_length", "queue", "all", rd_transport_busy(s->transport));
-    labelled(f, "queue_length", "queue", "engine", s->jobs + rd_quick_under_way(&s->quick));
+    labelled(f, "queue_length", "queue", "engine", s->jobs + rd_fastpath_under_way(&s->fastpath));
     for (int i = 0; i < RD_LANES; i++)
         labelled(f, "queue_length", "queue", lanes[i], s->sched.lane[i].queued);
 }
@@ -274,7 +274,7 @@ static char *render(rd_server *s, size_t *len, size_t *totals)
     FILE *f = open_memstream(&text, len);
     if (!f)
         return NULL;
-    rd_quick_collect(&s->quick, &s->stats.tally);
+    rd_fastpath_collect(&s->fastpath, &s->stats.tally);
     rk_get_stats(s->engine, &k);
     put_totals(f, s, &k);
     *totals = (size_t)ftell(f);

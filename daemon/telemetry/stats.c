@@ -34,7 +34,7 @@ unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid)
     return i;
 }
 
-static void add_work(rd_tally *t, const rd_answered *a)
+static void add_work(rd_tally *t, const rd_record *a)
 {
     unsigned path = place(a->path, RD_PATHS);
     t->done[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path]++;
@@ -45,7 +45,7 @@ static void add_work(rd_tally *t, const rd_answered *a)
         rd_histogram_add(&t->stage[i], a->stage_ns[i]);
 }
 
-void rd_tally_add(rd_tally *t, const rd_answered *a)
+void rd_tally_add(rd_tally *t, const rd_record *a)
 {
     bool failed = a->err != RP_OK;
     t->requests++;
@@ -89,7 +89,7 @@ void rd_tally_join(rd_tally *t, const rd_tally *from)
         join_use(&t->use[i], &from->use[i]);
 }
 
-void rd_stats_answered(rd_stats *s, const rd_answered *a)
+void rd_stats_answered(rd_stats *s, const rd_record *a)
 {
     rd_tally_add(&s->tally, a);
     if (a->err == RP_OK)

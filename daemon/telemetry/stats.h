@@ -27,7 +27,7 @@ enum { RD_USER_OTHER, RD_USER_UNKNOWN, RD_FIRST_USER, RD_MAX_USERS = 64 };
 typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
 
 /* What is told of a request whose answer leaves: to the counters here and to the trace. */
-typedef struct rd_answered {
+typedef struct rd_record {
     uint8_t msg; /* as it came: maybe no code */
     rp_err err;
     unsigned user;    /* from rd_stats_user */
@@ -41,7 +41,7 @@ typedef struct rd_answered {
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
     uint64_t stage_ns[RD_STAGES]; /* the total always, the others if the engine took it up */
-} rd_answered;
+} rd_record;
 
 typedef struct rd_use {
     uint64_t requests, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
@@ -75,11 +75,11 @@ typedef struct rd_stats {
 /* The place of a user's counters; theirs to the end. */
 unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid);
 
-void rd_tally_add(rd_tally *t, const rd_answered *a);
+void rd_tally_add(rd_tally *t, const rd_record *a);
 void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */
 
 /* An answer of any kind leaves: what rd_tally_add counts, and errors by kind. */
-void rd_stats_answered(rd_stats *s, const rd_answered *a);
+void rd_stats_answered(rd_stats *s, const rd_record *a);
 
 /* A reduction of this (checked) op was accepted: REDUCE, REDUCE_AT or BEGIN. */
 static inline void rd_tally_op(rd_tally *t, int op) { t->by_op[op]++; }

@@ -20,7 +20,7 @@ enum {
 struct rd_trace {
     pthread_mutex_t lock; /* of the ring and the counts */
     pthread_cond_t filled;
-    rd_answered *ring;
+    rd_record *ring;
     size_t first, used;
     rd_trace_counts counts;
     bool closing;
@@ -45,14 +45,14 @@ static void put_us(FILE *f, const char *key, uint64_t ns)
 }
 
 /* All events of a request are on the line of its context, which has one request at a time: so they nest. */
-static void put_place(FILE *f, const rd_trace *t, const rd_answered *a, uint64_t from_ns, uint64_t to_ns)
+static void put_place(FILE *f, const rd_trace *t, const rd_record *a, uint64_t from_ns, uint64_t to_ns)
 {
     put_us(f, "ts", from_ns - t->zero_ns);
     put_us(f, "dur", to_ns - from_ns);
     fprintf(f, ",\"pid\":%" PRIu64 ",\"tid\":%u", a->pid, a->context);
 }
 
-static void put_stage(FILE *f, const rd_trace *t, const rd_answered *a, const char *name, uint64_t from_ns, uint64_t to_ns,
+static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char *name, uint64_t from_ns, uint64_t to_ns,
                       uint64_t ns)
 {
     fprintf(f, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\"", name, name);
@@ -67,7 +67,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* The engine tells when it began and how long it copied and computed; on a device both go on at once, and on workers several
  * at a time. They are drawn one behind the other up to the end of the request; "ns" says how long they were. */
-static void put_stages(FILE *f, const rd_trace *t, const rd_answered *a)
+static void put_stages(FILE *f, const rd_trace *t, const rd_record *a)
 {
     uint64_t end = a->received_ns + a->stage_ns[RD_TOTAL];
     uint64_t start = least(a->received_ns + a->stage_ns[RD_QUEUE], end);
@@ -79,7 +79,7 @@ static void put_stages(FILE *f, const rd_trace *t, const rd_answered *a)
     put_stage(f, t, a, "kernel", copied, computed, a->stage_ns[RD_KERNEL]);
 }
 
-static void put_request(FILE *f, const rd_trace *t, const rd_answered *a)
+static void put_request(FILE *f, const rd_trace *t, const rd_record *a)
 {
     if (a->op)
         fprintf(f, ",\n{\"name\":\"%s %s\"", rp_op_name(a->op), rp_dtype_name(a->dtype));
@@ -133,7 +133,7 @@ static bool append(rd_trace *t, const char *events, size_t n)
     return true;
 }
 
-static bool write_batch(rd_trace *t, const rd_answered *batch, size_t n)
+static bool write_batch(rd_trace *t, const rd_record *batch, size_t n)
 {
     char *text = NULL;
     size_t len;
@@ -149,7 +149,7 @@ static bool write_batch(rd_trace *t, const rd_answered *batch, size_t n)
 }
 
 /* Up to BATCH records; waits for the first. 0: the trace is closed. */
-static size_t take(rd_trace *t, rd_answered *batch)
+static size_t take(rd_trace *t, rd_record *batch)
 {
     pthread_mutex_lock(&t->lock);
     while (!t->used && !t->closing)
@@ -173,14 +173,14 @@ static void count(rd_trace *t, size_t n, bool written)
 static void *run(void *arg)
 {
     rd_trace *t = arg;
-    rd_answered batch[BATCH];
+    rd_record batch[BATCH];
     for (size_t n; (n = take(t, batch));)
         count(t, n, write_batch(t, batch, n));
     return NULL;
 }
 
 /* ---- any thread ---- */
-void rd_trace_put(rd_trace *t, const rd_answered *a)
+void rd_trace_put(rd_trace *t, const rd_record *a)
 {
     if (!t)
         return;

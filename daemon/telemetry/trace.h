@@ -18,7 +18,7 @@ typedef struct rd_trace_counts {
 rd_trace *rd_trace_open(const char *path, uint64_t zero_ns, uint64_t max_bytes, char *why, size_t cap);
 
 /* Any thread; NULL: nothing. */
-void rd_trace_put(rd_trace *t, const rd_answered *a);
+void rd_trace_put(rd_trace *t, const rd_record *a);
 
 rd_trace_counts rd_trace_counted(rd_trace *t);
 

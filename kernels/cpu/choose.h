@@ -1,6 +1,6 @@
 /* min, max, argmin, argmax, norminf: the largest key, where a key is the element's rank (total_order.h) or magnitude as a
- * signed integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key is remembered and
- * the element looked for once, at the end. */
+ * signed integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key
+ * is remembered and the element looked for once, at the end. */
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 

@@ -48,7 +48,7 @@ class Reducer:
 
     def reduce(self, op, pointer, count, results=1, rows=1, flags=0):
         """Of `count` f32 at `pointer`; the program has waited for what writes them."""
-        handle, offset = self.share(pointer)
+        handle, offset = self.handle(pointer)
         out = (C.c_double * results)()
         spec = Spec(size=C.sizeof(Spec), op=op, dtype=F32, out=F64, rows=rows, flags=flags)
         self.check(self.lib.reduce_device(self.client, C.byref(spec), handle, C.c_uint64(offset), C.c_uint64(4 * count), out,

@@ -74,7 +74,7 @@ static unsigned run_levels(const rc_level *whole, const rc_sizes *sizes, uint8_t
     uint8_t *merging = NULL;
     finish.flags &= ~(uint32_t)RP_COLUMNS;
     for (unsigned levels = 1;; levels++) {
-        rc_plan(&l, sizes);
+        rc_tiling(&l, sizes);
         bool last = l.blocks == 1;
         uint8_t *cells = last ? out : malloc((size_t)(l.lines * l.blocks * l.cell) + 1);
         unsigned tiles = run_level(&l, cells);
@@ -215,7 +215,7 @@ static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most
     rc_sizes sizes = {most, most};
     rc_level l = {
         .spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags}, .item = 4, .lines = lines, .len = len};
-    rc_plan(&l, &sizes);
+    rc_tiling(&l, &sizes);
     return l;
 }
 

@@ -25,7 +25,7 @@ static int open_server(void **state)
     rk_options o = {.backend = RP_BACKEND_CPU, .threads = 1};
     if (!s || rk_open(&s->engine, &o, NULL, 0))
         return -1;
-    s->chores.closed = true;
+    s->workers.closed = true;
     s->users.resident_cap = 8 * MIB;
     s->users.resident_user_cap = 4 * MIB;
     *state = s;
@@ -42,7 +42,7 @@ static int close_server(void **state)
     return left ? -1 : 0;
 }
 
-static void made(rd_server *s, rd_chore *c)
+static void made(rd_server *s, rd_work *c)
 {
     (void)s;
     made_last = (rd_resident *)c;

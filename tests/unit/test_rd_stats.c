@@ -18,16 +18,16 @@ static rd_stats *fresh(void)
     return s;
 }
 
-static rd_answered sum_f32(unsigned user)
+static rd_record sum_f32(unsigned user)
 {
-    return (rd_answered){.msg = RP_MSG_REDUCE,
-                         .worked = true,
-                         .user = user,
-                         .op = RP_OP_SUM,
-                         .dtype = RP_F32,
-                         .path = RP_PATH_INLINE,
-                         .data_bytes = 64,
-                         .stage_ns = {[RD_QUEUE] = 10, [RD_COPY] = 20, [RD_KERNEL] = 30, [RD_TOTAL] = 100}};
+    return (rd_record){.msg = RP_MSG_REDUCE,
+                       .worked = true,
+                       .user = user,
+                       .op = RP_OP_SUM,
+                       .dtype = RP_F32,
+                       .path = RP_PATH_INLINE,
+                       .data_bytes = 64,
+                       .stage_ns = {[RD_QUEUE] = 10, [RD_COPY] = 20, [RD_KERNEL] = 30, [RD_TOTAL] = 100}};
 }
 
 static void users_have_places_until_the_table_is_full(void **state)
@@ -46,7 +46,7 @@ static void success_counts_everywhere(void **state)
 {
     (void)state;
     rd_stats *s = fresh();
-    rd_answered a = sum_f32(3);
+    rd_record a = sum_f32(3);
     rd_stats_answered(s, &a);
     const rd_tally *t = &s->tally;
     assert_int_equal(t->done[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 1);
@@ -62,7 +62,7 @@ static void failure_counts_by_error_and_adds_no_times(void **state)
 {
     (void)state;
     rd_stats *s = fresh();
-    rd_answered a = sum_f32(3);
+    rd_record a = sum_f32(3);
     a.err = RP_NAN;
     rd_stats_answered(s, &a);
     assert_int_equal(s->failed[RP_OP_SUM][RP_F32][RP_PATH_INLINE][RP_NAN], 1);
@@ -77,7 +77,7 @@ static void unknown_codes_share_place_0(void **state)
 {
     (void)state;
     rd_stats *s = fresh();
-    rd_answered a = {.msg = 255, .err = RP_OP, .worked = true, .op = 200, .dtype = 255, .path = 99};
+    rd_record a = {.msg = 255, .err = RP_OP, .worked = true, .op = 200, .dtype = 255, .path = 99};
     rd_stats_answered(s, &a);
     assert_int_equal(s->tally.by_msg[0], 1);
     assert_int_equal(s->failed[0][0][0][RP_OP], 1);
@@ -92,7 +92,7 @@ static void joining_is_as_if_one_had_counted_all(void **state)
     (void)state;
     rd_stats *one = fresh(), *parts = fresh(), *other = fresh();
     for (unsigned i = 0; i < 10; i++) {
-        rd_answered a = sum_f32(i % RD_MAX_USERS);
+        rd_record a = sum_f32(i % RD_MAX_USERS);
         a.err = i % 3 ? RP_OK : RP_BUSY;
         a.op = (uint8_t)(1 + i);
         rd_tally_add(&one->tally, &a);

@@ -19,7 +19,7 @@ enum { THREADS = 4, EACH = 20000 }; /* together more than the ring holds */
 
 static void *put_many(void *trace)
 {
-    rd_answered a = {.msg = RP_MSG_PING, .stage_ns = {[RD_TOTAL] = 5}};
+    rd_record a = {.msg = RP_MSG_PING, .stage_ns = {[RD_TOTAL] = 5}};
     for (int i = 0; i < EACH; i++) {
         a.received_ns += 10;
         rd_trace_put(trace, &a);
