@@ -52,8 +52,9 @@ rc_connection_err rc_connection_open(rc_connection **link, const char *url, cons
 void rc_connection_close(rc_connection *l);
 
 /* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_connection_begin_help,
- * which is false if that cannot be, rc_connection_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message, rc_connection_nudge or a
- * signal, maybe for nothing. Meanwhile, and for some time after it, the link's own threads do not read. */
+ * which is false if that cannot be, rc_connection_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message,
+ * rc_connection_nudge or a signal, maybe for nothing. Meanwhile, and for some time after it, the connection's own threads do
+ * not read. */
 bool rc_connection_begin_help(rc_connection *l);
 void rc_connection_help(rc_connection *l, uint64_t until_ns);
 

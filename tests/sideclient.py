@@ -17,7 +17,7 @@ ATTACH, FILE, ARENA, DROP, DEVICE, DEVICE_FD = range(1, 7)
 class Side:
     def __init__(self, connection, attach=True, timeout=60.0, path=None):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.connect((path or connection.socket.getpeername()) + ".fdpass")  # before the timeout: a full backlog is waited for
+        self.socket.connect((path or connection.socket.getpeername()) + ".side")  # before the timeout: a full backlog is waited for
         self.socket.settimeout(timeout)
         if attach:
             self.attach(connection.session, connection.welcome["token"])

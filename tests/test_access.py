@@ -121,7 +121,7 @@ def test_the_unlisted_keep_nobody_out(public):
 
 def test_the_sockets_group(public, scratch):
     daemon = public("--socket-group", GROUP)
-    for name in ("s", "s.fdpass"):
+    for name in ("s", "s.side"):
         found = (scratch / name).stat()
         assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), GROUP, 0o666)
     assert outcome(daemon.url) == "sum"
@@ -222,7 +222,7 @@ def test_sockets_are_never_wider_than_told(scratch):
     process = subprocess.Popen([BIN / "reduced", "--config", "/dev/null", "--backend", "cpu", "--listen", f"ipc://{scratch}/s",
                                 "--socket-mode", "0600"], stderr=subprocess.DEVNULL)
     seen = set()
-    while not seen.issuperset({"s", "s.fdpass"}):
+    while not seen.issuperset({"s", "s.side"}):
         for path in scratch.glob("s*"):
             if stat.S_ISSOCK(path.stat().st_mode):
                 assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0

@@ -205,7 +205,7 @@ def test_another_users_token_is_refused(start, scratch):
 import socket, struct
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.settimeout(60)
-s.connect({str(daemon.path)!r} + ".fdpass")
+s.connect({str(daemon.path)!r} + ".side")
 s.send(struct.pack("<IIQ", 1, 0, {c.session}) + {c.welcome['token']!r})
 print(struct.unpack_from("<II", s.recv(4096))[1], len(s.recv(4096)))
 """], capture_output=True, text=True, timeout=60)
@@ -571,7 +571,7 @@ def test_no_side_channel_where_the_path_is_too_long(start, scratch):
     daemon = start("--listen", f"ipc://{path}")
     with Connection(f"ipc://{path}") as c:
         c.hello()
-        assert not pathlib.Path(f"{path}.fdpass").exists()
+        assert not pathlib.Path(f"{path}.side").exists()
         with Side(c, attach=False, path=str(daemon.path)) as side:  # the other socket's is as good
             side.attach(c.session, c.welcome["token"])
         assert c.reduce("sum", "u8", b"\1\2").cells == [struct.pack("<Q", 3)]
@@ -580,7 +580,7 @@ def test_no_side_channel_where_the_path_is_too_long(start, scratch):
 
 def test_the_sockets_mode_and_its_end(start, scratch):
     daemon = start("--socket-mode", "0600")
-    side = pathlib.Path(f"{daemon.path}.fdpass")
+    side = pathlib.Path(f"{daemon.path}.side")
     assert side.is_socket() and side.stat().st_mode & 0o777 == 0o600
     daemon.kill()
     assert side.exists()
@@ -592,11 +592,11 @@ def test_the_sockets_mode_and_its_end(start, scratch):
 
 
 def test_what_lies_in_the_way_is_not_removed(start, scratch):
-    (scratch / "s.fdpass").write_text("mine")
+    (scratch / "s.side").write_text("mine")
     daemon = start()
     with daemon.connect() as c:
         assert c.welcome["token"] == bytes(16)
-    assert (scratch / "s.fdpass").read_text() == "mine"
+    assert (scratch / "s.side").read_text() == "mine"
 
 
 # ---- caps ----

@@ -642,7 +642,7 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
 
 void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_request *r), void *arg)
 {
-    t->fastpath = quick;
+    t->fastpath = fastpath;
     t->fastpath_arg = arg;
     for (unsigned i = 0; i < t->listening; i++)
         nng_stream_listener_accept(t->listeners[i].door, t->listeners[i].aio);

@@ -265,9 +265,9 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
     }
     if (fn && w.values) {
         const SharedStates state(state_words + scratch_words(a));
-        const u32 blocks = walk_blocks(d, threads, state.threads), few = (u32)d->sms * 4; // mostly nothing is listed
-        walk_listed_kernel() < <<blocks<few ? blocks : few, state.threads, state.bytes, stream>>>(a, g, w, partials,
-                                                                                                  state.words, state_words);
+        const u32 few = (u32)d->sms * 4; // mostly nothing is listed
+        const u32 blocks = min(walk_blocks(d, threads, state.threads), few);
+        walk_listed_kernel()<<<blocks, state.threads, state.bytes, stream>>>(a, g, w, partials, state.words, state_words);
         return cudaGetLastError();
     }
     const SharedStates state(state_words);
