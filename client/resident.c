@@ -5,8 +5,8 @@
 
 #include "client/clock.h"
 #include "client/error.h"
-#include "client/run.h"
 #include "client/sized.h"
+#include "client/submit.h"
 
 enum {
     MAX_LOSSES = 10, /* a put that loses its session so often is given up */

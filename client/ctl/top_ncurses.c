@@ -28,7 +28,7 @@ void ctl_screen_close(void)
     delscreen(screen);
 }
 
-static void put_line(void *arg, bool heading, const char *line)
+static void top_line(void *arg, bool heading, const char *line)
 {
     int *at = arg;
     if (heading)
@@ -42,7 +42,7 @@ void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
 {
     int at = 0;
     erase();
-    ctl_frame(then, now, LINES, put_line, &at);
+    ctl_frame(then, now, LINES, top_line, &at);
     refresh();
 }
 

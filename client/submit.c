@@ -1,5 +1,5 @@
 /* reduce_run and reduce_submit: jobs, from their arguments to their result. */
-#include "client/run.h"
+#include "client/submit.h"
 
 #include <errno.h>
 #include <inttypes.h>
