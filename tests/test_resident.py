@@ -616,6 +616,7 @@ def test_reducectl_looks_an_array_up_once(clean, ctl, scratch):
     with Relay(scratch / "relay", clean.url, 1 << 20, 1 << 20) as relay:
         assert ctl("sum", "@m", url=relay.url).stdout == b"3.5\n"
         assert relay.kinds == [HELLO, LIST, REDUCE_AT]
+    assert ctl("drop", "m", url=clean.url).returncode == 0
 
 
 def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
