@@ -4,6 +4,8 @@
  *   help.c            what --help says               npy.c           .npy headers (pure)
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
  *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
+ *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
+ *   read_text.c       text as elements
  *   input.c           files and pipes as elements    shape.c         which of them belong to which result
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_columns.c: one input each
  *   merge.c           partial states                 print.c         values as text (pure)
@@ -97,19 +99,36 @@ int ctl_npy_parse(const uint8_t *header, size_t len, int dtype, ctl_npy *npy, ch
 
 enum { CTL_MAX_TOKEN = 1024 };
 
-/* Numbers separated by white space, fed in pieces of any size. Zero-initialise. */
+/* Numbers separated by white space, fed in pieces of any size. Zero-initialise, and set dtype if it is not f64. */
 typedef struct ctl_text {
+    int dtype;                     /* reduce_dtype of the elements to be made; 0: f64 */
     char token[CTL_MAX_TOKEN + 1]; /* the one that the last piece began */
     size_t len;
     uint64_t line; /* lines ended so far */
 } ctl_text;
 
-/* Turn `n` bytes into at most n/2 + 1 numbers at `out`; returns how many, or -1 with the line and the token in `why`. */
-long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, double *out, char why[CTL_WHY]);
-/* The input is over: 0 or 1 number, or -1. */
-long ctl_text_end(ctl_text *t, double *out, char why[CTL_WHY]);
+/* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how many,
+ * or -1 with the line and the token in `why`. */
+long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
+/* The input is over: 0 or 1 element, or -1. */
+long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
 /* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
 void ctl_clean(char *out, size_t cap, const char *token);
+
+/* What the tokens of a text are. Zero-initialise. */
+typedef struct ctl_text_kind {
+    bool some;     /* there is a token */
+    bool real;     /* one is not an integer (-0 counts as such): the others need not be looked at */
+    bool negative; /* an integer is below 0, */
+    bool above;    /* above the largest i64 but not above the largest u64, */
+    bool wide;     /* beyond both */
+} ctl_text_kind;
+
+/* Look at the tokens of [bytes, bytes + n); unless this is the `last` piece, the one at its end may go on. Returns how many bytes
+ * are done; the others belong to the next piece. */
+size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last);
+/* i64 or u64 if all are integers of it, else f64, of nothing, too; 0: integers that need more than 64 bits. */
+int ctl_text_dtype(const ctl_text_kind *k);
 
 /* ---- half.c ---- */
 
@@ -126,6 +145,8 @@ unsigned ctl_half_round(int dtype, double y);
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is no number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
+/* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
+bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
 /* ---- fortran_order.c ---- */
 
@@ -147,19 +168,40 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
 
 /* The shortest decimal that reads back to the same bits, or with `hex` C's %a (integers stay decimal). Returns out. */
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
+/* The same without the 0 byte; returns the end. */
+char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
 /* A 128-bit two's complement integer in decimal. */
 char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high);
 /* A file's name or a text as a JSON string, quotes included. */
 void ctl_json_string(FILE *out, const char *s);
 
+/* ---- read_text.c ---- */
+
+/* Elements of a file or pipe of text. */
+typedef struct ctl_reader ctl_reader;
+
+/* `dtype` 0: it is to be found out, by reading ahead; a pipe that goes on for longer is what its beginning is. *dtype tells.
+ * NULL: *err and `why` say why. */
+ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why[CTL_WHY]);
+void ctl_reader_free(ctl_reader *r);
+/* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
+long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
+/* The file is at its start again. */
+void ctl_reader_rewind(ctl_reader *r);
+/* The same type for all of `n` readers whose types were found out. False: integers of more than 64 bits. */
+bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
+
 /* ---- input.c ---- */
+
+/* read(2), again if a signal came that is not the user's interruption. -1 with `why`. */
+long ctl_read_some(int fd, void *space, size_t room, char why[CTL_WHY]);
 
 /* What to take an input for. */
 typedef struct ctl_source {
     const char *name; /* of a file, or "-" */
     int dtype;        /* 0: not said */
     int raw_dtype;    /* of raw bytes then */
-    bool text;        /* numbers as text, f64 */
+    bool text;        /* numbers as text */
 } ctl_source;
 
 typedef struct ctl_input {
@@ -178,10 +220,7 @@ typedef struct ctl_input {
     uint64_t start;               /* file offset of the elements */
     uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
     size_t head_len, head_at;
-    ctl_text parser;
-    double *numbers; /* text: parsed and not yet given out */
-    size_t n_numbers, numbers_at;
-    bool ended;
+    ctl_reader *reader;           /* text */
     int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
 } ctl_input;
 

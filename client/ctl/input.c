@@ -9,9 +9,7 @@
 
 #include "client/ctl/ctl.h"
 
-enum { TEXT_PIECE = 1 << 16 };
-
-static long read_some(int fd, void *space, size_t room, char why[CTL_WHY])
+long ctl_read_some(int fd, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
     do
@@ -29,7 +27,7 @@ static long read_head(int fd, uint8_t *space, size_t want, char why[CTL_WHY])
 {
     size_t have = 0;
     while (have < want) {
-        long n = read_some(fd, space + have, want - have, why);
+        long n = ctl_read_some(fd, space + have, want - have, why);
         if (n < 0)
             return -1;
         if (n == 0)
@@ -123,9 +121,9 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
     if (source->text) {
         in->text = true;
-        in->dtype = REDUCE_F64;
-        in->numbers = malloc((TEXT_PIECE / 2 + 1) * sizeof *in->numbers);
-        return in->numbers ? 0 : no_memory(why);
+        in->dtype = source->dtype;
+        in->reader = ctl_reader_open(in->fd, in->regular, &in->dtype, &in->err, why);
+        return in->reader ? 0 : in->err;
     }
     long n = read_head(in->fd, in->head, sizeof in->head, why);
     if (n < 0)
@@ -138,9 +136,9 @@ void ctl_close(ctl_input *in)
 {
     if (in->fd > STDIN_FILENO)
         close(in->fd);
-    free(in->numbers);
+    ctl_reader_free(in->reader);
     in->fd = -1;
-    in->numbers = NULL;
+    in->reader = NULL;
 }
 
 bool ctl_rewind(ctl_input *in)
@@ -149,9 +147,8 @@ bool ctl_rewind(ctl_input *in)
         return false;
     in->done = 0;
     in->head_len = in->head_at = 0;
-    in->n_numbers = in->numbers_at = 0;
-    in->parser = (ctl_text){0};
-    in->ended = false;
+    if (in->reader)
+        ctl_reader_rewind(in->reader);
     return true;
 }
 
@@ -165,7 +162,7 @@ static long read_bytes(ctl_input *in, uint8_t *space, size_t room, char why[CTL_
         in->head_at += n;
         return (long)n;
     }
-    return read_some(in->fd, space, room, why);
+    return ctl_read_some(in->fd, space, room, why);
 }
 
 /* Elements as they lie in the file. */
@@ -184,43 +181,10 @@ static long read_binary(ctl_input *in, void *space, size_t room, char why[CTL_WH
     return n;
 }
 
-/* Parse until there are numbers or the end. */
-static bool more_numbers(ctl_input *in, char why[CTL_WHY])
-{
-    char piece[TEXT_PIECE];
-    in->numbers_at = in->n_numbers = 0;
-    while (in->n_numbers == 0 && !in->ended) {
-        long n = read_some(in->fd, piece, sizeof piece, why);
-        if (n < 0)
-            return false;
-        in->ended = n == 0;
-        long made = n ? ctl_text_feed(&in->parser, piece, (size_t)n, in->numbers, why)
-                      : ctl_text_end(&in->parser, in->numbers, why);
-        if (made < 0) {
-            in->err = REDUCE_E_TYPE;
-            return false;
-        }
-        in->n_numbers = (size_t)made;
-    }
-    return true;
-}
-
-static long read_text(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
-{
-    if (in->numbers_at == in->n_numbers && !more_numbers(in, why))
-        return -1;
-    size_t n = in->n_numbers - in->numbers_at;
-    if (n > room / sizeof *in->numbers)
-        n = room / sizeof *in->numbers;
-    memcpy(space, in->numbers + in->numbers_at, n * sizeof *in->numbers);
-    in->numbers_at += n;
-    return (long)(n * sizeof *in->numbers);
-}
-
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     in->err = REDUCE_E_IO;
-    long n = in->text ? read_text(in, space, room, why) : read_binary(in, space, room, why);
+    long n = in->text ? ctl_reader_read(in->reader, space, room, &in->err, why) : read_binary(in, space, room, why);
     if (n > 0)
         in->done += (uint64_t)n;
     return n;
@@ -230,7 +194,7 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     size_t have = 0;
     while (have < room) {
-        if (in->text && room - have < sizeof *in->numbers)
+        if (in->text && room - have < reduce_dtype_size(in->dtype))
             break;
         long n = ctl_read(in, (uint8_t *)space + have, room - have, why);
         if (n < 0)

@@ -296,8 +296,6 @@ static const char *clash(const ctl_options *o)
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
-    if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
-        return "--text reads f64; --dtype names another type";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))

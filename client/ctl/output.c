@@ -4,6 +4,8 @@
 
 #include "client/ctl/ctl.h"
 
+enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
+
 /* ---- results ---- */
 
 /* Numbers and truth values are that in JSON; NaN and the infinities, which it has not, are strings; nothing is null. */
@@ -63,12 +65,9 @@ static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_valu
         printf("%-7s %s\n", v[k].name, v[k].text);
 }
 
-static void print_text(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+/* One or two values, and whose they are. */
+static void print_line(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
-    if (v[0].name) {
-        print_lines(o, w, v, n, i);
-        return;
-    }
     for (int k = 0; k < n; k++)
         printf("%s%s", k ? " " : "", v[k].text);
     if (is_named(o) && w->unit)
@@ -78,20 +77,52 @@ static void print_text(const ctl_options *o, const ctl_where *w, const ctl_value
     putchar('\n');
 }
 
-void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+/* Are the results bare numbers, a line each? */
+static bool is_bare(const ctl_options *o)
 {
-    if (o->format == CTL_RAW) {
-        fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
-        return;
+    static const int worded[] = {REDUCE_STATS, REDUCE_MINMAX, REDUCE_ANY, REDUCE_ALL, REDUCE_ARGMIN, REDUCE_ARGMAX};
+    for (size_t i = 0; i < sizeof worded / sizeof *worded; i++)
+        if (o->spec.op == worded[i])
+            return false;
+    return !is_named(o) && o->format != CTL_JSON;
+}
+
+static void print_bare(const ctl_options *o, const reduce_result *r, const uint8_t *cells)
+{
+    char block[BLOCK], *end = block;
+    for (uint64_t i = 0; i < r->cells; i++) {
+        if (block + BLOCK - end <= CTL_MAX_NUMBER) {
+            fwrite(block, 1, (size_t)(end - block), stdout);
+            end = block;
+        }
+        end = ctl_put_number(end, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
+        *end++ = '\n';
     }
+    fwrite(block, 1, (size_t)(end - block), stdout);
+}
+
+static void print_values(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+{
     ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells; i++) {
         int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
             print_json(o, w, r, v, n, i);
         else
-            print_text(o, w, v, n, i);
+            (v[0].name ? print_lines : print_line)(o, w, v, n, i);
     }
+}
+
+void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+{
+    if (o->format == CTL_RAW) {
+        fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
+        return;
+    }
+    if (is_bare(o))
+        print_bare(o, r, cells);
+    else
+        print_values(o, w, r, cells);
     fflush(stdout);
 }
 

@@ -24,8 +24,7 @@ static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY]
 
 /* ---- integers ---- */
 
-/* A sign, then decimal digits or 0x and hexadecimal ones. */
-static bool parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits)
+bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits)
 {
     *negative = *text == '-';
     text += *text == '-' || *text == '+';
@@ -44,7 +43,7 @@ static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WH
 {
     bool negative, fits;
     uint64_t magnitude, all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
-    if (!parse_magnitude(text, &negative, &magnitude, &fits))
+    if (!ctl_parse_magnitude(text, &negative, &magnitude, &fits))
         return bad(text, "no", dtype, why);
     uint64_t most = is_signed(dtype) ? (all >> 1) + negative : negative ? 0 : all;
     if (!fits || magnitude > most)

@@ -1,4 +1,5 @@
-/* Numbers as text: white-space separated tokens, each read as an f64, correctly rounded by strtod. */
+/* Numbers as text: white-space separated tokens, each read as the nearest element of a type. What is short and plain goes the
+ * fast way; the C library has the last word about the rest. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -6,6 +7,9 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/decimal.h"
+
+enum { MAX_DIGITS = 19 /* any number of so many fits 64 bits */ };
 
 static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -17,6 +21,136 @@ void ctl_clean(char *out, size_t cap, const char *token)
     out[n] = 0;
 }
 
+/* ---- what is plain: [+-]digits[.digits][e[+-]digits] ---- */
+
+typedef struct plain {
+    bool negative, whole; /* whole: no point and no exponent */
+    uint64_t digits;
+    int exponent;
+} plain;
+
+static uint64_t load(const char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static bool eight_digits(uint64_t v)
+{
+    const uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), zeros = UINT64_C(0x3030303030303030), six = UINT64_C(0x0606060606060606);
+    return (v & high & (v + six)) == zeros && (v & high) == zeros;
+}
+
+/* Pairs, then fours, then all eight, side by side in a word. */
+static uint64_t value_of_eight(uint64_t v)
+{
+    v = (v & UINT64_C(0x0f0f0f0f0f0f0f0f)) * 2561 >> 8;
+    v = (v & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
+    return (v & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
+}
+
+static const char *take_digits(const char *p, const char *end, uint64_t *w)
+{
+    for (; end - p >= 8 && eight_digits(load(p)); p += 8)
+        *w = *w * 100000000 + value_of_eight(load(p));
+    for (; p < end && *p >= '0' && *p <= '9'; p++)
+        *w = *w * 10 + (uint64_t)(*p - '0');
+    return p;
+}
+
+static const char *take_exponent(const char *p, const char *end, int *exponent)
+{
+    bool negative = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    const char *first = p;
+    uint64_t e = 0;
+    p = take_digits(p, end, &e);
+    if (p == first || p - first > 4)
+        return NULL;
+    *exponent += negative ? -(int)e : (int)e;
+    return p;
+}
+
+/* Digits of [p, end) that count, a point among them or not. */
+static long significant(const char *p, const char *end)
+{
+    long n = 0;
+    while (p < end && (*p == '0' || *p == '.'))
+        p++;
+    for (; p < end; p++)
+        n += *p != '.';
+    return n;
+}
+
+/* Returns the end of the number; NULL: nothing plain begins here. */
+static const char *take_plain(const char *p, const char *end, plain *x)
+{
+    uint64_t w = 0;
+    x->negative = *p == '-';
+    p += *p == '-' || *p == '+';
+    const char *first = p, *q = take_digits(p, end, &w), *last = q;
+    long digits = q - first;
+    x->exponent = 0;
+    if (q < end && *q == '.') {
+        last = take_digits(q + 1, end, &w);
+        x->exponent = (int)(q + 1 - last);
+        digits += last - q - 1;
+        q = last;
+    }
+    x->digits = w;
+    x->whole = q == first + digits;
+    if (digits == 0 || (digits > MAX_DIGITS && significant(first, last) > MAX_DIGITS))
+        return NULL;
+    if (q < end && (*q == 'e' || *q == 'E')) {
+        x->whole = false;
+        q = take_exponent(q + 1, end, &x->exponent);
+    }
+    return q;
+}
+
+/* ---- as an element ---- */
+
+static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
+
+/* The largest magnitude of an integer type. */
+static uint64_t limit_of(int dtype, bool negative)
+{
+    uint64_t all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
+    bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
+    return is_signed ? (all >> 1) + negative : negative ? 0 : all;
+}
+
+/* False: somebody slower has to say. */
+static bool store_plain(const plain *x, int dtype, void *out)
+{
+    double wide;
+    float single;
+    uint64_t v;
+    switch (dtype) {
+    case REDUCE_F64:
+        if (!ctl_nearest_f64(x->digits, x->exponent, &wide))
+            return false;
+        wide = x->negative ? -wide : wide;
+        memcpy(out, &wide, sizeof wide);
+        return true;
+    case REDUCE_F32:
+        if (!ctl_nearest_f32(x->digits, x->exponent, &single))
+            return false;
+        single = x->negative ? -single : single;
+        memcpy(out, &single, sizeof single);
+        return true;
+    default:
+        if (is_float(dtype) || !x->whole || x->digits > limit_of(dtype, x->negative))
+            return false;
+        v = x->negative ? 0 - x->digits : x->digits;
+        memcpy(out, &v, reduce_dtype_size(dtype));
+        return true;
+    }
+}
+
+/* ---- tokens ---- */
+
 static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
 {
     char token[48];
@@ -25,42 +159,128 @@ static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
     return false;
 }
 
-static bool convert(ctl_text *t, double *out, char why[CTL_WHY])
+static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64; }
+
+/* The token that is kept as an element. */
+static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
 {
-    char *end;
+    int dtype = dtype_of(t);
+    plain x;
+    uint64_t bits;
+    char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
-    errno = 0;
-    *out = strtod(t->token, &end);
-    if (end != t->token + t->len)
-        return bad(t, "is not a number", why);
-    if (errno == ERANGE && isinf(*out))
-        return bad(t, "is beyond the range of f64", why);
+    if (take_plain(t->token, t->token + t->len, &x) != t->token + t->len || !store_plain(&x, dtype, out)) {
+        if (!ctl_parse_scalar(t->token, dtype, &bits, text)) {
+            const char *name = reduce_dtype_name(dtype);
+            if (strstr(text, "out of the range"))
+                snprintf(what, sizeof what, "is beyond the range of %s", name);
+            else if (is_float(dtype))
+                snprintf(what, sizeof what, "is not a number");
+            else
+                snprintf(what, sizeof what, "is not an integer, which %s are", name);
+            return bad(t, what, why);
+        }
+        memcpy(out, &bits, reduce_dtype_size(dtype));
+    }
     t->len = 0;
     return true;
 }
 
-long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, double *out, char why[CTL_WHY])
+/* Keep what the piece ends in, or what is not plain. */
+static bool keep(ctl_text *t, const char *token, size_t n, char why[CTL_WHY])
 {
-    long made = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (blank(bytes[i])) {
-            if (t->len && !convert(t, &out[made++], why))
-                return -1;
-            t->line += bytes[i] == '\n';
-        } else if (t->len == CTL_MAX_TOKEN) {
-            t->token[t->len] = 0;
-            bad(t, "is too long for a number", why);
-            return -1;
-        } else {
-            t->token[t->len++] = bytes[i];
-        }
-    }
-    return made;
+    size_t fit = CTL_MAX_TOKEN - t->len < n ? CTL_MAX_TOKEN - t->len : n;
+    memcpy(t->token + t->len, token, fit);
+    t->len += fit;
+    t->token[t->len] = 0;
+    return fit == n || bad(t, "is too long for a number", why);
 }
 
-long ctl_text_end(ctl_text *t, double *out, char why[CTL_WHY])
+static const char *end_of_token(const char *p, const char *end)
+{
+    while (p < end && !blank(*p))
+        p++;
+    return p;
+}
+
+long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY])
+{
+    const char *p = bytes, *end = bytes + n;
+    int dtype = dtype_of(t);
+    size_t size = reduce_dtype_size(dtype);
+    uint8_t *w = out;
+    plain x;
+    while (p < end) {
+        if (blank(*p)) {
+            if (t->len) {
+                if (!convert(t, w, why))
+                    return -1;
+                w += size;
+            }
+            t->line += *p++ == '\n';
+            continue;
+        }
+        const char *q = t->len ? NULL : take_plain(p, end, &x);
+        if (q && q < end && blank(*q) && store_plain(&x, dtype, w)) {
+            w += size;
+        } else {
+            q = end_of_token(p, end);
+            if (!keep(t, p, (size_t)(q - p), why))
+                return -1;
+        }
+        p = q;
+    }
+    return (long)((size_t)(w - (uint8_t *)out) / size);
+}
+
+long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY])
 {
     if (t->len == 0)
         return 0;
     return convert(t, out, why) ? 1 : -1;
+}
+
+/* ---- what they are ---- */
+
+/* One token, of which [p, end) has the beginning at least. */
+static void look(ctl_text_kind *k, const char *p, const char *end)
+{
+    plain x;
+    char token[CTL_MAX_TOKEN + 1];
+    bool negative = *p == '-', fits = true, whole = take_plain(p, end, &x) == end && x.whole;
+    uint64_t magnitude = x.digits;
+    if (!whole && end - p <= CTL_MAX_TOKEN) {
+        memcpy(token, p, (size_t)(end - p));
+        token[end - p] = 0;
+        whole = ctl_parse_magnitude(token, &negative, &magnitude, &fits);
+    }
+    k->some = true;
+    if (!whole || (negative && fits && magnitude == 0)) /* -0 is a float */
+        k->real = true;
+    else if (!fits || magnitude > limit_of(REDUCE_I64, negative))
+        *(fits && !negative ? &k->above : &k->wide) = true;
+    k->negative |= negative;
+}
+
+size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
+{
+    const char *p = bytes, *end = bytes + n;
+    while (p < end && !k->real) {
+        const char *q = end_of_token(p, end);
+        if (q == end && !last && q - p <= CTL_MAX_TOKEN)
+            break;
+        if (q > p)
+            look(k, p, q);
+        p = q + (q < end);
+    }
+    return (size_t)(p - bytes);
+}
+
+int ctl_text_dtype(const ctl_text_kind *k)
+{
+    if (k->real || !k->some)
+        return REDUCE_F64;
+    if (k->wide || (k->above && k->negative))
+        return 0;
+    return k->above ? REDUCE_U64 : REDUCE_I64;
 }

@@ -5,116 +5,81 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/decimal.h"
 
-/* ---- shortest decimals ---- */
+/* ---- floats ---- */
 
-static bool print_same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
-static bool print_same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
+/* A float type: bits of its fraction, and the exponent of the last of them in the smallest normal number */
+typedef struct layout {
+    int fraction_bits, least_exponent;
+} layout;
 
-/* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
-static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_half_round(dtype, y) == bits; }
-
-/* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
-static void plain(char *out)
+static layout layout_of(int dtype)
 {
-    char digits[24], *e = strchr(out, 'e');
-    int exponent = atoi(e + 1), n = 0;
-    bool negative = out[0] == '-';
-    for (char *p = out; p < e; p++)
-        if (*p >= '0' && *p <= '9')
-            digits[n++] = *p;
-    digits[n] = 0;
-    char *w = out + negative;
-    if (exponent >= 17 || exponent < -5)
-        sprintf(w, "%c%s%se%d", digits[0], n > 1 ? "." : "", digits + 1, exponent);
-    else if (exponent < 0)
-        sprintf(w, "0.%.*s%s", -exponent - 1, "00000", digits);
-    else if (n <= exponent + 1)
-        sprintf(w, "%s%.*s", digits, exponent + 1 - n, "0000000000000000");
-    else
-        sprintf(w, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
+    static const layout f16 = {10, -24}, bf16 = {7, -133}, f32 = {23, -149}, f64 = {52, -1074};
+    return dtype == REDUCE_F64 ? f64 : dtype == REDUCE_F32 ? f32 : dtype == REDUCE_F16 ? f16 : bf16;
 }
 
-static void shortest(char *out, double v, bool (*same)(const char *, double))
+static char *put_text(char *out, const char *text)
 {
-    for (int digits = 0; digits < 17; digits++) {
-        snprintf(out, CTL_MAX_NUMBER, "%.*e", digits, v);
-        if (same(out, v))
-            break;
-    }
-    plain(out);
+    size_t n = strlen(text);
+    memcpy(out, text, n);
+    return out + n;
 }
 
-static void shortest_narrow(char *out, int dtype, unsigned bits, bool negative)
+/* The shortest decimal of a finite magnitude. */
+static char *put_shortest(char *out, layout l, uint64_t magnitude)
 {
-    double v = ctl_half_value(dtype, bits);
-    for (int digits = 0; digits < 17; digits++) {
-        snprintf(out, CTL_MAX_NUMBER, "%s%.*e", negative ? "-" : "", digits, v);
-        if (same_narrow(dtype, bits, strtod(out + negative, NULL)))
-            break;
+    uint64_t fraction = magnitude & ((UINT64_C(1) << l.fraction_bits) - 1);
+    int field = (int)(magnitude >> l.fraction_bits);
+    ctl_float f = {.fraction = fraction, .exponent = l.least_exponent, .closer = fraction == 0 && field > 1};
+    if (field) {
+        f.fraction |= UINT64_C(1) << l.fraction_bits;
+        f.exponent += field - 1;
     }
-    plain(out);
+    return ctl_put_decimal(out, ctl_shortest(f));
 }
 
 /* One spelling for all types: "nan" has no sign. */
-static bool special(char *out, bool nan, bool inf, bool negative)
+static char *put_float(char *out, int dtype, uint64_t bits, bool hex)
 {
-    if (nan || inf)
-        snprintf(out, CTL_MAX_NUMBER, "%s", nan ? "nan" : negative ? "-inf" : "inf");
-    return nan || inf;
-}
-
-static void wide_float(char *out, double v, bool hex, bool (*same)(const char *, double))
-{
-    if (special(out, isnan(v), isinf(v), signbit(v)))
-        return;
-    if (hex)
-        snprintf(out, CTL_MAX_NUMBER, "%a", v);
-    else
-        shortest(out, v, same);
-}
-
-static void narrow_float(char *out, int dtype, unsigned bits, bool hex)
-{
-    bool negative = bits >> 15;
-    bits &= 0x7fff;
-    unsigned infinity = ctl_half_infinity(dtype);
-    if (special(out, bits > infinity, bits == infinity, negative))
-        return;
-    double v = ctl_half_value(dtype, bits);
-    if (hex)
-        snprintf(out, CTL_MAX_NUMBER, "%a", negative ? -v : v);
-    else
-        shortest_narrow(out, dtype, bits, negative);
+    layout l = layout_of(dtype);
+    int width = 8 * (int)reduce_dtype_size(dtype);
+    uint64_t sign = UINT64_C(1) << (width - 1), magnitude = bits & (sign - 1);
+    uint64_t infinity = (sign - 1) >> l.fraction_bits << l.fraction_bits;
+    if (magnitude > infinity)
+        return put_text(out, "nan");
+    if (bits & sign)
+        *out++ = '-';
+    if (magnitude == infinity)
+        return put_text(out, "inf");
+    if (magnitude == 0 && !hex)
+        return put_text(out, "0");
+    if (!hex)
+        return put_shortest(out, l, magnitude);
+    int field = (int)(magnitude >> l.fraction_bits);
+    uint64_t fraction = magnitude - ((uint64_t)field << l.fraction_bits) + ((uint64_t)(field > 0) << l.fraction_bits);
+    return out + snprintf(out, CTL_MAX_NUMBER - 1, "%a", ldexp((double)fraction, l.least_exponent + (field ? field - 1 : 0)));
 }
 
 /* ---- numbers ---- */
 
-char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
+char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
 {
     uint64_t u = 0;
-    float f;
-    double d;
     memcpy(&u, cell, reduce_dtype_size(dtype)); /* little-endian, as everything here */
-    memcpy(&f, &u, sizeof f);
-    memcpy(&d, &u, sizeof d);
-    switch (dtype) {
-    case REDUCE_F64:
-        wide_float(out, d, hex, print_same_f64);
-        break;
-    case REDUCE_F32:
-        wide_float(out, f, hex, print_same_f32);
-        break;
-    case REDUCE_F16:
-    case REDUCE_BF16:
-        narrow_float(out, dtype, (unsigned)u, hex);
-        break;
-    case REDUCE_I64:
-        snprintf(out, CTL_MAX_NUMBER, "%" PRId64, (int64_t)u);
-        break;
-    default: /* replies have no other types than these and u64 */
-        snprintf(out, CTL_MAX_NUMBER, "%" PRIu64, u);
+    if (dtype >= REDUCE_F16)
+        return put_float(out, dtype, u, hex);
+    if (dtype == REDUCE_I64 && u >> 63) {
+        *out++ = '-';
+        u = 0 - u;
     }
+    return ctl_put_u64(out, u); /* replies have no other types than these and u64 */
+}
+
+char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
+{
+    *ctl_put_number(out, dtype, cell, hex) = 0;
     return out;
 }
 

@@ -1,10 +1,12 @@
-/* Any bytes as numbers in text, in one piece and in small pieces (byte 0 says how small): the same numbers, or the same
- * refusal. */
+/* Any bytes as numbers in text, in one piece and in small pieces (byte 0 says how small), as the type that byte 1 says, or that
+ * they have: the same elements, or the same refusal; floats as the C library reads them; and each prints as what reads back. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/decimal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,45 +16,115 @@ static void fail(const char *what)
     abort();
 }
 
-/* Numbers at `out`; -1 with `why`. Each call gets a block of its own, so that a sanitizer sees its end. */
-static long parse(const uint8_t *bytes, size_t n, size_t piece, double *out, char *why)
+/* Elements at `out`; -1 with `why`. Each call gets a block of its own, so that a sanitizer sees its end. */
+static long parse(const uint8_t *bytes, size_t n, size_t piece, int dtype, uint8_t *out, char *why)
 {
     ctl_text t;
     long made = 0, more;
+    size_t element = reduce_dtype_size(dtype);
     memset(&t, 0, sizeof t);
+    t.dtype = dtype;
     for (size_t at = 0; at < n; at += piece) {
         size_t part = n - at < piece ? n - at : piece;
         char *copy = malloc(part);
-        double *room = malloc((part / 2 + 1) * sizeof *room);
+        uint8_t *room = malloc((part / 2 + 1) * element);
         if (!copy || !room)
             abort();
         memcpy(copy, bytes + at, part);
         more = ctl_text_feed(&t, copy, part, room, why);
         if (more > 0)
-            memcpy(out + made, room, (size_t)more * sizeof *room);
+            memcpy(out + (size_t)made * element, room, (size_t)more * element);
         free(copy);
         free(room);
         if (more < 0)
             return -1;
         made += more;
     }
-    more = ctl_text_end(&t, out + made, why);
+    more = ctl_text_end(&t, out + (size_t)made * element, why);
     return more < 0 ? -1 : made + more;
+}
+
+/* The type of all tokens, looked at in pieces. */
+static int kind(const uint8_t *bytes, size_t n, size_t piece)
+{
+    ctl_text_kind k;
+    size_t done = 0, have = 0;
+    memset(&k, 0, sizeof k);
+    do {
+        have = n - have < piece ? n : have + piece;
+        char *copy = malloc(have - done + 1);
+        if (!copy)
+            abort();
+        memcpy(copy, bytes + done, have - done);
+        done += ctl_text_look(&k, copy, have - done, have == n);
+        free(copy);
+    } while (have < n);
+    return ctl_text_dtype(&k);
+}
+
+/* The numbers that were read are those of strtod. */
+static void compare(const uint8_t *bytes, size_t n, const uint8_t *got, long count)
+{
+    char *text = malloc(n + 1), *p = text, *end;
+    if (!text)
+        abort();
+    memcpy(text, bytes, n);
+    text[n] = 0;
+    for (long i = 0; i < count; i++, p = end) {
+        double want = strtod(p, &end), have;
+        memcpy(&have, got + (size_t)i * sizeof have, sizeof have);
+        if (isnan(want) ? !isnan(have) : memcmp(&want, &have, sizeof want) != 0)
+            fail("not what strtod reads");
+    }
+    free(text);
+}
+
+static void print(const uint8_t *got, long count)
+{
+    for (long i = 0; i < count; i++) {
+        char text[CTL_DECIMAL_ROOM + 1];
+        double v, back;
+        uint64_t bits;
+        memcpy(&v, got + (size_t)i * sizeof v, sizeof v);
+        v = fabs(v);
+        if (!isfinite(v) || v == 0)
+            continue;
+        memcpy(&bits, &v, sizeof bits);
+        uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1), field = bits >> 52;
+        ctl_float f = {fraction | (uint64_t)(field > 0) << 52, (int)(field ? field : 1) - 1075, fraction == 0 && field > 1};
+        *ctl_put_decimal(text, ctl_shortest(f)) = 0;
+        back = strtod(text, NULL);
+        if (memcmp(&back, &v, sizeof v) != 0)
+            fail("does not read back");
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char one[CTL_WHY] = "", two[CTL_WHY] = "";
-    if (size < 1 || size > 65536)
+    if (size < 2 || size > 65536)
         return 0;
-    double *a = malloc((size / 2 + 2) * sizeof *a), *b = malloc((size / 2 + 2) * sizeof *b);
+    const uint8_t *text = data + 2;
+    size_t n = size - 2, piece = data[0] % 16 + 1u;
+    int dtype = data[1] % 16;
+    if (kind(text, n, n + 1) != kind(text, n, piece))
+        fail("pieces change the type");
+    if (dtype < REDUCE_I8 || dtype > REDUCE_F64)
+        dtype = kind(text, n, piece);
+    if (!dtype)
+        return 0;
+    uint8_t *a = malloc((n / 2 + 2) * 8), *b = malloc((n / 2 + 2) * 8);
     if (!a || !b)
         abort();
-    long n = parse(data + 1, size - 1, size, a, one), m = parse(data + 1, size - 1, data[0] % 16 + 1u, b, two);
-    if (n != m || strcmp(one, two) != 0 || (n < 0 && !one[0]))
+    long made = parse(text, n, n + 1, dtype, a, one), again = parse(text, n, piece, dtype, b, two);
+    if (made != again || strcmp(one, two) != 0 || (made < 0 && !one[0]))
         fail("pieces change what is read");
-    if (n > 0 && memcmp(a, b, (size_t)n * sizeof *a) != 0)
+    if (made > 0 && memcmp(a, b, (size_t)made * reduce_dtype_size(dtype)) != 0)
         fail("pieces change a number");
+    if (dtype == REDUCE_F64 && !memchr(text, 0, n)) {
+        compare(text, n, a, made);
+        print(a, made);
+    }
     free(a);
     free(b);
     return 0;

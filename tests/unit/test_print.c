@@ -69,6 +69,30 @@ static void random_floats(void **state)
     }
 }
 
+/* Not one digit more than is needed: "%.*e" with fewer digits is another number. */
+static void shortest(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t u = i % 3 ? next() : (next() % 2046 + 1) << 52; /* powers of 2 as well, whose neighbours are not equally far */
+        double d;
+        char text[CTL_MAX_NUMBER], fewer[64];
+        memcpy(&d, &u, sizeof d);
+        if (!isfinite(d))
+            continue;
+        int digits = 0;
+        ctl_number(text, REDUCE_F64, &d, false);
+        for (const char *p = text; *p && *p != 'e'; p++)
+            digits += *p >= '0' && *p <= '9' && (digits || *p != '0');
+        for (const char *p = text + strcspn(text, "e"); p > text && p[-1] == '0' && !strchr(text, '.'); p--)
+            digits--;
+        if (digits > 1) {
+            snprintf(fewer, sizeof fewer, "%.*e", digits - 2, d);
+            assert_true(strtod(fewer, NULL) != d);
+        }
+    }
+}
+
 static void f64_looks(double v, const char *want)
 {
     char text[CTL_MAX_NUMBER];
@@ -188,7 +212,7 @@ static void cells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_float), cmocka_unit_test(random_floats), cmocka_unit_test(looks),
+        cmocka_unit_test(every_small_float), cmocka_unit_test(random_floats), cmocka_unit_test(shortest), cmocka_unit_test(looks),
         cmocka_unit_test(integers),          cmocka_unit_test(cells),         cmocka_unit_test(json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -85,9 +86,127 @@ static void long_tokens(void **state)
     assert_non_null(strstr(why, "too long"));
 }
 
+/* Random decimals of all lengths: what the C library reads. */
+static void as_the_c_library(void **state)
+{
+    (void)state;
+    uint64_t seed = 0x9e3779b97f4a7c15;
+    for (int i = 0; i < 400000; i++) {
+        char text[96], why[CTL_WHY];
+        uint64_t r[3];
+        for (int k = 0; k < 3; k++) {
+            seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+            r[k] = seed;
+        }
+        unsigned long long digits = r[0] >> r[1] % 64, more = r[2] % 100000000;
+        int n = (int)(r[1] >> 40), e = r[2] % 3 ? (int)(r[2] >> 32) % 40 - 20 : (int)(r[2] >> 32) % 700 - 360;
+        if (n % 4 == 0)
+            snprintf(text, sizeof text, "%llu.%0*llu ", digits, n % 13, more);
+        else if (n % 4 == 1)
+            snprintf(text, sizeof text, "-0.%0*llue%+d ", n % 30, digits, e);
+        else
+            snprintf(text, sizeof text, "%llue%d ", digits, e);
+        double wide = strtod(text, NULL), d[64];
+        float single = strtof(text, NULL), f[64];
+        ctl_text t = {.dtype = REDUCE_F64}, u = {.dtype = REDUCE_F32};
+        assert_int_equal(ctl_text_feed(&t, text, strlen(text), d, why), isinf(wide) ? -1 : 1);
+        assert_true(isinf(wide) || !memcmp(&wide, d, sizeof wide));
+        assert_int_equal(ctl_text_feed(&u, text, strlen(text), f, why), isinf(single) ? -1 : 1);
+        assert_true(isinf(single) || !memcmp(&single, f, sizeof single));
+    }
+}
+
+/* Halfway between two floats, and one digit beside that: nothing is rounded twice. */
+static void halves(void **state)
+{
+    (void)state;
+    static const char text[] = "9007199254740993 9007199254740993.0000000000000001 9007199254740992.99 0.500000000000000166533453693 "
+                               "2.2250738585072011e-308 2.2250738585072014e-308 4.9406564584124654e-324 1.7976931348623157e308 "
+                               "8.5e15 9007199254740991 1e22 1e23 3e-22 123456789012345678901234567890 0e999 0.000e-999";
+    char why[CTL_WHY], *end = (char *)text;
+    double out[sizeof text];
+    long n = parse(text, 7, out, why);
+    assert_int_equal(n, 16);
+    for (long i = 0; i < n; i++) {
+        double want = strtod(end, &end);
+        assert_memory_equal(&want, &out[i], sizeof want);
+    }
+}
+
+static void integers(void **state)
+{
+    (void)state;
+    static const char text[] = "9007199254740993 -9223372036854775808 +9223372036854775807 0x10 -0 007";
+    static const int64_t want[] = {9007199254740993, INT64_MIN, INT64_MAX, 16, 0, 7};
+    for (size_t piece = 1; piece < sizeof text; piece++) {
+        ctl_text t = {.dtype = REDUCE_I64};
+        int64_t out[sizeof text];
+        long n = 0;
+        char why[CTL_WHY];
+        for (size_t at = 0; at < sizeof text - 1; at += piece)
+            n += ctl_text_feed(&t, text + at, sizeof text - 1 - at < piece ? sizeof text - 1 - at : piece, out + n, why);
+        n += ctl_text_end(&t, out + n, why);
+        assert_int_equal(n, 6);
+        assert_memory_equal(out, want, sizeof want);
+    }
+}
+
+static void refuse_as(int dtype, const char *text, const char *told)
+{
+    ctl_text t = {.dtype = dtype};
+    uint64_t out[64];
+    char why[CTL_WHY] = "";
+    assert_int_equal(ctl_text_feed(&t, text, strlen(text), out, why), -1);
+    assert_string_equal(why, told);
+}
+
+static void wrong_integers(void **state)
+{
+    (void)state;
+    refuse_as(REDUCE_I8, "1\n-129 ", "line 2: '-129' is beyond the range of i8");
+    refuse_as(REDUCE_U8, "256 ", "line 1: '256' is beyond the range of u8");
+    refuse_as(REDUCE_U64, "-1 ", "line 1: '-1' is beyond the range of u64");
+    refuse_as(REDUCE_U64, "18446744073709551616 ", "line 1: '18446744073709551616' is beyond the range of u64");
+    refuse_as(REDUCE_I64, "1 2.5 ", "line 1: '2.5' is not an integer, which i64 are");
+    refuse_as(REDUCE_I64, "1e3 ", "line 1: '1e3' is not an integer, which i64 are");
+}
+
+/* The type of a text, looked at in pieces of any size. */
+static void kind_is(const char *text, int dtype)
+{
+    for (size_t piece = 1, n = strlen(text); piece <= n + 1; piece++) {
+        ctl_text_kind k = {0};
+        size_t done = 0;
+        for (size_t have = 0; have < n;) {
+            have = n - have < piece ? n : have + piece;
+            done += ctl_text_look(&k, text + done, have - done, have == n);
+        }
+        assert_int_equal(ctl_text_dtype(&k), dtype);
+    }
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    kind_is("", REDUCE_F64);
+    kind_is(" \n", REDUCE_F64);
+    kind_is("1 2\n-3", REDUCE_I64);
+    kind_is("1 2.0", REDUCE_F64);
+    kind_is("1 -0 3", REDUCE_F64);
+    kind_is("1 inf", REDUCE_F64);
+    kind_is("1 x", REDUCE_F64); /* whose reader says so */
+    kind_is("0x7f 0xffffffffffffffff", REDUCE_U64);
+    kind_is("9223372036854775807 -9223372036854775808", REDUCE_I64);
+    kind_is("9223372036854775808 1", REDUCE_U64);
+    kind_is("9223372036854775808 -1", 0);
+    kind_is("18446744073709551616", 0);
+    kind_is("18446744073709551616 0.5", REDUCE_F64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(numbers), cmocka_unit_test(nothing), cmocka_unit_test(bad_tokens),
-                                       cmocka_unit_test(long_tokens)};
+                                       cmocka_unit_test(long_tokens), cmocka_unit_test(as_the_c_library), cmocka_unit_test(halves),
+                                       cmocka_unit_test(integers), cmocka_unit_test(wrong_integers), cmocka_unit_test(kinds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,210 @@
+/* Shortest decimals of floats, nearest floats of decimals. */
+#include "client/ctl/decimal.h"
+
+#include <string.h>
+
+#include "client/ctl/powers.h"
+
+typedef unsigned __int128 u128;
+
+/* ---- shortest decimals ---- */
+
+/* The upper 64 bits of g * c / 2^64, whose last bit is set if anything is below it. */
+static uint64_t times_to_odd(ctl_power g, uint64_t c)
+{
+    u128 low = (u128)g.low * c, high = (u128)g.high * c + (uint64_t)(low >> 64);
+    return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
+}
+
+static ctl_decimal without_zeros(uint64_t digits, int exponent)
+{
+    while (digits && digits % 100000000 == 0) {
+        digits /= 100000000;
+        exponent += 8;
+    }
+    while (digits && digits % 10 == 0) {
+        digits /= 10;
+        exponent++;
+    }
+    return (ctl_decimal){digits, exponent};
+}
+
+ctl_decimal ctl_shortest(ctl_float f)
+{
+    uint64_t c = f.fraction;
+    int q = f.exponent;
+    if (q <= 0 && q > -53 && (c & ((UINT64_C(1) << -q) - 1)) == 0) /* a whole number: each digit counts */
+        return without_zeros(c >> -q, 0);
+    /* The float and the ends of what is rounded to it, in units of 10^k / 4, to odd. An odd fraction's ends are not its own. */
+    int k = (q * 1262611 - (f.closer ? 524031 : 0)) >> 22; /* floor(log10) of 2^q, or of 3/4 of it */
+    int h = q + ctl_log2_power(-k) + 1;
+    ctl_power g = ctl_powers()[-k - CTL_POWER_MIN];
+    uint64_t low = times_to_odd(g, (4 * c - 2 + f.closer) << h) + (c & 1);
+    uint64_t mid = times_to_odd(g, (4 * c) << h);
+    uint64_t high = times_to_odd(g, (4 * c + 2) << h) - (c & 1);
+    uint64_t s = mid / 4, tens = s / 10;
+    bool below = low <= 40 * tens, above = 40 * tens + 40 <= high;
+    if (s >= 10 && below != above) /* one multiple of 10^(k+1) is within: whatever is shorter is it */
+        return without_zeros(tens + above, k + 1);
+    below = low <= 4 * s;
+    above = 4 * s + 4 <= high;
+    if (below != above)
+        return (ctl_decimal){s + above, k};
+    uint64_t half = 4 * s + 2;
+    return (ctl_decimal){s + (mid > half || (mid == half && (s & 1))), k};
+}
+
+/* ---- digits ---- */
+
+static const char PAIRS[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+                            "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+                            "9899";
+
+static void put_pair(char *out, uint32_t v) { memcpy(out, PAIRS + 2 * v, 2); }
+
+static void put_eight(char *out, uint32_t v)
+{
+    uint32_t high = v / 10000, low = v % 10000;
+    put_pair(out, high / 100);
+    put_pair(out + 2, high % 100);
+    put_pair(out + 4, low / 100);
+    put_pair(out + 6, low % 100);
+}
+
+static int count_digits(uint64_t v)
+{
+    static const uint64_t power[] = {0,
+                                     UINT64_C(10),
+                                     UINT64_C(100),
+                                     UINT64_C(1000),
+                                     UINT64_C(10000),
+                                     UINT64_C(100000),
+                                     UINT64_C(1000000),
+                                     UINT64_C(10000000),
+                                     UINT64_C(100000000),
+                                     UINT64_C(1000000000),
+                                     UINT64_C(10000000000),
+                                     UINT64_C(100000000000),
+                                     UINT64_C(1000000000000),
+                                     UINT64_C(10000000000000),
+                                     UINT64_C(100000000000000),
+                                     UINT64_C(1000000000000000),
+                                     UINT64_C(10000000000000000),
+                                     UINT64_C(100000000000000000),
+                                     UINT64_C(1000000000000000000),
+                                     UINT64_C(10000000000000000000)};
+    int about = (64 - __builtin_clzll(v | 1)) * 1233 >> 12; /* digits, or one less; of 0 as of 1 */
+    return about + (v >= power[about]);
+}
+
+/* `n` digits, the number of v's. */
+static void put_digits(char *out, uint64_t v, int n)
+{
+    while (n > 8) {
+        n -= 8;
+        put_eight(out + n, (uint32_t)(v % 100000000));
+        v /= 100000000;
+    }
+    uint32_t rest = (uint32_t)v;
+    while (n > 1) {
+        n -= 2;
+        put_pair(out + n, rest % 100);
+        rest /= 100;
+    }
+    if (n)
+        out[0] = (char)('0' + rest);
+}
+
+char *ctl_put_u64(char *out, uint64_t v)
+{
+    int n = count_digits(v);
+    put_digits(out, v, n);
+    return out + n;
+}
+
+static char *put_exponent(char *out, int e)
+{
+    *out++ = 'e';
+    if (e < 0)
+        *out++ = '-';
+    return ctl_put_u64(out, (uint64_t)(e < 0 ? -e : e));
+}
+
+char *ctl_put_decimal(char *out, ctl_decimal d)
+{
+    int n = count_digits(d.digits), point = n + d.exponent; /* digits before the point */
+    if (point > 17 || point < -4) {
+        put_digits(out + 1, d.digits, n);
+        out[0] = out[1];
+        out[1] = '.';
+        return put_exponent(out + (n > 1 ? n + 1 : 1), point - 1);
+    }
+    if (point <= 0) {
+        memcpy(out, "0.00000", 7);
+        put_digits(out + 2 - point, d.digits, n);
+        return out + 2 - point + n;
+    }
+    if (point < n) {
+        put_digits(out + 1, d.digits, n);
+        memmove(out, out + 1, (size_t)point);
+        out[point] = '.';
+        return out + n + 1;
+    }
+    put_digits(out, d.digits, n);
+    memset(out + n, '0', (size_t)(point - n));
+    return out + point;
+}
+
+/* ---- nearest floats ---- */
+
+/* digits * 10^exponent rounded to `bits` bits: *m * 2^*e. The product's upper 128 bits are wrong by less than one in the last
+ * place, upwards from the power and downwards from what is cut off; a decimal so near to the middle between two floats that
+ * this matters gives false. */
+static bool nearest(uint64_t digits, int exponent, int bits, uint64_t *m, int *e)
+{
+    if (exponent < CTL_POWER_MIN || exponent > CTL_POWER_MAX)
+        return false;
+    ctl_power g = ctl_powers()[exponent - CTL_POWER_MIN];
+    int shift = __builtin_clzll(digits);
+    digits <<= shift;
+    u128 low = (u128)g.low * digits, high = (u128)g.high * digits + (uint64_t)(low >> 64);
+    int more = (int)(high >> 127); /* the highest bit is 127 or 126 */
+    int cut = 127 + more - bits;
+    u128 rest = high & (((u128)1 << cut) - 1), half = (u128)1 << (cut - 1);
+    if (rest >= half - 1 && rest <= half + 1)
+        return false;
+    *m = (uint64_t)(high >> cut) + (rest > half);
+    *e = ctl_log2_power(exponent) - 127 + 64 - shift + cut;
+    return true;
+}
+
+bool ctl_nearest_f64(uint64_t digits, int exponent, double *out)
+{
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    uint64_t m;
+    int e;
+    if (digits >> 53 == 0 && exponent <= 22 && exponent >= -22) { /* both are floats: one rounding */
+        *out = exponent < 0 ? (double)digits / power[-exponent] : (double)digits * power[exponent];
+        return true;
+    }
+    if (!digits || !nearest(digits, exponent, 53, &m, &e) || e < -1074 || e > 970)
+        return false;
+    m = ((uint64_t)(e + 1074) << 52) + m; /* the leading bit counts as one in the exponent's field */
+    memcpy(out, &m, sizeof *out);
+    return true;
+}
+
+bool ctl_nearest_f32(uint64_t digits, int exponent, float *out)
+{
+    uint64_t m;
+    int e;
+    *out = 0;
+    if (!digits)
+        return true;
+    if (!nearest(digits, exponent, 24, &m, &e) || e < -149 || e > 103)
+        return false;
+    uint32_t bits = ((uint32_t)(e + 149) << 23) + (uint32_t)m;
+    memcpy(out, &bits, sizeof *out);
+    return true;
+}
