@@ -555,7 +555,7 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
     (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
-    (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
+    (("ping", "file"), "no files"), (("status", "--hex"), "json"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
     (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
@@ -618,6 +618,53 @@ def test_deadline_of_a_stream(shared):
         p.stdin.write(bytes(8 << 20))  # some chunk may be too late already
         p.stdin.flush()
         p.wait(0.5)
+
+
+def test_text_keeps_integers(run, fails, scratch):
+    """Integers are never doubles on the way; what is not an integer is f64; a type that the user names is that type."""
+    assert run("sum", "--text", stdin=b"9007199254740993") == "9007199254740993\n"
+    assert run("max", "-t", "i64", "--text", stdin=b"9007199254740993 -5") == "9007199254740993\n"
+    assert run("max", "--text", stdin=b"18446744073709551615 1") == "18446744073709551615\n"
+    assert run("sum", "--text", stdin=b"18446744073709551615 1") == "18446744073709551616\n", "the sum is exact in 128 bits"
+    assert run("sum", "--text", stdin=b"9223372036854775807 " * 1000) == f"{1000 * (2**63 - 1)}\n"
+    fails(FAILED, "OVERFLOW.*18446744073709551616", "sum", "-t", "u64", "--text", stdin=b"18446744073709551615 1")
+    assert run("xor", "--text", stdin=b"0xf0 15") == "255\n"
+    assert run("sum", "--text", stdin=b"-0") == "-0\n"
+    assert run("sum", "-o", "f32", "--text", stdin=b"1 2") == "3\n", "a float reply takes floats"
+    assert run("sum", "--initial", "0.5", "--text", stdin=b"1 2") == "3.5\n"
+    assert json.loads(run("sum", "--json", "--text", stdin=b"1 2"))["out"] == "i64"
+    assert json.loads(run("sum", "--json", "--text", stdin=b"1 2."))["out"] == "f64"
+    fails(FAILED, "TYPE.*neither i64 nor u64", "sum", "--text", stdin=b"18446744073709551615 -1")
+    fails(FAILED, "TYPE.*line 2: '300' is beyond the range of u8", "sum", "-t", "u8", "--text", stdin=b"1\n300")
+    fails(FAILED, "TYPE.*line 1: '2.5' is not an integer", "sum", "-t", "i8", "--text", stdin=b"2.5")
+    third = np.float32(1) / np.float32(3)
+    assert np.float32(run("max", "-t", "f32", "-o", "f32", "--text", stdin=b"0.3333333333333333333").strip()) == third
+    (scratch / "a").write_text("1 2")
+    (scratch / "b").write_text("18446744073709551615")
+    (scratch / "c").write_text("0.5")
+    assert run("sum", "--text", "--total", scratch / "a", scratch / "b") == f"{2**64 + 2}\n"
+    assert run("sum", "--text", "--total", scratch / "a", scratch / "c") == "3.5\n"
+
+
+def test_long_text(run, ctl, shared, scratch):
+    """Several pieces, by several threads: every number once, lines counted; a late decimal of a file and of a pipe."""
+    n = 700_000
+    values = np.random.default_rng(54).integers(-2**62, 2**62, n)
+    path = scratch / "long"
+    path.write_text("\n".join(map(str, values.tolist())))
+    assert run("sum", "--text", path) == f"{sum(values.tolist())}\n"
+    assert run("argmax", "--text", path) == f"{values.argmax()}\n"
+    floats = values / 2**61
+    path.write_text("\n".join(map(repr, floats.tolist())) + "\nx\n")
+    done = ctl("sum", "--text", path, url=shared.url)
+    assert f"line {n + 1}: 'x' is not a number".encode() in done.stderr, done.stderr
+    path.write_text("\n".join(map(repr, floats.tolist())))
+    assert float(run("sum", "--text", path)) == math.fsum(floats.tolist())
+    late = b"1000000000\n" * (7 << 20) + b"2.5\n"  # past 64 MiB
+    done = ctl("sum", "--text", url=shared.url, stdin=late)
+    assert done.returncode == FAILED and b"line 7340033: '2.5' is not an integer" in done.stderr and b"--dtype f64" in done.stderr, done.stderr
+    path.write_bytes(late)
+    assert float(run("sum", "--text", path)) == 7340032 * 1e9 + 2.5
 
 
 # ---- formats ----

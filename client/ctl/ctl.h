@@ -220,8 +220,9 @@ typedef struct ctl_input {
     uint64_t start;               /* file offset of the elements */
     uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
     size_t head_len, head_at;
-    ctl_reader *reader;           /* text */
-    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    ctl_reader *reader; /* text, */
+    bool guessed;       /* whose type was found out */
+    int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
 } ctl_input;
 
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
@@ -292,6 +293,8 @@ typedef struct ctl_where {
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
+/* The value of a reduction that overflowed its reply type, if that is known to the last digit: as a result. */
+bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
 /* What -v tells about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not

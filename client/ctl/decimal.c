@@ -18,14 +18,8 @@ static uint64_t times_to_odd(ctl_power g, uint64_t c)
 
 static ctl_decimal without_zeros(uint64_t digits, int exponent)
 {
-    while (digits && digits % 100000000 == 0) {
-        digits /= 100000000;
-        exponent += 8;
-    }
-    while (digits && digits % 10 == 0) {
-        digits /= 10;
+    for (; digits % 10 == 0; digits /= 10)
         exponent++;
-    }
     return (ctl_decimal){digits, exponent};
 }
 
@@ -56,19 +50,15 @@ ctl_decimal ctl_shortest(ctl_float f)
 
 /* ---- digits ---- */
 
-static const char PAIRS[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-                            "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
-                            "9899";
-
-static void put_pair(char *out, uint32_t v) { memcpy(out, PAIRS + 2 * v, 2); }
-
+/* Fours, then pairs, then all eight, side by side in a word. */
 static void put_eight(char *out, uint32_t v)
 {
-    uint32_t high = v / 10000, low = v % 10000;
-    put_pair(out, high / 100);
-    put_pair(out + 2, high % 100);
-    put_pair(out + 4, low / 100);
-    put_pair(out + 6, low % 100);
+    uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32;
+    uint64_t hundreds = (fours * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
+    uint64_t pairs = hundreds | (fours - 100 * hundreds) << 16;
+    uint64_t tens = (pairs * 103 >> 10) & UINT64_C(0x000f000f000f000f);
+    uint64_t digits = (tens | (pairs - 10 * tens) << 8) | UINT64_C(0x3030303030303030);
+    memcpy(out, &digits, sizeof digits);
 }
 
 static int count_digits(uint64_t v)
@@ -97,28 +87,14 @@ static int count_digits(uint64_t v)
     return about + (v >= power[about]);
 }
 
-/* `n` digits, the number of v's. */
-static void put_digits(char *out, uint64_t v, int n)
-{
-    while (n > 8) {
-        n -= 8;
-        put_eight(out + n, (uint32_t)(v % 100000000));
-        v /= 100000000;
-    }
-    uint32_t rest = (uint32_t)v;
-    while (n > 1) {
-        n -= 2;
-        put_pair(out + n, rest % 100);
-        rest /= 100;
-    }
-    if (n)
-        out[0] = (char)('0' + rest);
-}
-
 char *ctl_put_u64(char *out, uint64_t v)
 {
+    char all[24];
     int n = count_digits(v);
-    put_digits(out, v, n);
+    put_eight(all, (uint32_t)(v / UINT64_C(10000000000000000)));
+    put_eight(all + 8, (uint32_t)(v / 100000000 % 100000000));
+    put_eight(all + 16, (uint32_t)(v % 100000000));
+    memcpy(out, all + sizeof all - n, (size_t)n);
     return out + n;
 }
 
@@ -130,27 +106,34 @@ static char *put_exponent(char *out, int e)
     return ctl_put_u64(out, (uint64_t)(e < 0 ? -e : e));
 }
 
+enum { MOST = 17 /* digits of a float */ };
+
+/* All is copied in one length, and what is too much overwritten: how many digits there are differs from number to number. */
 char *ctl_put_decimal(char *out, ctl_decimal d)
 {
+    char all[2 * MOST + 2];
     int n = count_digits(d.digits), point = n + d.exponent; /* digits before the point */
-    if (point > 17 || point < -4) {
-        put_digits(out + 1, d.digits, n);
-        out[0] = out[1];
+    const char *digits = all + MOST - n;
+    all[0] = (char)('0' + d.digits / UINT64_C(10000000000000000));
+    put_eight(all + 1, (uint32_t)(d.digits / 100000000 % 100000000));
+    put_eight(all + 9, (uint32_t)(d.digits % 100000000));
+    if (point > MOST || point < -4) {
+        out[0] = digits[0];
         out[1] = '.';
+        memcpy(out + 2, digits + 1, MOST);
         return put_exponent(out + (n > 1 ? n + 1 : 1), point - 1);
     }
     if (point <= 0) {
         memcpy(out, "0.00000", 7);
-        put_digits(out + 2 - point, d.digits, n);
+        memcpy(out + 2 - point, digits, MOST);
         return out + 2 - point + n;
     }
+    memcpy(out, digits, MOST);
     if (point < n) {
-        put_digits(out + 1, d.digits, n);
-        memmove(out, out + 1, (size_t)point);
         out[point] = '.';
+        memcpy(out + point + 1, digits + point, MOST);
         return out + n + 1;
     }
-    put_digits(out, d.digits, n);
     memset(out + n, '0', (size_t)(point - n));
     return out + point;
 }
@@ -168,13 +151,13 @@ static bool nearest(uint64_t digits, int exponent, int bits, uint64_t *m, int *e
     int shift = __builtin_clzll(digits);
     digits <<= shift;
     u128 low = (u128)g.low * digits, high = (u128)g.high * digits + (uint64_t)(low >> 64);
-    int more = (int)(high >> 127); /* the highest bit is 127 or 126 */
-    int cut = 127 + more - bits;
-    u128 rest = high & (((u128)1 << cut) - 1), half = (u128)1 << (cut - 1);
-    if (rest >= half - 1 && rest <= half + 1)
+    uint64_t upper = (uint64_t)(high >> 64), lower = (uint64_t)high;
+    int cut = 63 - bits + (int)(upper >> 63); /* bits of `upper` below the result: its highest bit is 63 or 62 */
+    uint64_t half = UINT64_C(1) << (cut - 1), rest = upper & (2 * half - 1);
+    if ((rest == half && lower <= 1) || (rest == half - 1 && lower == UINT64_MAX))
         return false;
-    *m = (uint64_t)(high >> cut) + (rest > half);
-    *e = ctl_log2_power(exponent) - 127 + 64 - shift + cut;
+    *m = (upper >> cut) + (rest >= half);
+    *e = ctl_log2_power(exponent) - 127 + 128 - shift + cut;
     return true;
 }
 

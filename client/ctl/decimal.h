@@ -26,8 +26,8 @@ typedef struct ctl_float {
 ctl_decimal ctl_shortest(ctl_float f);
 
 /* The decimal of at most 17 digits as people write numbers, without exponent from 1e-5 up to 17 digits before the point.
- * Returns the end; at most 32 bytes, no 0 byte. */
-enum { CTL_DECIMAL_ROOM = 32 };
+ * Returns the end, without a 0 byte; what is behind it may be overwritten, as far as the room goes. */
+enum { CTL_DECIMAL_ROOM = 40 };
 char *ctl_put_decimal(char *out, ctl_decimal d);
 
 /* The whole number in decimal; returns the end. */

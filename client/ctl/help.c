@@ -33,7 +33,9 @@ void ctl_help(FILE *out)
           out);
     names(out, reduce_dtype_name, REDUCE_I8);
     fputs("\n"
-          "      --text         white-space separated numbers, read as f64\n"
+          "      --text         white-space separated numbers. With --dtype each is read as that type, exactly or rounded\n"
+          "                     once. Without it: as i64 or u64 if all are integers of it (sums are exact in 128 bits then),\n"
+          "                     else as f64. A pipe's type is that of its first 64 MiB\n"
           "      --total        all files as one array\n"
           "      --mask FILE    leave out the elements whose byte there is 0: .npy of bool, u8, i8, or raw bytes\n"
           "\n"

@@ -122,6 +122,7 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     if (source->text) {
         in->text = true;
         in->dtype = source->dtype;
+        in->guessed = !source->dtype;
         in->reader = ctl_reader_open(in->fd, in->regular, &in->dtype, &in->err, why);
         return in->reader ? 0 : in->err;
     }

@@ -171,6 +171,19 @@ static exact exact_of(const reduce_fault *f)
     return e;
 }
 
+bool ctl_print_exact(const ctl_options *o, const ctl_where *w)
+{
+    reduce_fault f = REDUCE_FAULT_INIT;
+    ctl_value v = {.name = NULL};
+    reduce_last_fault(&f);
+    exact e = exact_of(&f);
+    if (!e.known || e.least || (o->format != CTL_DECIMAL && o->format != CTL_HEX))
+        return false;
+    memcpy(v.text, e.text, sizeof v.text);
+    print_line(o, w, &v, 1, 0);
+    return true;
+}
+
 static void json_error(const ctl_where *w, const reduce_fault *f)
 {
     exact e = exact_of(f);

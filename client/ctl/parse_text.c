@@ -36,10 +36,13 @@ static uint64_t load(const char *p)
     return v;
 }
 
-static bool eight_digits(uint64_t v)
+/* The highest bit of each byte that is not a digit. */
+static uint64_t other_than_digits(uint64_t v)
 {
-    const uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), zeros = UINT64_C(0x3030303030303030), six = UINT64_C(0x0606060606060606);
-    return (v & high & (v + six)) == zeros && (v & high) == zeros;
+    const uint64_t zeros = UINT64_C(0x3030303030303030), low = UINT64_C(0x7f7f7f7f7f7f7f7f),
+                   to_ten = UINT64_C(0x7676767676767676);
+    v ^= zeros;
+    return (((v & low) + to_ten) | v) & ~low;
 }
 
 /* Pairs, then fours, then all eight, side by side in a word. */
@@ -50,10 +53,20 @@ static uint64_t value_of_eight(uint64_t v)
     return (v & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
 }
 
-static const char *take_digits(const char *p, const char *end, uint64_t *w)
+/* Without a branch for each digit: how many there are differs from number to number. */
+static inline const char *take_digits(const char *p, const char *end, uint64_t *w)
 {
-    for (; end - p >= 8 && eight_digits(load(p)); p += 8)
-        *w = *w * 100000000 + value_of_eight(load(p));
+    static const uint32_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+    while (end - p >= 8) {
+        uint64_t v = load(p), other = other_than_digits(v);
+        if (other) {
+            int n = __builtin_ctzll(other) / 8;
+            *w = *w * power[n] + value_of_eight(v << (56 - 8 * n) << 8);
+            return p + n;
+        }
+        *w = *w * 100000000 + value_of_eight(v);
+        p += 8;
+    }
     for (; p < end && *p >= '0' && *p <= '9'; p++)
         *w = *w * 10 + (uint64_t)(*p - '0');
     return p;

@@ -2,6 +2,7 @@
 #include "client/ctl/powers.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ typedef struct whole {
 } whole;
 
 static ctl_power powers[CTL_POWER_MAX - CTL_POWER_MIN + 1];
+static atomic_bool made;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void times_ten(whole *x)
@@ -72,10 +74,12 @@ static void make(void)
         inexact |= over_ten(&y);
         powers[k - CTL_POWER_MIN] = top(&y, inexact);
     }
+    atomic_store_explicit(&made, true, memory_order_release);
 }
 
 const ctl_power *ctl_powers(void)
 {
-    pthread_once(&once, make);
+    if (!atomic_load_explicit(&made, memory_order_acquire)) /* pthread_once takes longer to say so */
+        pthread_once(&once, make);
     return powers;
 }

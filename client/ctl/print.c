@@ -9,14 +9,14 @@
 
 /* ---- floats ---- */
 
-/* A float type: bits of its fraction, and the exponent of the last of them in the smallest normal number */
+/* A float type: its bits, those of its fraction, and the exponent of the last of them in the smallest normal number */
 typedef struct layout {
-    int fraction_bits, least_exponent;
+    int bits, fraction_bits, least_exponent;
 } layout;
 
 static layout layout_of(int dtype)
 {
-    static const layout f16 = {10, -24}, bf16 = {7, -133}, f32 = {23, -149}, f64 = {52, -1074};
+    static const layout f16 = {16, 10, -24}, bf16 = {16, 7, -133}, f32 = {32, 23, -149}, f64 = {64, 52, -1074};
     return dtype == REDUCE_F64 ? f64 : dtype == REDUCE_F32 ? f32 : dtype == REDUCE_F16 ? f16 : bf16;
 }
 
@@ -44,8 +44,7 @@ static char *put_shortest(char *out, layout l, uint64_t magnitude)
 static char *put_float(char *out, int dtype, uint64_t bits, bool hex)
 {
     layout l = layout_of(dtype);
-    int width = 8 * (int)reduce_dtype_size(dtype);
-    uint64_t sign = UINT64_C(1) << (width - 1), magnitude = bits & (sign - 1);
+    uint64_t sign = UINT64_C(1) << (l.bits - 1), magnitude = bits & (sign - 1);
     uint64_t infinity = (sign - 1) >> l.fraction_bits << l.fraction_bits;
     if (magnitude > infinity)
         return put_text(out, "nan");
@@ -66,8 +65,12 @@ static char *put_float(char *out, int dtype, uint64_t bits, bool hex)
 
 char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
 {
-    uint64_t u = 0;
-    memcpy(&u, cell, reduce_dtype_size(dtype)); /* little-endian, as everything here */
+    size_t size = reduce_dtype_size(dtype);
+    uint64_t u = 0; /* little-endian, as everything here */
+    if (size == sizeof u)
+        memcpy(&u, cell, sizeof u);
+    else
+        memcpy(&u, cell, size);
     if (dtype >= REDUCE_F16)
         return put_float(out, dtype, u, hex);
     if (dtype == REDUCE_I64 && u >> 63) {

@@ -1,6 +1,8 @@
 /* Files and pipes of numbers as text. Without a type from the user they are read ahead: integers stay integers, as i64 or u64,
  * if all numbers are, and are f64 otherwise. */
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +10,9 @@
 #include "client/ctl/ctl.h"
 
 enum {
-    PIECE = 1 << 18,      /* bytes read at a time */
+    PIECE = 1 << 20, /* bytes read at a time */
+    PART = 1 << 17,  /* bytes for which another thread pays */
+    MAX_PARTS = PIECE / PART,
     LOOK_AHEAD = 64 << 20 /* bytes that are kept while all numbers are integers: all that decides about a pipe */
 };
 
@@ -19,6 +23,7 @@ struct ctl_reader {
     bool guessed;       /* the type is not the user's */
     bool cut;           /* more came than was looked at */
     bool ended;
+    int threads;
     char *bytes; /* read and not yet turned into elements: [at, n) of `room` */
     size_t at, n, room;
 };
@@ -96,6 +101,13 @@ static int decide(ctl_reader *r, char why[CTL_WHY])
     return REDUCE_E_TYPE;
 }
 
+static int count_threads(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return n < MAX_PARTS ? n : MAX_PARTS;
+}
+
 ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why[CTL_WHY])
 {
     ctl_reader *r = calloc(1, sizeof *r);
@@ -106,6 +118,7 @@ ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why
     r->fd = fd;
     r->guessed = *dtype == 0;
     r->parser.dtype = *dtype;
+    r->threads = count_threads();
     *err = r->guessed ? look_ahead(r, regular, why) : 0;
     if (!*err && r->guessed)
         *err = decide(r, why);
@@ -146,6 +159,78 @@ bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
     return *dtype != 0;
 }
 
+/* ---- several threads on one piece ---- */
+
+/* Text that ends in a blank, unless it is the last one, and its elements. */
+typedef struct part {
+    ctl_text parser;
+    const char *bytes;
+    size_t n;
+    uint8_t *out;
+    long made;
+    char why[CTL_WHY];
+    pthread_t thread;
+    bool started;
+} part;
+
+static void *reader_parse(void *arg)
+{
+    part *p = arg;
+    p->made = ctl_text_feed(&p->parser, p->bytes, p->n, p->out, p->why);
+    return NULL;
+}
+
+/* The bytes of a part: `n` of the `all`, or some more, so that a blank is the last. */
+static size_t cut(const char *bytes, size_t n, size_t all)
+{
+    while (n < all && !strchr(" \t\n\v\f\r", bytes[n - 1]))
+        n++;
+    return n < all ? n : all;
+}
+
+/* Elements of part i's where those before it end. Its lines are counted from those. -1 with `why`. */
+static long join_part(ctl_reader *r, part *p, uint8_t *to, char why[CTL_WHY])
+{
+    if (p->made < 0) { /* again, so that the message has the right line */
+        p->parser = (ctl_text){.dtype = r->parser.dtype, .line = r->parser.line};
+        p->made = ctl_text_feed(&p->parser, p->bytes, p->n, p->out, why);
+        return -1;
+    }
+    p->parser.line += r->parser.line;
+    r->parser = p->parser;
+    memmove(to, p->out, (size_t)p->made * reduce_dtype_size(p->parser.dtype));
+    return p->made;
+}
+
+/* ctl_text_feed by several threads. `n` bytes make n/2 elements and one more a part. */
+static long feed_parts(ctl_reader *r, const char *bytes, size_t n, uint8_t *out, int parts, char why[CTL_WHY])
+{
+    part all[MAX_PARTS];
+    size_t size = reduce_dtype_size(r->parser.dtype);
+    long made, more;
+    uint8_t *area = out;
+    for (int i = 0; i < parts; i++) {
+        part *p = &all[i];
+        size_t mine = cut(bytes, n / (size_t)(parts - i), n);
+        *p = (part){.parser = {.dtype = r->parser.dtype}, .bytes = bytes, .n = mine, .out = area};
+        area += (mine / 2 + 1) * size;
+        bytes += mine;
+        n -= mine;
+        p->started = i > 0 && !pthread_create(&p->thread, NULL, reader_parse, p);
+    }
+    all[0].made = ctl_text_feed(&r->parser, all[0].bytes, all[0].n, out, why);
+    made = all[0].made;
+    for (int i = 1; i < parts; i++) {
+        if (all[i].started)
+            pthread_join(all[i].thread, NULL);
+        else if (made >= 0)
+            reader_parse(&all[i]); /* no thread for it */
+        more = made < 0 ? made : join_part(r, &all[i], out + (size_t)made * size, why);
+        made = more < 0 ? more : made + more;
+    }
+    return made;
+}
+
 /* ---- reading ---- */
 
 /* At the beginning of a pipe all numbers were integers. */
@@ -156,9 +241,24 @@ static void tell_of_guess(const ctl_reader *r, char why[CTL_WHY])
         snprintf(why + n, CTL_WHY - n, " as at the pipe's beginning; --dtype f64 reads both");
 }
 
+/* Elements of the bytes that are there, as far as there is room. */
+static long feed(ctl_reader *r, void *space, size_t room, char why[CTL_WHY])
+{
+    size_t fit = room / reduce_dtype_size(r->parser.dtype), n = r->n - r->at, most;
+    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads;
+    if (parts < 2 || fit < PART)
+        parts = 1;
+    most = 2 * (fit - (size_t)parts) + 1; /* whose elements fit: half as many, and one a part */
+    n = n < most ? n : most;
+    if (n > PIECE)
+        n = PIECE;
+    const char *bytes = r->bytes + r->at;
+    r->at += n;
+    return parts > 1 ? feed_parts(r, bytes, n, space, parts, why) : ctl_text_feed(&r->parser, bytes, n, space, why);
+}
+
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY])
 {
-    size_t size = reduce_dtype_size(r->parser.dtype), most = 2 * (room / size) - 1; /* bytes whose numbers fit */
     long made = 0;
     while (made == 0) {
         if (r->at == r->n && !r->ended) {
@@ -167,16 +267,14 @@ long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why
             if (*err)
                 return -1;
         }
-        size_t n = r->n - r->at < most ? r->n - r->at : most;
-        if (n == 0)
+        if (r->at == r->n)
             break;
-        made = ctl_text_feed(&r->parser, r->bytes + r->at, n, space, why);
-        r->at += n;
+        made = feed(r, space, room, why);
     }
     if (made == 0 && (made = ctl_text_end(&r->parser, space, why)) == 0)
         return 0;
     if (made > 0)
-        return made * (long)size;
+        return made * (long)reduce_dtype_size(r->parser.dtype);
     tell_of_guess(r, why);
     *err = REDUCE_E_TYPE;
     return -1;

@@ -87,10 +87,29 @@ static int run_array(ctl_work *w)
 
 /* ---- files ---- */
 
+/* Would integers of text have a type that the user's other words exclude? */
+static bool needs_floats(const ctl_options *o)
+{
+    size_t cell;
+    reduce_spec spec = o->spec;
+    uint64_t bits;
+    char why[CTL_WHY];
+    if (o->initial && !ctl_parse_scalar(o->initial, REDUCE_I64, &bits, why) &&
+        !ctl_parse_scalar(o->initial, REDUCE_U64, &bits, why))
+        return true;
+    spec.dtype = REDUCE_I64;
+    if (!spec.out || !reduce_result_size(&spec, 0, &cell))
+        return false;
+    spec.dtype = REDUCE_F64;
+    return !reduce_result_size(&spec, 0, &cell);
+}
+
 static int open_one(const ctl_work *w, ctl_input *in, const char *name)
 {
     char why[CTL_WHY] = "";
     ctl_source source = {name, w->o->spec.dtype, REDUCE_F32, w->o->text};
+    if (w->o->text && !source.dtype && needs_floats(w->o))
+        source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
         int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
         return err ? ctl_print_error(w->o, &(ctl_where){.name = name}, err, why[0] ? why : NULL) : CTL_OK;
@@ -126,6 +145,23 @@ static int check_part(const ctl_work *w, int i)
     return CTL_OK;
 }
 
+/* Texts whose types were found out have one type together. */
+static int agree(ctl_work *w)
+{
+    int dtype = 0;
+    ctl_reader **readers = calloc((size_t)w->n_in, sizeof *readers);
+    if (!readers)
+        return fail(w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
+    for (int i = 0; i < w->n_in; i++)
+        readers[i] = w->in[i].reader;
+    bool good = ctl_reader_agree(readers, w->n_in, &dtype);
+    free(readers);
+    for (int i = 0; i < w->n_in; i++)
+        w->in[i].dtype = dtype;
+    return good ? CTL_OK
+                : fail(w, "total", REDUCE_E_TYPE, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
+}
+
 static int total(reduce_client *c, const ctl_options *o)
 {
     int n = o->n_files, code = CTL_OK, opened = 0;
@@ -135,9 +171,11 @@ static int total(reduce_client *c, const ctl_options *o)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (; opened < n && code == CTL_OK; opened++) {
         code = open_one(&w, &in[opened], o->files[opened]);
-        if (code == CTL_OK)
+        if (code == CTL_OK && !in[opened].guessed)
             code = check_part(&w, opened);
     }
+    if (code == CTL_OK && in[0].guessed)
+        code = agree(&w);
     if (code == CTL_OK)
         code = run_array(&w);
     for (int i = 0; i < opened; i++)

@@ -85,6 +85,8 @@ int ctl_reduce_whole(ctl_work *w)
         if (err != REDUCE_E_STREAM_LOST || repeats == MAX_REPEATS || !rewind_all(w))
             break;
     }
+    if (err == REDUCE_E_OVERFLOW && w->in[0].guessed && !w->o->spec.out && ctl_print_exact(w->o, &where))
+        return CTL_OK; /* nobody asked for 64 bits */
     if (err)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);
     ctl_print_cells(w->o, &where, &r, cell);

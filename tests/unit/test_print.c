@@ -211,8 +211,12 @@ static void cells(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_float), cmocka_unit_test(random_floats), cmocka_unit_test(shortest), cmocka_unit_test(looks),
-        cmocka_unit_test(integers),          cmocka_unit_test(cells),         cmocka_unit_test(json)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_small_float),
+                                       cmocka_unit_test(random_floats),
+                                       cmocka_unit_test(shortest),
+                                       cmocka_unit_test(looks),
+                                       cmocka_unit_test(integers),
+                                       cmocka_unit_test(cells),
+                                       cmocka_unit_test(json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,9 +120,10 @@ static void as_the_c_library(void **state)
 static void halves(void **state)
 {
     (void)state;
-    static const char text[] = "9007199254740993 9007199254740993.0000000000000001 9007199254740992.99 0.500000000000000166533453693 "
-                               "2.2250738585072011e-308 2.2250738585072014e-308 4.9406564584124654e-324 1.7976931348623157e308 "
-                               "8.5e15 9007199254740991 1e22 1e23 3e-22 123456789012345678901234567890 0e999 0.000e-999";
+    static const char text[] =
+        "9007199254740993 9007199254740993.0000000000000001 9007199254740992.99 0.500000000000000166533453693 "
+        "2.2250738585072011e-308 2.2250738585072014e-308 4.9406564584124654e-324 1.7976931348623157e308 "
+        "8.5e15 9007199254740991 1e22 1e23 3e-22 123456789012345678901234567890 0e999 0.000e-999";
     char why[CTL_WHY], *end = (char *)text;
     double out[sizeof text];
     long n = parse(text, 7, out, why);
@@ -205,8 +206,9 @@ static void kinds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers), cmocka_unit_test(nothing), cmocka_unit_test(bad_tokens),
-                                       cmocka_unit_test(long_tokens), cmocka_unit_test(as_the_c_library), cmocka_unit_test(halves),
-                                       cmocka_unit_test(integers), cmocka_unit_test(wrong_integers), cmocka_unit_test(kinds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),     cmocka_unit_test(nothing),          cmocka_unit_test(bad_tokens),
+        cmocka_unit_test(long_tokens), cmocka_unit_test(as_the_c_library), cmocka_unit_test(halves),
+        cmocka_unit_test(integers),    cmocka_unit_test(wrong_integers),   cmocka_unit_test(kinds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
