@@ -9,7 +9,8 @@
 #include "client/sized.h"
 
 static _Thread_local rp_fault last;
-static _Thread_local char line[RP_MAX_TEXT + 64];
+static _Thread_local bool last_is_whole; /* its request had one result */
+static _Thread_local char line[RP_MAX_TEXT + 160];
 
 #define SAME(NAME, code, help) _Static_assert(REDUCE_E_##NAME == -(code), "reduce.h disagrees with types.def: " #NAME);
 _Static_assert((int)REDUCE_OK == (int)RP_OK, "reduce.h disagrees with types.def: OK");
@@ -19,13 +20,13 @@ RP_ERRORS(X)
 #undef X
 
 /* The library's own errors. X(NAME, help) */
-#define LIBRARY_ERRORS(X)                                                       \
-    X(ARGUMENT, "an argument is invalid")                                       \
-    X(NO_DAEMON, "no daemon answers")                                           \
-    X(TIMEOUT, "no progress in time")                                           \
-    X(STREAM_LOST, "the daemon restarted during a stream; begin again")         \
-    X(FORKED, "used in a forked child; open a client before any in the parent") \
-    X(PROTOCOL, "the reply is not one of this protocol")                        \
+#define LIBRARY_ERRORS(X)                                                             \
+    X(ARGUMENT, "an argument is invalid")                                             \
+    X(NO_DAEMON, "no daemon answers; start `reduced`, or open with REDUCE_AUTOSTART") \
+    X(TIMEOUT, "no progress in time")                                                 \
+    X(STREAM_LOST, "the daemon restarted during a stream; begin again")               \
+    X(FORKED, "used in a forked child; open a client before any in the parent")       \
+    X(PROTOCOL, "the reply is not one of this protocol")                              \
     X(START, "the daemon could not be started")
 
 /* The daemon's code of an error; any number may come, and -INT_MIN is none. */
@@ -75,32 +76,66 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
     return err;
 }
 
-int rc_report(const rp_fault *f)
+int rc_report_of(const rp_fault *f, bool whole)
 {
     last = *f;
+    last_is_whole = whole;
     return -(int)f->code;
 }
+
+int rc_report(const rp_fault *f) { return rc_report_of(f, false); }
 
 int rc_error(int err, const char *field, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     fill(&last, err, field, fmt, args);
+    last_is_whole = false;
     va_end(args);
     return err;
 }
 
 void rc_drop_row(rp_fault *f)
 {
-    char *text = f->text;
-    if (strncmp(text, "row ", 4))
+    static const char *const units[] = {"row ", "segment ", "column "};
+    char *text = f->text, *rest = text;
+    for (size_t i = 0; i < sizeof units / sizeof *units && rest == text; i++)
+        if (!strncmp(text, units[i], strlen(units[i])))
+            rest += strlen(units[i]);
+    if (*rest < '0' || *rest > '9' || rest == text)
         return;
-    char *rest = text + 4;
     while (*rest >= '0' && *rest <= '9')
         rest++;
     while (*rest == ':' || *rest == ' ')
         rest++;
     memmove(text, rest, strlen(rest) + 1);
+}
+
+/* A 128-bit integer in decimal, from the end of `out` backwards. */
+static const char *decimal(char out[48], const uint64_t value[2])
+{
+    unsigned __int128 v = (unsigned __int128)value[1] << 64 | value[0];
+    bool negative = value[1] >> 63;
+    char *p = out + 47;
+    v = negative ? -v : v;
+    *p = 0;
+    do
+        *--p = (char)('0' + (int)(v % 10));
+    while (v /= 10);
+    if (negative)
+        *--p = '-';
+    return p;
+}
+
+/* What the words of an error leave out: "; the exact value is ...", "; the cap is ...". */
+static void figures(const rp_fault *f, char *out, size_t room)
+{
+    char number[48];
+    bool least = f->value[0] == UINT64_MAX && f->value[1] == INT64_MAX;
+    if (f->code == RP_OVERFLOW)
+        snprintf(out, room, "; the exact value is %s%s", least ? "at least " : "", decimal(number, f->value));
+    else if (f->limit && (f->code == RP_QUOTA || f->code == RP_TOO_LARGE))
+        snprintf(out, room, "; the cap is %" PRIu64, f->limit);
 }
 
 const char *reduce_errmsg(void)
@@ -110,9 +145,10 @@ const char *reduce_errmsg(void)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
     char row[32] = "";
-    if (last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there it is the number of an offset */
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there it is the number of an offset */
         snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
-    snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
+    size_t n = (size_t)snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
+    figures(&last, line + n, sizeof line - n);
     return line;
 }
 

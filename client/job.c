@@ -4,6 +4,7 @@
  * Every call may be repeated, for the data stay. After an error nothing new starts, and the job ends when the last call under
  * way is back; of several errors the one of the lowest result is kept. */
 #include "client/job.h"
+#include "client/spec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -308,7 +309,7 @@ static void job_settle(reduce_client *c, rc_ending *e)
     pthread_mutex_unlock(&c->lock);
     rc_connection_relieve(c->connection); /* it may free another job, whose callback it then waits for */
     if (err)
-        rc_report(&j->fault);
+        rc_report_of(&j->fault, rc_is_whole(&j->whole));
     j->callback(j->arg, j, err);
     rc_enter(c);
     j->in_callback = false;

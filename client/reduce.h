@@ -111,8 +111,8 @@ typedef struct reduce_fault {
     }
 #define REDUCE_NO_INDEX UINT64_MAX
 
-/* One line about the last failure of this thread: "OVERFLOW: row 3: ..."; a column or segment is called row there, too. "" if
- * none. Valid until the thread's next libreduce call. */
+/* One line about the last failure of this thread: "OVERFLOW: row 3: ...; the exact value is ..."; a column or segment is called
+ * row there, too. "" if none. Valid until the thread's next libreduce call. */
 const char *reduce_errmsg(void);
 
 /* The same in fields. REDUCE_E_ARGUMENT if `f` is NULL or its size is wrong. */

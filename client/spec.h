@@ -10,6 +10,9 @@
  * wire, with rows and row_len left to the caller. 0, or the error, in `f`. */
 int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
 
+/* Is there one result, of all elements? */
+static inline bool rc_is_whole(const rc_level *l) { return l->lines == 1 && !l->offsets && !(l->spec.flags & RP_COLUMNS); }
+
 /* The lines of a job and how long they are, from the bytes of its data; l->spec and l->item are set. 0, or the error. */
 int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f);
 

@@ -232,7 +232,7 @@ static int next_chunk(reduce_stream *s)
     int err = -(int)s->fault.code;
     rc_leave(s->c);
     if (err)
-        return rc_report(&s->fault);
+        return rc_report_of(&s->fault, true);
     chunk *k = current(s);
     size_t bytes = s->capacity + (s->masked ? s->capacity / s->item : 0);
     if (!k->memory && !(k->memory = malloc(bytes)))
@@ -249,7 +249,7 @@ static int filled(reduce_stream *s, size_t bytes)
     rc_enter(s->c);
     int err = send_chunk(s);
     rc_leave(s->c);
-    return err ? rc_report(&s->fault) : 0;
+    return err ? rc_report_of(&s->fault, true) : 0;
 }
 
 /* Is it a stream with (without) masks? */
@@ -425,7 +425,7 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     if (s->fault.code == RP_OK)
         take_result(s, body, len, count, out, cell, result);
     free(body);
-    err = s->fault.code == RP_OK ? 0 : rc_report(&s->fault);
+    err = s->fault.code == RP_OK ? 0 : rc_report_of(&s->fault, true);
     free_stream(s);
     return err;
 }

@@ -160,7 +160,7 @@ static bool await_end(reduce_job *j, uint64_t until)
 static int outcome(const reduce_job *j, reduce_result *result)
 {
     if (j->fault.code != RP_OK)
-        return rc_report(&j->fault);
+        return rc_report_of(&j->fault, rc_is_whole(&j->whole));
     if (result)
         rc_give_sized(result, &j->result, sizeof j->result);
     return 0;

@@ -71,8 +71,8 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
     if (s->out == 0)
         s->out = (uint8_t)default_out(s->op, cls);
     if (!out_allowed(s->op, cls, s->out))
-        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s cannot be replied as %s (code %u)", rp_op_name(s->op),
-                       rp_dtype_name(s->dtype), rp_dtype_name(s->out), s->out);
+        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s cannot be replied as %s", rp_op_name(s->op), rp_dtype_name(s->dtype),
+                       rp_dtype_name(s->out));
     return RP_OK;
 }
 

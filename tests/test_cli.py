@@ -667,6 +667,26 @@ def test_long_text(run, ctl, shared, scratch):
     assert float(run("sum", "--text", path)) == 7340032 * 1e9 + 2.5
 
 
+def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
+    """The place once, in the user's words; nothing about rows where there are none; caps and values with their figures."""
+    big = npy(scratch / "u.npy", np.array([2**64 - 1, 2**64 - 1, 1, 2], "<u8"))
+    offsets = npy(scratch / "o.npy", np.array([0, 2, 2, 4], "<i8"))
+    told = lambda *a, **kw: ctl(*a, url=shared.url, **kw).stderr.decode()
+    assert told("max", "--offsets", offsets, big).endswith(": EMPTY: segment 1: max of no elements\n")
+    assert ": OVERFLOW: segment 0: the exact sum" in told("sum", "--offsets", offsets, big)
+    assert ": OVERFLOW: row 0: the exact sum" in told("sum", "--rows", 2, big)
+    floats = npy(scratch / "f.npy", np.array([1.5, 2]))
+    state = scratch / "a.state"
+    state.write_bytes(run("sum", "--partial", floats, binary=True))
+    assert told("max", "--merge", state) == f"reducectl: {state}: TYPE: holds states of sum of f64, not of max\n"
+    assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64 cannot be replied as i64\n")
+    run("put", "nine", floats)
+    assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: resident data have no shape: --axis needs --rows\n"
+    run("drop", "nine")
+    none = ctl("ping", url=f"ipc://{scratch}/none")
+    assert none.returncode == NO_DAEMON and b"start one: leave out --no-autostart, or reduced --listen" in none.stderr, none.stderr
+
+
 # ---- formats ----
 def test_json(run, scratch):
     name = scratch / 'odd "name"\n\u00fc\x01'

@@ -75,7 +75,12 @@ int main(int argc, char **argv)
     shape.mask = mask;
     CHECK(reduce_run(c, &shape, i, sizeof i, cells, sizeof cells, NULL) == REDUCE_E_EMPTY);
     reduce_fault fault = REDUCE_FAULT_INIT;
-    CHECK(reduce_last_fault(&fault) == 0 && fault.index == 1);
+    CHECK(reduce_last_fault(&fault) == 0 && fault.index == 1 && !strcmp(reduce_errmsg(), "EMPTY: row 1: max of no elements"));
+    const uint64_t most[2] = {UINT64_MAX, UINT64_MAX};
+    uint64_t over = 0;
+    CHECK(reduce_sum_u64(c, most, 2, &over) == REDUCE_E_OVERFLOW &&
+          !strcmp(reduce_errmsg(), "OVERFLOW: the exact sum does not fit u64; the exact value is 36893488147419103230"));
+    CHECK(reduce_max_u64(c, most, 0, &over) == REDUCE_E_EMPTY && !strcmp(reduce_errmsg(), "EMPTY: max of no elements"));
     shape.initial = &initial;
     CHECK(reduce_run(c, &shape, i, sizeof i, cells, sizeof cells, NULL) == 0 && cells[0] == 3 && cells[1] == -8 && cells[2] == 9);
 

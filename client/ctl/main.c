@@ -65,6 +65,9 @@ static int talk(const ctl_options *o)
         return usage(reduce_errmsg());
     if (err) {
         fprintf(stderr, "reducectl: %s\n", reduce_errmsg());
+        if (err == REDUCE_E_NO_DAEMON)
+            fprintf(stderr, "reducectl: start one:%s reduced --listen URL\n",
+                    o->no_autostart ? " leave out --no-autostart, or" : "");
         return CTL_NO_DAEMON;
     }
     if (o->verbose)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "proto/types.h"
 
 /* State i of every file, for all i: rows of `files` states each. */
 typedef struct states {
@@ -13,7 +14,23 @@ typedef struct states {
     int files, dtype;
 } states;
 
-enum { DTYPE_AT = 4 /* where a state tells the type of its elements, see PROTOCOL.md */ };
+enum { LAYOUT_AT = 0, DTYPE_AT = 4 /* where a state says what it is of, see PROTOCOL.md */ };
+
+/* What the states of a layout are of */
+static const char *content(int layout)
+{
+#define X(NAME, name_code, sum, squares, others, of) [RP_STATE_##NAME] = of,
+    static const char *const names[RP_LAYOUT_COUNT] = {RP_LAYOUTS(X)};
+#undef X
+    return layout < RP_LAYOUT_COUNT ? names[layout] : "something unknown";
+}
+
+/* Do the bytes look like states, of whatever? */
+static bool are_states(const uint8_t *bytes, size_t n)
+{
+    size_t size = n > DTYPE_AT ? rp_state_size(bytes[LAYOUT_AT]) : 0;
+    return size && n % size == 0 && reduce_dtype_size(bytes[DTYPE_AT]);
+}
 
 static int wrong(char why[CTL_WHY], int err, const char *text)
 {
@@ -26,6 +43,10 @@ static int first_file(states *s, const ctl_options *o, const uint8_t *bytes, siz
 {
     s->dtype = o->spec.dtype ? o->spec.dtype : n > DTYPE_AT ? bytes[DTYPE_AT] : 0;
     s->size = reduce_state_size(o->spec.op, s->dtype);
+    if (s->size && are_states(bytes, n) && bytes[LAYOUT_AT] != rp_state_layout(o->spec.op, s->dtype)) {
+        snprintf(why, CTL_WHY, "holds states of %s, not of %s", content(bytes[LAYOUT_AT]), reduce_op_name(o->spec.op));
+        return REDUCE_E_TYPE;
+    }
     if (s->size == 0 || n == 0 || n % s->size) {
         snprintf(why, CTL_WHY, "%zu bytes are no partial states of %s", n, reduce_op_name(o->spec.op));
         return REDUCE_E_SHAPE;

@@ -197,6 +197,8 @@ static void json_error(const ctl_where *w, const reduce_fault *f)
     }
     if (w->unit && f->index != REDUCE_NO_INDEX)
         printf(",\"%s\":%" PRIu64, w->unit, f->index);
+    if (f->limit)
+        printf(",\"limit\":%" PRIu64, f->limit);
     if (e.known)
         printf(",\"%s\":%s", e.least ? "at_least" : "exact", e.text);
     fputs("}\n", stdout);
@@ -214,6 +216,8 @@ static void text_error(const ctl_where *w, const reduce_fault *f)
     fprintf(stderr, ": %s: %s%s", reduce_errname(f->code), unit, f->text[0] ? f->text : reduce_strerror(f->code));
     if (e.known)
         fprintf(stderr, "; the exact value is %s%s", e.least ? "at least " : "", e.text);
+    if (f->limit && (f->code == REDUCE_E_QUOTA || f->code == REDUCE_E_TOO_LARGE))
+        fprintf(stderr, "; the cap is %" PRIu64, f->limit);
     fputc('\n', stderr);
 }
 

@@ -56,7 +56,8 @@ static int rows(ctl_shape *s, const ctl_input *in, const ctl_options *o, char wh
 static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     if (!in->npy)
-        return wrong(why, "--axis of raw elements needs --rows");
+        return wrong(why,
+                     in->resident ? "resident data have no shape: --axis needs --rows" : "--axis of raw elements needs --rows");
     if (in->dims < 1 || in->dims > 2) {
         snprintf(why, CTL_WHY, "--axis is for 1 or 2 dimensions; this .npy has %d", in->dims);
         return REDUCE_E_SHAPE;
