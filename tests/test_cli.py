@@ -687,6 +687,91 @@ def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     assert none.returncode == NO_DAEMON and b"start one: leave out --no-autostart, or reduced --listen" in none.stderr, none.stderr
 
 
+# ---- several operations at once ----
+def table(text):
+    head, *lines = [line.split() for line in text.splitlines()]
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+@pytest.mark.parametrize("shape", [(), ("--rows", 4), ("--axis", 0), ("--mask", "K"), ("--mask", "K", "--nan", "omit"), ("--nan", "omit")])
+@pytest.mark.parametrize("dtype", ["f64", "f16", "f32", "i8", "u64"])
+def test_several_operations_are_each_of_them(run, scratch, dtype, shape):
+    """A table has the values of the commands for one operation, in one pass (the first list) and in one each."""
+    rng = np.random.default_rng(55)
+    bits = gens.gauss(rng, dtype, 24) if dtype in oracle.FLOATS else rng.integers(0, 2**7, 24).astype(oracle.unsigned(dtype))
+    values = bits.view(NUMPY[dtype]).reshape(4, 6)
+    if dtype in oracle.FLOATS and "omit" in shape:
+        values[1, 2] = np.nan
+    path = npy(scratch / "a.npy", values)
+    npy(scratch / "K", rng.integers(0, 2, (4, 6)).astype(np.uint8))
+    shape = [scratch / "K" if word == "K" else word for word in shape]
+    for ops in ("sum,mean,max,min,var,std,argmin,argmax,count,count_nan", "sum,norm2,any,std,count_nonzero", "minmax,range"):
+        got = table(run(ops, *shape, "--ddof", 1, path) if "std" in ops else run(ops, *shape, path))
+        for op in ops.replace("minmax", "min,max").split(","):
+            alone = run(op, *shape, *(["--ddof", 1] if op in ("var", "std") else []), path).split()
+            assert [line[op] for line in got] == alone, (op, got)
+
+
+def test_table_of_files(run, ctl, fails, shared, scratch):
+    a, b, e = (npy(scratch / name, np.array(v)) for name, v in (("a.npy", [1.0, 2]), ("b.npy", [10.0]), ("e.npy", np.zeros(0))))
+    text = run("sum,mean,max", "--total", a, b)
+    assert len({len(line) for line in text.splitlines()}) == 1, "aligned"
+    assert [[t["file"], t["sum"], t["mean"], t["max"]] for t in table(text)] == [
+        [str(a), "3", "1.5", "2"], [str(b), "10", "10", "10"], ["total", "13", str(13 / 3), "10"]]
+    assert json.loads(run("sum,max", "--json", a)) == {"file": str(a), "value": {"sum": 3, "max": 2}, "op": "sum,max"}
+    assert [(t["row"], t["sum"]) for t in table(run("sum,max", "--rows", 2, a))] == [("0", "1"), ("1", "2")]
+    done = ctl("sum,max", a, e, scratch / "nothing", url=shared.url)
+    assert done.returncode == FAILED and b"EMPTY: max of no elements" in done.stderr and b"nothing: IO" in done.stderr
+    assert [[t["sum"], t["max"]] for t in table(done.stdout.decode())] == [["3", "2"], ["0", "error"], ["error", "error"]]
+    assert table(run("sum,mean", "--text", stdin=b"1 2 3")) == [{"sum": "6", "mean": "2"}]
+    big = npy(scratch / "big.npy", np.array([2**63 - 1] * 3))
+    assert table(run("sum,mean", big))[0]["sum"] == table(run("sum,any", big))[0]["sum"] == str(3 * (2**63 - 1))
+    fails(USAGE, "stats is several", "sum,stats", a)
+    fails(USAGE, "read once", "sum,prod", "-", stdin=b"1234")
+    fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
+
+
+def test_one_pass(ctl, shared, scratch):
+    """What stats can give together is one request to the daemon."""
+    path = npy(scratch / "a.npy", np.arange(100.0))
+    for ops, passes in (("sum,mean,max,std", 1), ("sum,mean,max,norm2", 4)):
+        assert ctl(ops, "-v", path, url=shared.url).stderr.count(b" via ") == passes, ops
+
+
+def test_json_strings(run, scratch):
+    path = npy(scratch / "i.npy", np.array([2**53, 1]))
+    line = json.loads(run("sum", "--json-strings", path))
+    assert line["value"] == str(2**53 + 1) and line["count"] == 2
+    assert json.loads(run("max", "--json-strings", path))["value"] == 2**53
+    assert json.loads(run("sum,max", "--json-strings", path))["value"] == {"sum": str(2**53 + 1), "max": 2**53}
+
+
+# ---- what was meant ----
+@pytest.mark.parametrize("args, meant", [
+    (("sun", "x"), "did you mean 'sum'"), (("avg", "x"), "did you mean 'mean'"), (("stddev", "x"), "did you mean 'std'"), (("satus",), "did you mean 'status'"),
+    (("sum", "--jsn", "x"), "did you mean --json"), (("sum", "--dtpye=f32", "x"), "did you mean --dtype"), (("help", "sun"), "did you mean 'sum'"),
+    (("sum,maen", "x"), "did you mean 'mean'"),
+])
+def test_suggestions(fails, args, meant):
+    fails(USAGE, re.escape(meant), *args)
+
+
+def test_numpy_type_names(run, scratch):
+    (scratch / "x").write_bytes(struct.pack("<2f", 1.5, 2))
+    assert run("sum", "--dtype", "float32", scratch / "x") == run("sum", "-t", "<f4", scratch / "x") == "3.5\n"
+    (scratch / "y").write_bytes(struct.pack("<2q", 7, 9))
+    assert run("sum", "-t", "int64", scratch / "y") == run("sum", "-t", "<i8", scratch / "y") == "16\n"
+    assert run("count", "-t", "i8", scratch / "y") == "16\n", "i8 alone is ours, of 8 bits"
+
+
+def test_help_about_one(run):
+    for op in oracle.OPS:
+        text = run("help", op)
+        assert text.startswith(f"reducectl {op} ") and text.count("\n") < 16 and "of no elements" in text, op
+    for command in ("ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder"):
+        assert f"reducectl {command}" in run("help", command), command
+
+
 # ---- formats ----
 def test_json(run, scratch):
     name = scratch / 'odd "name"\n\u00fc\x01'

@@ -13,6 +13,8 @@
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
  *   progress.c        the bar on a terminal
  *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
+ *   help_topic.c      help about one operation       suggest.h         what a mistyped word might have meant (pure)
+ *   table.h           several operations at once
  *   top.h             reducectl top */
 #ifndef CTL_H
 #define CTL_H
@@ -51,13 +53,20 @@ typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
 enum { CTL_NO_AXIS = -1 };
 
+enum { CTL_MAX_OPS = 24 };
+
+typedef struct ctl_table ctl_table; /* table.h */
+
 typedef struct ctl_options {
     ctl_command command;
+    int ops[CTL_MAX_OPS], n_ops;          /* several operations at once; n_ops 0: spec.op alone */
+    ctl_table *table;                     /* where their values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
     int axis;                             /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
+    bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace;
     uint32_t ttl_ms;                         /* 0: not given */
     const char *url;                         /* NULL: the usual places */
@@ -70,8 +79,18 @@ typedef struct ctl_options {
 /* False: `why` says what is wrong. The strings stay argv's. */
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY]);
 
+/* The code of an operation. 0: `why`, with what might have been meant. */
+int ctl_parse_op(const char *word, char why[CTL_WHY]);
+
+/* Does the result tell places? */
+bool ctl_needs_indexes(const ctl_options *o);
+
 /* ---- help.c ---- */
 void ctl_help(FILE *out);
+
+/* ---- help_topic.c ---- */
+/* About one operation or command. False: `why` says that there is none of the name. */
+bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
 /* ---- npy.c ---- */
 
@@ -282,6 +301,9 @@ int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t 
             reduce_result *r);
 
 /* ---- output.c ---- */
+
+/* A value in JSON: numbers and truth values are that; NaN and the infinities, which JSON has not, are strings; nothing is null. */
+void ctl_json_value(const ctl_options *o, const char *text);
 
 /* What results or an error are about. */
 typedef struct ctl_where {

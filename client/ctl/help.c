@@ -17,9 +17,10 @@ void ctl_help(FILE *out)
           "       reducectl top [--once]          what the daemon does now, refreshed each second; q quits\n"
           "       reducectl put NAME [FILE]       leave an array with the daemon, to be reduced as @NAME again and again\n"
           "       reducectl ls [--json] | drop NAME...\n"
+          "       reducectl help [OP|COMMAND]     this text, or about one of them\n"
           "       reducectl ladder [OPTION]...    reduction kernels side by side; 'reducectl ladder --help' tells more\n"
           "\n"
-          "OP is one of\n",
+          "OP is one of these, or several with commas between (sum,mean,max): a table\n",
           out);
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
         fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
@@ -60,6 +61,7 @@ void ctl_help(FILE *out)
           "\n"
           "How to print it (default: the shortest decimal that reads back to the same bits)\n"
           "      --hex          floats as C's %a: exact\n"
+          "      --json-strings --json with integers beyond 2^53 as strings, for readers that know doubles only\n"
           "      --json         an object per line: value, op, count, backend, path, times\n"
           "      --raw          the bytes of the value\n"
           "  -v, --verbose      on standard error: which daemon and backend answered, type, path, throughput\n"
@@ -85,6 +87,7 @@ void ctl_help(FILE *out)
           "  reducectl sum --total --dtype i64 *.bin   one sum over all files\n"
           "  reducectl mean --axis 0 m.npy             the mean of each column\n"
           "  reducectl argmax --rows 1000 m.npy        the position of the largest element in each of 1000 rows\n"
+          "  reducectl sum,mean,max *.npy              a table, a line for each file\n"
           "  reducectl stats data.npy                  count, NaNs, min, max, sum, mean, var, std ... in one pass\n"
           "  seq 100 | reducectl sum --text            5050\n"
           "  zcat big.f32.gz | reducectl sum -v -      a pipe of raw f32\n"

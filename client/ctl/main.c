@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/table.h"
 #include "client/ctl/top.h"
 
 enum { TOP_RECONNECT_MS = 2000 }; /* a daemon that is restarted; meanwhile the screen shows old figures */
@@ -34,7 +35,7 @@ static int run(reduce_client *c, const ctl_options *o)
 {
     switch (o->command) {
     case CTL_REDUCE:
-        return ctl_reduce(c, o);
+        return o->n_ops ? ctl_reduce_several(c, o) : ctl_reduce(c, o);
     case CTL_TOP:
         return ctl_top(c, o);
     case CTL_PUT:
@@ -102,12 +103,18 @@ int main(int argc, char **argv)
     if (!ctl_parse(&o, argc, argv, why))
         return usage(why);
     int code = CTL_OK;
-    if (o.command == CTL_HELP)
+    if (o.command == CTL_HELP && o.n_files == 1 && !strcmp(o.files[0], "ladder"))
+        return ctl_ladder(3, (char *[]){argv[0], o.files[0], "--help", NULL});
+    if (o.command == CTL_HELP && o.n_files == 1) {
+        if (!ctl_help_topic(stdout, o.files[0], why))
+            return usage(why);
+    } else if (o.command == CTL_HELP) {
         ctl_help(stdout);
-    else if (o.command == CTL_VERSION)
+    } else if (o.command == CTL_VERSION) {
         printf("reducectl %u.%u.%u\n", reduce_version() / 10000, reduce_version() / 100 % 100, reduce_version() % 100);
-    else
+    } else {
         code = talk(&o);
+    }
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "reducectl: cannot write the output\n");
         return CTL_FAILED;

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/suggest.h"
+#include "client/ctl/table.h"
 
 enum {
     OPT_NAN = 256,
@@ -27,6 +29,7 @@ enum {
     OPT_TLS_KEY,
     OPT_DEADLINE,
     OPT_JSON,
+    OPT_JSON_STRINGS,
     OPT_HEX,
     OPT_RAW,
     OPT_TEXT,
@@ -59,6 +62,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"tls-key", required_argument, NULL, OPT_TLS_KEY},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
+                                     {"json-strings", no_argument, NULL, OPT_JSON_STRINGS},
                                      {"hex", no_argument, NULL, OPT_HEX},
                                      {"raw", no_argument, NULL, OPT_RAW},
                                      {"text", no_argument, NULL, OPT_TEXT},
@@ -89,9 +93,27 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
     return false;
 }
 
+/* The type that NumPy calls so: "float32", "<f4". 0: none. Without the mark of the byte order, i8 is ours, of 8 bits. */
+static int numpy_dtype(const char *word)
+{
+    static const struct {
+        const char *name, *code;
+        int dtype;
+    } types[] = {{"int8", "i1", REDUCE_I8},     {"uint8", "u1", REDUCE_U8},    {"int16", "i2", REDUCE_I16},
+                 {"uint16", "u2", REDUCE_U16},  {"int32", "i4", REDUCE_I32},   {"uint32", "u4", REDUCE_U32},
+                 {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
+                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64}};
+    bool marked = *word && strchr("<=|", *word);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(word + marked, marked ? types[i].code : types[i].name))
+            return types[i].dtype;
+    return 0;
+}
+
 static bool take_dtype(int32_t *out, const char *what, const char *value, char why[CTL_WHY])
 {
     *out = reduce_dtype_parse(value);
+    *out = *out ? *out : numpy_dtype(value);
     return *out != 0 || unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
 }
 
@@ -199,6 +221,9 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_JSON:
         return take_format(o, CTL_JSON, why);
+    case OPT_JSON_STRINGS:
+        o->json_strings = true;
+        return take_format(o, CTL_JSON, why);
     case OPT_HEX:
         return take_format(o, CTL_HEX, why);
     case OPT_RAW:
@@ -231,6 +256,29 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
     }
 }
 
+int ctl_parse_op(const char *word, char why[CTL_WHY])
+{
+    int op = reduce_op_parse(word);
+    const char *meant = op ? NULL : ctl_suggest_command(word);
+    if (meant)
+        snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
+    else if (!op)
+        unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
+    return op;
+}
+
+/* The option that "--jsn" might have meant, or NULL. */
+static const char *option_meant(const char *word)
+{
+    const char *names[sizeof LONG / sizeof *LONG];
+    char name[40];
+    size_t n = 0;
+    for (; LONG[n].name; n++)
+        names[n] = LONG[n].name;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    return ctl_nearest(name + strspn(name, "-"), names, n);
+}
+
 static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
 {
     static const struct {
@@ -244,8 +292,13 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
             return true;
         }
     o->command = CTL_REDUCE;
-    o->spec.op = reduce_op_parse(word);
-    return o->spec.op != 0 || unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
+    if (strchr(word, ',')) {
+        o->n_ops = ctl_parse_ops(o->ops, word, why);
+        o->spec.op = o->ops[0];
+        return o->n_ops > 0;
+    }
+    o->spec.op = ctl_parse_op(word, why);
+    return o->spec.op != 0;
 }
 
 static bool names_resident(const ctl_options *o)
@@ -289,10 +342,33 @@ static const char *misplaced(const ctl_options *o)
     return NULL;
 }
 
+static bool has_op(const ctl_options *o, int op)
+{
+    bool found = o->spec.op == op;
+    for (int k = 0; k < o->n_ops; k++)
+        found |= o->ops[k] == op;
+    return found;
+}
+
+bool ctl_needs_indexes(const ctl_options *o)
+{
+    int op = o->spec.op;
+    if (op == REDUCE_STATS && o->n_ops) /* a pass for several operations */
+        return has_op(o, REDUCE_ARGMIN) || has_op(o, REDUCE_ARGMAX);
+    return op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS;
+}
+
+static bool reads_stdin(const ctl_options *o)
+{
+    bool found = o->n_files == 0 || (o->mask && !strcmp(o->mask, "-"));
+    for (int i = 0; i < o->n_files; i++)
+        found |= !strcmp(o->files[i], "-");
+    return found;
+}
+
 /* Options that do not go together: the first such, or NULL. */
 static const char *clash(const ctl_options *o)
 {
-    int op = o->spec.op;
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
@@ -300,9 +376,15 @@ static const char *clash(const ctl_options *o)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
         return "--offsets excludes --rows and --axis";
-    if (o->spec.ddof && op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
+    if (o->n_ops && (o->merge || o->format == CTL_RAW))
+        return "several operations exclude --raw, --partial and --merge";
+    if (o->n_ops && !ctl_is_one_pass(o) && reads_stdin(o))
+        return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
+    if (o->n_ops && o->total && reads_stdin(o))
+        return "standard input ('-') is read once: not for a line of its own and for --total";
+    if (o->spec.ddof && !has_op(o, REDUCE_VAR) && !has_op(o, REDUCE_STD) && !has_op(o, REDUCE_STATS))
         return "--ddof is for var, std and stats";
-    if ((o->spec.flags & REDUCE_WRAP) && op != REDUCE_PROD)
+    if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
         return "--wrap is for prod";
     if (o->initial && partial)
         return "--initial goes in when a value is finished: not with --partial";
@@ -353,6 +435,16 @@ static bool one_stdin(const ctl_options *o, char why[CTL_WHY])
     return n <= 1;
 }
 
+static void unknown_option(const char *word, char why[CTL_WHY])
+{
+    const char *meant = option_meant(word);
+    size_t n = meant ? strcspn(word, "=") : 0;
+    bool misused = meant && n == strlen(meant) + 2 && !strncmp(word + 2, meant, n - 2);
+    n = (size_t)snprintf(why, CTL_WHY, "unknown or misused option %.60s", word);
+    if (meant && !misused)
+        snprintf(why + n, CTL_WHY - n, "; did you mean --%s?", meant);
+}
+
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
     *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT, .axis = CTL_NO_AXIS};
@@ -369,7 +461,7 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
         else if (opt == '?' && optopt && optopt < 256 && !strchr(SHORT, optopt)) /* else a long one, given a value */
             snprintf(why, CTL_WHY, "unknown option -%c", optopt > ' ' && optopt < 127 ? optopt : '?');
         else if (opt == '?')
-            snprintf(why, CTL_WHY, "unknown or misused option %.60s", argv[optind - 1]);
+            unknown_option(argv[optind - 1], why);
         if (!take(o, opt, why))
             return false;
     }

@@ -3,30 +3,40 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/table.h"
 
 enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 
 /* ---- results ---- */
 
-/* Numbers and truth values are that in JSON; NaN and the infinities, which it has not, are strings; nothing is null. */
-static void json_text(const char *text)
+/* Is it an integer that readers who know doubles only would change? */
+static bool beyond_doubles(const char *text)
 {
-    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf");
+    static const char most[] = "9007199254740992"; /* 2^53 */
+    const char *digits = text + (*text == '-');
+    size_t n = strspn(digits, "0123456789");
+    return !digits[n] && (n > strlen(most) || (n == strlen(most) && strcmp(digits, most) > 0));
+}
+
+void ctl_json_value(const ctl_options *o, const char *text)
+{
+    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf") || !strcmp(text, "error");
+    word |= o->json_strings && beyond_doubles(text);
     printf(word ? "\"%s\"" : "%s", strcmp(text, "none") ? text : "null");
 }
 
-static void json_values(const ctl_value *v, int n)
+static void json_values(const ctl_options *o, const ctl_value *v, int n)
 {
     char open = v[0].name ? '{' : '[';
     if (n == 1) {
-        json_text(v[0].text);
+        ctl_json_value(o, v[0].text);
         return;
     }
     for (int i = 0; i < n; i++) {
         putchar(i ? ',' : open);
         if (v[i].name)
             printf("\"%s\":", v[i].name);
-        json_text(v[i].text);
+        ctl_json_value(o, v[i].text);
     }
     putchar(v[0].name ? '}' : ']');
 }
@@ -43,7 +53,7 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
     if (w->unit)
         printf(",\"%s\":%" PRIu64, w->unit, w->first + i);
     fputs(",\"value\":", stdout);
-    json_values(v, n);
+    json_values(o, v, n);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
            reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
     printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64, r->queue_ns,
@@ -115,6 +125,10 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
 
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
+    if (o->table) {
+        ctl_table_take(o->table, o, w, r, cells);
+        return;
+    }
     if (o->format == CTL_RAW) {
         fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
         return;
@@ -177,14 +191,18 @@ bool ctl_print_exact(const ctl_options *o, const ctl_where *w)
     ctl_value v = {.name = NULL};
     reduce_last_fault(&f);
     exact e = exact_of(&f);
-    if (!e.known || e.least || (o->format != CTL_DECIMAL && o->format != CTL_HEX))
+    if (!e.known || e.least || (!o->table && o->format != CTL_DECIMAL && o->format != CTL_HEX))
         return false;
+    if (o->table) {
+        ctl_table_take_exact(o->table, w, e.text);
+        return true;
+    }
     memcpy(v.text, e.text, sizeof v.text);
     print_line(o, w, &v, 1, 0);
     return true;
 }
 
-static void json_error(const ctl_where *w, const reduce_fault *f)
+static void json_error(const ctl_options *o, const ctl_where *w, const reduce_fault *f)
 {
     exact e = exact_of(f);
     fputs("{\"file\":", stdout);
@@ -199,8 +217,10 @@ static void json_error(const ctl_where *w, const reduce_fault *f)
         printf(",\"%s\":%" PRIu64, w->unit, f->index);
     if (f->limit)
         printf(",\"limit\":%" PRIu64, f->limit);
-    if (e.known)
-        printf(",\"%s\":%s", e.least ? "at_least" : "exact", e.text);
+    if (e.known) {
+        printf(",\"%s\":", e.least ? "at_least" : "exact");
+        ctl_json_value(o, e.text);
+    }
     fputs("}\n", stdout);
     fflush(stdout);
 }
@@ -235,6 +255,6 @@ int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const cha
         f.index += w->first;
     text_error(w, &f);
     if (o->format == CTL_JSON)
-        json_error(w, &f);
+        json_error(o, w, &f);
     return no_daemon(f.code) ? CTL_NO_DAEMON : f.code == REDUCE_E_ARGUMENT ? CTL_USAGE : CTL_FAILED;
 }

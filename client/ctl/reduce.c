@@ -140,7 +140,7 @@ static int check_part(const ctl_work *w, int i)
                  reduce_dtype_name(w->in[0].dtype));
         return fail(w, in->name, REDUCE_E_TYPE, why);
     }
-    if (ctl_shuffled(in) && (w->o->spec.op == REDUCE_ARGMIN || w->o->spec.op == REDUCE_ARGMAX || w->o->spec.op == REDUCE_STATS))
+    if (ctl_shuffled(in) && ctl_needs_indexes(w->o))
         return fail(w, in->name, REDUCE_E_SHAPE, "indexes in a total need C order; this .npy is in Fortran order");
     return CTL_OK;
 }

@@ -10,11 +10,7 @@ enum { MAX_REPEATS = 3 }; /* of a file whose stream the daemon lost */
 /* ---- Fortran order ---- */
 
 /* Do indexes matter, and lie the elements in another order than theirs? */
-static bool needs_order(const ctl_work *w)
-{
-    int op = w->o->spec.op;
-    return ctl_shuffled(&w->in[0]) && (op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS);
-}
+static bool needs_order(const ctl_work *w) { return ctl_shuffled(&w->in[0]) && ctl_needs_indexes(w->o); }
 
 /* Read the array and its mask to `from` and reduce them in the order of their indexes, from `to`. */
 static int run_ordered(ctl_work *w, uint8_t *from, uint8_t *to, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])
@@ -85,7 +81,7 @@ int ctl_reduce_whole(ctl_work *w)
         if (err != REDUCE_E_STREAM_LOST || repeats == MAX_REPEATS || !rewind_all(w))
             break;
     }
-    if (err == REDUCE_E_OVERFLOW && w->in[0].guessed && !w->o->spec.out && ctl_print_exact(w->o, &where))
+    if (err == REDUCE_E_OVERFLOW && (w->in[0].guessed || w->o->table) && !w->o->spec.out && ctl_print_exact(w->o, &where))
         return CTL_OK; /* nobody asked for 64 bits */
     if (err)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);

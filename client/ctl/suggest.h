@@ -1,0 +1,16 @@
+/* What a mistyped word might have meant. */
+#ifndef CTL_SUGGEST_H
+#define CTL_SUGGEST_H
+
+#include <stddef.h>
+
+/* The nearest of `n` words: one edit away, or two if the word is long enough. NULL: none is near. */
+const char *ctl_nearest(const char *word, const char *const *words, size_t n);
+
+/* The operation or command that is meant, by other people's names for it, too ("avg"). NULL: none is near. */
+const char *ctl_suggest_command(const char *word);
+
+/* The commands that are not operations, NULL behind the last. */
+extern const char *const ctl_commands[];
+
+#endif

@@ -1,0 +1,289 @@
+/* Several operations at once. Each pass of an operation over a file leaves its values in a column; at the end all of them are
+ * printed. */
+#include "client/ctl/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct text {
+    char text[CTL_MAX_NUMBER];
+} text;
+
+/* Values of one operation, in the order of files and results */
+typedef struct column {
+    text *value;
+    size_t n, room;
+} column;
+
+/* Whose values a line has */
+typedef struct origin {
+    const char *name, *unit; /* unit: as in ctl_shape */
+    uint64_t index;
+} origin;
+
+struct ctl_table {
+    const ctl_options *o;
+    int n; /* columns */
+    column of[CTL_MAX_OPS];
+    bool fused; /* the pass is one of stats, for all columns */
+    int now;    /* else the column that the pass fills */
+    origin *line;
+    size_t lines, room;
+    bool lost;   /* no memory */
+    bool failed; /* a value of stats is none of its operation */
+};
+
+/* ---- what goes in ---- */
+
+static bool grow(void **array, size_t *room, size_t n, size_t size)
+{
+    if (n < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 16;
+    void *larger = realloc(*array, more * size);
+    if (!larger)
+        return false;
+    *array = larger;
+    *room = more;
+    return true;
+}
+
+static void add_value(ctl_table *t, int k, const char *value)
+{
+    column *c = &t->of[k];
+    if (!grow((void **)&c->value, &c->room, c->n, sizeof *c->value))
+        t->lost = true;
+    else
+        snprintf(c->value[c->n++].text, CTL_MAX_NUMBER, "%s", value);
+}
+
+static void add_line(ctl_table *t, const char *name, const char *unit, uint64_t index)
+{
+    if (!grow((void **)&t->line, &t->room, t->lines, sizeof *t->line))
+        t->lost = true;
+    else
+        t->line[t->lines++] = (origin){name, unit, index};
+}
+
+/* The column's line has to be there; the first pass makes it. */
+static void add(ctl_table *t, int k, const ctl_where *w, uint64_t i, const char *value)
+{
+    add_value(t, k, value);
+    if (t->of[k].n > t->lines)
+        add_line(t, w->name, w->unit, w->first + i);
+}
+
+/* The value of `op` among those of stats. */
+static const char *of_stats(const ctl_value *v, int n, int op)
+{
+    const char *name = op == REDUCE_COUNT_NAN ? "nans" : reduce_op_name(op);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(v[i].name, name))
+            return v[i].text;
+    return NULL;
+}
+
+/* Stats of no elements says "none" where these are an error. */
+static bool is_empty(const char *value, int op)
+{
+    bool chosen = op == REDUCE_MIN || op == REDUCE_MAX || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+    return chosen && !strcmp(value, "none");
+}
+
+static void tell_empty(ctl_table *t, const ctl_where *w, uint64_t i, int op)
+{
+    char why[CTL_WHY], place[64] = "";
+    if (w->unit)
+        snprintf(place, sizeof place, "%s %" PRIu64 ": ", w->unit, w->first + i);
+    snprintf(why, sizeof why, "%s%s of no elements", place, reduce_op_name(op));
+    ctl_print_error(t->o, w, REDUCE_E_EMPTY, why);
+    t->failed = true;
+}
+
+void ctl_table_take(ctl_table *t, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+{
+    ctl_value v[CTL_MAX_VALUES];
+    for (uint64_t i = 0; i < r->cells && !t->lost; i++) {
+        int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
+        if (!t->fused)
+            add(t, t->now, w, i, v[0].text);
+        for (int k = 0; k < t->n && t->fused; k++) {
+            const char *value = of_stats(v, n, t->o->ops[k]);
+            bool empty = is_empty(value, t->o->ops[k]);
+            if (empty)
+                tell_empty(t, w, i, t->o->ops[k]);
+            add(t, k, w, i, empty ? "error" : value);
+        }
+    }
+}
+
+void ctl_table_take_exact(ctl_table *t, const ctl_where *w, const char *value) { add(t, t->now, w, 0, value); }
+
+/* ---- passes ---- */
+
+int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
+{
+    char copy[CTL_MAX_LIST], *save = NULL;
+    int n = 0;
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        int op = ctl_parse_op(word, why), twice = op == REDUCE_MINMAX;
+        if (!op)
+            return 0;
+        if (op == REDUCE_STATS || n + 1 + twice > CTL_MAX_OPS) {
+            snprintf(why, CTL_WHY, op == REDUCE_STATS ? "stats is several operations by itself" : "too many operations");
+            return 0;
+        }
+        ops[n++] = twice ? REDUCE_MIN : op;
+        if (twice)
+            ops[n++] = REDUCE_MAX;
+    }
+    if (n == 0 || strlen(list) >= sizeof copy)
+        snprintf(why, CTL_WHY, n ? "too many operations" : "no operation given");
+    return strlen(list) < sizeof copy ? n : 0;
+}
+
+/* Options of one pass: those that another operation of the list asked for are not for this one. */
+static ctl_options of_pass(ctl_table *t, int op)
+{
+    ctl_options one = *t->o;
+    one.spec.op = op;
+    one.table = t;
+    if (op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
+        one.spec.ddof = 0;
+    if (op != REDUCE_PROD)
+        one.spec.flags &= ~(uint32_t)REDUCE_WRAP;
+    if (op != REDUCE_ARGMIN && op != REDUCE_ARGMAX && op != REDUCE_STATS)
+        one.spec.index_base = 0;
+    return one;
+}
+
+/* Does one pass of stats give the same values? */
+bool ctl_is_one_pass(const ctl_options *o)
+{
+    static const int within[] = {REDUCE_COUNT,  REDUCE_COUNT_NAN, REDUCE_MIN,  REDUCE_MAX, REDUCE_ARGMIN,
+                                 REDUCE_ARGMAX, REDUCE_SUM,       REDUCE_MEAN, REDUCE_VAR, REDUCE_STD};
+    for (int k = 0; k < o->n_ops; k++) {
+        bool found = o->spec.nan == REDUCE_NAN_ERROR && (o->ops[k] == REDUCE_COUNT || o->ops[k] == REDUCE_COUNT_NAN);
+        if (found)
+            return false;
+        for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+            found |= o->ops[k] == within[i];
+        if (!found)
+            return false;
+    }
+    return !o->spec.out && !o->initial && !o->spec.deadline_ms;
+}
+
+/* Every column as long as the longest: an operation that failed leaves its places. */
+static void even(ctl_table *t, const char *name, size_t before)
+{
+    if (t->lines == before)
+        add_line(t, name, NULL, 0);
+    for (int k = 0; k < t->n; k++)
+        while (t->of[k].n < t->lines && !t->lost)
+            add_value(t, k, "error");
+}
+
+/* All operations on what `files` names: one file, or the total of all. */
+static int run(reduce_client *c, ctl_table *t, char **files, int n, bool total)
+{
+    size_t before = t->lines;
+    int worst = CTL_OK, passes = t->fused ? 1 : t->n;
+    for (t->now = 0; t->now < passes && worst != CTL_NO_DAEMON && !ctl_interrupted(); t->now++) {
+        ctl_options one = of_pass(t, t->fused ? REDUCE_STATS : t->o->ops[t->now]);
+        one.files = files;
+        one.n_files = n;
+        one.total = total;
+        int code = ctl_reduce(c, &one);
+        worst = code > worst ? code : worst;
+    }
+    even(t, total ? "total" : files[0], before);
+    return worst;
+}
+
+/* ---- what comes out ---- */
+
+static const char *column_name(const ctl_table *t, int k) { return reduce_op_name(t->o->ops[k]); }
+
+static int width_of(const ctl_table *t, int k)
+{
+    size_t most = strlen(column_name(t, k));
+    for (size_t i = 0; i < t->lines; i++) {
+        size_t n = strlen(t->of[k].value[i].text);
+        most = n > most ? n : most;
+    }
+    return (int)most;
+}
+
+static void print_columns(const ctl_table *t)
+{
+    bool named = t->o->n_files > 1;
+    const char *unit = NULL;
+    int names = 4, width[CTL_MAX_OPS];
+    for (size_t i = 0; i < t->lines; i++) {
+        int n = (int)strlen(t->line[i].name);
+        names = n > names ? n : names;
+        unit = t->line[i].unit ? t->line[i].unit : unit;
+    }
+    if (named)
+        printf("%-*s  ", names, "file");
+    if (unit)
+        printf("%8s  ", unit);
+    for (int k = 0; k < t->n; k++) {
+        width[k] = width_of(t, k);
+        printf("%*s%s", width[k], column_name(t, k), k + 1 < t->n ? "  " : "\n");
+    }
+    for (size_t i = 0; i < t->lines; i++) {
+        if (named)
+            printf("%-*s  ", names, t->line[i].name);
+        if (unit)
+            printf("%8" PRIu64 "  ", t->line[i].index);
+        for (int k = 0; k < t->n; k++)
+            printf("%*s%s", width[k], t->of[k].value[i].text, k + 1 < t->n ? "  " : "\n");
+    }
+}
+
+static void print_objects(const ctl_table *t)
+{
+    for (size_t i = 0; i < t->lines; i++) {
+        fputs("{\"file\":", stdout);
+        ctl_json_string(stdout, t->line[i].name);
+        if (t->line[i].unit)
+            printf(",\"%s\":%" PRIu64, t->line[i].unit, t->line[i].index);
+        fputs(",\"value\":{", stdout);
+        for (int k = 0; k < t->n; k++) {
+            printf("%s\"%s\":", k ? "," : "", column_name(t, k));
+            ctl_json_value(t->o, t->of[k].value[i].text);
+        }
+        fputs("},\"op\":\"", stdout);
+        for (int k = 0; k < t->n; k++)
+            printf("%s%s", k ? "," : "", column_name(t, k));
+        fputs("\"}\n", stdout);
+    }
+}
+
+int ctl_reduce_several(reduce_client *c, const ctl_options *o)
+{
+    ctl_table t = {.o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    int worst = CTL_OK;
+    for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
+        int code = run(c, &t, o->files + i, 1, false);
+        worst = code > worst ? code : worst;
+    }
+    if (o->total && worst != CTL_NO_DAEMON && !ctl_interrupted()) {
+        int code = run(c, &t, o->files, o->n_files, true);
+        worst = code > worst ? code : worst;
+    }
+    if (t.lost) {
+        fputs("reducectl: no memory for the table\n", stderr);
+        worst = CTL_FAILED;
+    } else {
+        (o->format == CTL_JSON ? print_objects : print_columns)(&t);
+    }
+    for (int k = 0; k < t.n; k++)
+        free(t.of[k].value);
+    free(t.line);
+    return t.failed && worst == CTL_OK ? CTL_FAILED : worst;
+}
