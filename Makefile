@@ -375,7 +375,10 @@ DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libredu
 DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
-DEST_OTHER := $(PREFIX)/include/reduce.h $(PREFIX)/share/bash-completion/completions/reducectl
+EXAMPLES   := $(wildcard client/examples/*.c)
+DEST_OTHER := $(PREFIX)/include/reduce.h $(PREFIX)/share/bash-completion/completions/reducectl \
+              $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
+              $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
@@ -398,6 +401,9 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
+	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
+	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
+	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))

@@ -772,6 +772,40 @@ def test_help_about_one(run):
         assert f"reducectl {command}" in run("help", command), command
 
 
+def test_status_for_people(run, shared, scratch):
+    """Sections, units, no rows of zeros; --watch goes on until it is stopped."""
+    run("sum", npy(scratch / "x.npy", np.ones(3)))
+    text = run("status")
+    assert re.search(r"^-- daemon --$", text, re.M) and re.search(r"^requests\.sum +[1-9]", text, re.M), text
+    assert re.search(r"^rss_bytes +[\d.]+ [KMG]iB$", text, re.M) and re.search(r"^latency.p50_us +[\d.]+ [um]s$", text, re.M), text
+    assert not re.search(r"^requests\.\w+ +0$", text, re.M), text
+    with subprocess.Popen([BIN / "reducectl", "status", "--watch", "--connect", shared.url], stdout=subprocess.PIPE, text=True) as p:
+        heads = 0
+        while heads < 2:
+            line = p.stdout.readline()
+            assert line, "it goes on"
+            heads += line == "-- daemon --\n"
+        p.send_signal(signal.SIGINT)
+        p.stdout.read()
+    assert p.returncode == 130
+
+
+def test_progress_in_a_log(shared, scratch):
+    """A line each second without a terminal, if asked for: never a bar."""
+    for asked in (["--progress"], []):
+        with subprocess.Popen([BIN / "reducectl", "sum", *asked, "-t", "u8", "--no-autostart", "--connect", shared.url], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            told, end = b"", time.monotonic() + (30 if asked else 2.5)
+            os.set_blocking(p.stderr.fileno(), False)
+            while not told and time.monotonic() < end:  # pace: the pipe
+                p.stdin.write(bytes(1 << 16))
+                p.stdin.flush()
+                told += p.stderr.read() or b""
+            p.stdin.close()
+            assert p.wait(60) == OK
+        assert bool(asked) == bool(re.match(rb"reducectl: stdin: [\d.]+ GB, [\d.]+ GB/s, \d s\n", told)) and b"\x1b" not in told, told
+
+
 # ---- formats ----
 def test_json(run, scratch):
     name = scratch / 'odd "name"\n\u00fc\x01'

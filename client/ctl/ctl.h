@@ -12,7 +12,8 @@
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
  *   progress.c        the bar on a terminal
- *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
+ *   query.c           ping, info, metrics            status.c          status by section
+ *   ladder.c        runs reducectl-ladder
  *   help_topic.c      help about one operation       suggest.h         what a mistyped word might have meant (pure)
  *   table.h           several operations at once
  *   top.h             reducectl top */
@@ -66,6 +67,8 @@ typedef struct ctl_options {
     int axis;                             /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
+    bool watch;        /* status again and again */
+    bool progress;     /* also if standard error is not a terminal */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace;
     uint32_t ttl_ms;                         /* 0: not given */
@@ -279,11 +282,13 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
 
 typedef struct ctl_progress {
     bool on, shown;
+    bool lines; /* a line now and then instead of a bar */
     const char *name;
     uint64_t start_ns, last_ns, done, total; /* total 0: unknown */
 } ctl_progress;
 
-void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed);
+/* `asked`: for a terminal the bar comes by itself if `allowed`, elsewhere lines come if the user asked for them. */
+void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked);
 void ctl_progress_add(ctl_progress *p, uint64_t bytes);
 void ctl_progress_end(ctl_progress *p); /* wipes the bar */
 
@@ -375,6 +380,11 @@ int ctl_drop(reduce_client *c, const ctl_options *o);
 
 /* ---- query.c ---- */
 int ctl_query(reduce_client *c, const ctl_options *o);
+
+/* ---- status.c ---- */
+int ctl_status(reduce_client *c, const ctl_options *o);
+/* `show` each second until it fails or the user interrupts. */
+int ctl_watch(reduce_client *c, const ctl_options *o, int (*show)(reduce_client *c, const ctl_options *o));
 
 /* ---- ladder.c ---- */
 /* `reducectl ladder ...`: becomes the program reducectl-ladder. Returns only if that fails, with the exit code. */

@@ -73,7 +73,7 @@ static int talk(const ctl_options *o)
     }
     if (o->verbose)
         print_daemon(c);
-    if (o->command == CTL_REDUCE)
+    if (o->command == CTL_REDUCE || o->watch)
         ctl_take_interrupts();
     int code = run(c, o);
     if (o->verbose)

@@ -30,6 +30,8 @@ enum {
     OPT_DEADLINE,
     OPT_JSON,
     OPT_JSON_STRINGS,
+    OPT_WATCH,
+    OPT_PROGRESS,
     OPT_HEX,
     OPT_RAW,
     OPT_TEXT,
@@ -63,6 +65,8 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
                                      {"json-strings", no_argument, NULL, OPT_JSON_STRINGS},
+                                     {"watch", no_argument, NULL, OPT_WATCH},
+                                     {"progress", no_argument, NULL, OPT_PROGRESS},
                                      {"hex", no_argument, NULL, OPT_HEX},
                                      {"raw", no_argument, NULL, OPT_RAW},
                                      {"text", no_argument, NULL, OPT_TEXT},
@@ -221,6 +225,10 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_JSON:
         return take_format(o, CTL_JSON, why);
+    case OPT_WATCH:
+        return o->watch = true;
+    case OPT_PROGRESS:
+        return o->progress = true;
     case OPT_JSON_STRINGS:
         o->json_strings = true;
         return take_format(o, CTL_JSON, why);
@@ -333,6 +341,10 @@ static const char *misplaced(const ctl_options *o)
         return "--dtype, --text, --deadline and --path are for operations and put";
     if (!put && (o->replace || o->ttl_ms))
         return "--replace and --ttl are for put";
+    if (o->watch && o->command != CTL_STATUS)
+        return "--watch is for status";
+    if (o->progress && !reduce)
+        return "--progress is for operations";
     if (o->once && o->command != CTL_TOP)
         return "--once is for top";
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)

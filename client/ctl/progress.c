@@ -1,18 +1,29 @@
-/* A bar on standard error for work that takes over a second, if that is a terminal. */
+/* A bar on standard error for work that takes over a second, if that is a terminal; else a line each second, if asked for. */
 #include <inttypes.h>
 #include <unistd.h>
 
 #include "client/clock.h"
 #include "client/ctl/ctl.h"
 
-static const uint64_t FIRST_NS = 1000000000, EVERY_NS = 100000000;
+static const uint64_t FIRST_NS = 1000000000, EVERY_NS = 100000000, LINE_NS = 1000000000;
 enum { WIDTH = 24 };
 
-void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed)
+void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked)
 {
-    *p = (ctl_progress){.on = allowed && isatty(STDERR_FILENO), .name = name, .total = total};
+    bool terminal = isatty(STDERR_FILENO);
+    *p = (ctl_progress){.on = terminal ? allowed : asked, .lines = !terminal, .name = name, .total = total};
     if (p->on)
         p->start_ns = p->last_ns = rc_now_ns();
+}
+
+/* For a log: no bar, nothing that only a terminal knows. */
+static void tell(const ctl_progress *p, uint64_t now)
+{
+    double seconds = (double)(now - p->start_ns) / 1e9;
+    fprintf(stderr, "reducectl: %.40s: %.2f GB", p->name, (double)p->done / 1e9);
+    if (p->total)
+        fprintf(stderr, " of %.2f GB, %.0f %%", (double)p->total / 1e9, 100 * (double)p->done / (double)p->total);
+    fprintf(stderr, ", %.2f GB/s, %.0f s\n", (double)p->done / seconds / 1e9, seconds);
 }
 
 static void draw(const ctl_progress *p, uint64_t now)
@@ -38,9 +49,13 @@ void ctl_progress_add(ctl_progress *p, uint64_t bytes)
     if (!p->on || p->done == 0)
         return;
     uint64_t now = rc_now_ns();
-    if (now - p->start_ns < FIRST_NS || now - p->last_ns < EVERY_NS)
+    if (now - p->start_ns < FIRST_NS || now - p->last_ns < (p->lines ? LINE_NS : EVERY_NS))
         return;
     p->last_ns = now;
+    if (p->lines) {
+        tell(p, now);
+        return;
+    }
     p->shown = true;
     draw(p, now);
 }

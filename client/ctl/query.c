@@ -75,12 +75,10 @@ static int metrics(reduce_client *c, const ctl_options *o)
     return CTL_OK;
 }
 
-int ctl_query(reduce_client *c, const ctl_options *o)
+static int query_all(reduce_client *c, const ctl_options *o)
 {
-    if (o->command == CTL_PING)
-        return ping(c, o);
-    if (o->command == CTL_METRICS)
-        return metrics(c, o);
+    if (o->command == CTL_STATUS && o->format != CTL_JSON)
+        return ctl_status(c, o);
     bool json = o->format == CTL_JSON, first = true;
     int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
     if (reduce_query(c, topic, json ? query_json : query_line, &first))
@@ -88,4 +86,13 @@ int ctl_query(reduce_client *c, const ctl_options *o)
     if (json)
         puts(first ? "{}" : "}");
     return CTL_OK;
+}
+
+int ctl_query(reduce_client *c, const ctl_options *o)
+{
+    if (o->command == CTL_PING)
+        return ping(c, o);
+    if (o->command == CTL_METRICS)
+        return metrics(c, o);
+    return o->watch ? ctl_watch(c, o, query_all) : query_all(c, o);
 }

@@ -26,6 +26,8 @@ struct ctl_reader {
     int threads;
     char *bytes; /* read and not yet turned into elements: [at, n) of `room` */
     size_t at, n, room;
+    uint8_t *elements; /* that several threads made and nobody took: bytes [given, made) */
+    size_t given, made;
 };
 
 static int no_memory(char why[CTL_WHY])
@@ -134,6 +136,8 @@ void ctl_reader_free(ctl_reader *r)
 {
     if (r)
         free(r->bytes);
+    if (r)
+        free(r->elements);
     free(r);
 }
 
@@ -141,6 +145,7 @@ void ctl_reader_rewind(ctl_reader *r)
 {
     r->parser = (ctl_text){.dtype = r->parser.dtype};
     r->at = r->n = 0;
+    r->given = r->made = 0;
     r->ended = false;
 }
 
@@ -241,25 +246,45 @@ static void tell_of_guess(const ctl_reader *r, char why[CTL_WHY])
         snprintf(why + n, CTL_WHY - n, " as at the pipe's beginning; --dtype f64 reads both");
 }
 
+/* Several threads' elements of the bytes that are there, to r->elements. 0 with nothing made: one thread is to do it. */
+static long feed_all(ctl_reader *r, char why[CTL_WHY])
+{
+    size_t n = r->n - r->at < PIECE ? r->n - r->at : PIECE, size = reduce_dtype_size(r->parser.dtype);
+    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads;
+    if (parts < 2 || (!r->elements && !(r->elements = malloc((PIECE / 2 + MAX_PARTS) * size))))
+        return 0;
+    long made = feed_parts(r, r->bytes + r->at, n, r->elements, parts, why);
+    r->at += n;
+    r->given = 0;
+    r->made = made > 0 ? (size_t)made * size : 0;
+    return made;
+}
+
+static long give(ctl_reader *r, void *space, size_t room)
+{
+    size_t size = reduce_dtype_size(r->parser.dtype), left = r->made - r->given,
+           n = room / size * size < left ? room / size * size : left;
+    memcpy(space, r->elements + r->given, n);
+    r->given += n;
+    return (long)(n / size);
+}
+
 /* Elements of the bytes that are there, as far as there is room. */
 static long feed(ctl_reader *r, void *space, size_t room, char why[CTL_WHY])
 {
-    size_t fit = room / reduce_dtype_size(r->parser.dtype), n = r->n - r->at, most;
-    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads;
-    if (parts < 2 || fit < PART)
-        parts = 1;
-    most = 2 * (fit - (size_t)parts) + 1; /* whose elements fit: half as many, and one a part */
+    long made = feed_all(r, why);
+    if (made)
+        return made < 0 ? made : give(r, space, room);
+    size_t n = r->n - r->at, most = 2 * (room / reduce_dtype_size(r->parser.dtype)) - 1; /* whose elements fit: half, and one */
     n = n < most ? n : most;
-    if (n > PIECE)
-        n = PIECE;
     const char *bytes = r->bytes + r->at;
     r->at += n;
-    return parts > 1 ? feed_parts(r, bytes, n, space, parts, why) : ctl_text_feed(&r->parser, bytes, n, space, why);
+    return ctl_text_feed(&r->parser, bytes, n, space, why);
 }
 
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY])
 {
-    long made = 0;
+    long made = r->given < r->made ? give(r, space, room) : 0;
     while (made == 0) {
         if (r->at == r->n && !r->ended) {
             r->at = r->n = 0;

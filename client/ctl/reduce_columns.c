@@ -144,7 +144,7 @@ int ctl_reduce_columns(ctl_work *w, const ctl_shape *s)
     x.state = reduce_state_size(w->spec.op, w->spec.dtype);
     x.room = (size_t)s->lines * cell;
     x.block = rows_of_block(&x);
-    ctl_progress_start(&w->progress, w->name, w->in[0].bytes, true);
+    ctl_progress_start(&w->progress, w->name, w->in[0].bytes, true, w->o->progress);
     int err = run(&x, why);
     ctl_progress_end(&w->progress);
     if (!err) {

@@ -129,7 +129,7 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s)
     x.most = CELLS / cell < MAX_LINES ? CELLS / cell : MAX_LINES;
     if (x.most > s->lines)
         x.most = s->lines;
-    ctl_progress_start(&w->progress, w->name, w->in[0].bytes, w->o->format == CTL_RAW);
+    ctl_progress_start(&w->progress, w->name, w->in[0].bytes, w->o->format == CTL_RAW, w->o->progress);
     int err = REDUCE_E_NO_MEMORY;
     if (get_memory(&x))
         err = run_all(&x, why);

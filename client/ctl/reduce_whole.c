@@ -70,7 +70,7 @@ int ctl_reduce_whole(ctl_work *w)
     }
     int err;
     for (int repeats = 0;; repeats++) {
-        ctl_progress_start(&w->progress, w->name, sized ? total : 0, true);
+        ctl_progress_start(&w->progress, w->name, sized ? total : 0, true, w->o->progress);
         if (needs_order(w))
             err = ordered(w, cell, sizeof cell, &r, why);
         else if (ctl_is_direct(w))

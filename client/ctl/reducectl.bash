@@ -1,74 +1,109 @@
 # bash completion for reducectl(1)
 
+# Types that the operation's value can have: $1 is the operation, or several with commas between.
+_reducectl_out()
+{
+    local op found=
+    for op in ${1//,/ }; do
+        case $op in
+        sum | prod | min | max | minmax | range | sumsq | norm1 | norminf) found+=" f16 bf16 f32 f64 i64 u64" ;;
+        mean | var | std | norm2) found+=" f16 bf16 f32 f64" ;;
+        and | or | xor) found+=" i64 u64" ;;
+        arg* | count* | any | all) found+=" u64" ;;
+        esac
+    done
+    echo "$found"
+}
+
+# Replies to the current word; behind "--option=" only what follows that.
+_reducectl_reply()
+{
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
+}
+
+_reducectl_files()
+{
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
+
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
         any all count count_nan and or xor stats"
+    local commands="ping info status metrics top put ls drop ladder help"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
-    local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
-        --index-base --path --priority --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --replace --ttl --deadline --once --help --version"
-    local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --from --list --help --version"
-    local words=${ops//[[:space:]]/ }
-    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
+    local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --help --version"
+    local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
+        --index-base --path --hex --json --json-strings --raw --progress --deadline"
+    local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
+    local words cword cur prev command='' i
+
+    # readline cuts words at "=" and ":"; with them whole, --dtype=f is one word.
+    words=("${COMP_WORDS[@]}")
+    cword=$COMP_CWORD
+    cur=${words[cword]}
+    prev=${words[cword - 1]}
+    if [[ $cur == = ]]; then
+        cur=
+    elif [[ $prev == = && cword -gt 1 ]]; then
+        prev=${words[cword - 2]}
+    fi
+    for ((i = 1; i < cword; i++)); do
+        [[ ${words[i]} == -* || ${words[i - 1]} == -[to] || ${words[i - 1]} == --@(dtype|out|nan|priority|path|connect|tls-*) || ${words[i]} == = || ${words[i - 1]} == = ]] && continue
+        command=${words[i]}
+        break
+    done
 
     COMPREPLY=()
-    if [[ ${COMP_WORDS[1]} == ladder && COMP_CWORD -gt 1 ]]; then
+    if [[ $command == ladder ]]; then
         case $prev in
-        --rungs) mapfile -t COMPREPLY < <(compgen -W "$(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1)" -- "$cur") ;;
-        --finish) mapfile -t COMPREPLY < <(compgen -W "relaunch atomic host" -- "$cur") ;;
-        -t | --dtype) mapfile -t COMPREPLY < <(compgen -W "i32 f32" -- "$cur") ;;
-        --plot | --from) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
-        *) mapfile -t COMPREPLY < <(compgen -W "$ladder" -- "$cur") ;;
+        --rungs | --explain) _reducectl_reply "$(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1)" ;;
+        --finish) _reducectl_reply "relaunch atomic host" ;;
+        -t | --dtype) _reducectl_reply "i32 f32" ;;
+        --plot | --from) _reducectl_files ;;
+        *) _reducectl_reply "$ladder" ;;
         esac
         return
     fi
     case $prev in
-    -t | --dtype | -o | --out)
-        mapfile -t COMPREPLY < <(compgen -W "$types" -- "$cur")
-        return
-        ;;
-    --nan)
-        mapfile -t COMPREPLY < <(compgen -W "propagate omit error" -- "$cur")
-        return
-        ;;
-    --axis)
-        mapfile -t COMPREPLY < <(compgen -W "0 1" -- "$cur")
-        return
-        ;;
-    --priority)
-        mapfile -t COMPREPLY < <(compgen -W "normal high background" -- "$cur")
-        return
-        ;;
-    --path)
-        mapfile -t COMPREPLY < <(compgen -W "inline stream shm file" -- "$cur")
-        return
-        ;;
-    --mask | --offsets | --tls-ca | --tls-cert | --tls-key)
-        compopt -o filenames
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect)
-        return
-        ;;
+    -t | --dtype) _reducectl_reply "$types"; return ;;
+    -o | --out) _reducectl_reply "$(_reducectl_out "$command")"; return ;;
+    --nan) _reducectl_reply "propagate omit error"; return ;;
+    --axis) _reducectl_reply "0 1"; return ;;
+    --priority) _reducectl_reply "normal high background"; return ;;
+    --path) _reducectl_reply "inline stream shm file"; return ;;
+    --mask | --offsets | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
+    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect) return ;;
     esac
     if [[ $cur == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+        case $command in
+        "") _reducectl_reply "--help --version" ;;
+        status) _reducectl_reply "--json --watch $daemon" ;;
+        ping | info | ls) _reducectl_reply "--json $daemon" ;;
+        top) _reducectl_reply "--once $daemon" ;;
+        put) _reducectl_reply "--replace --ttl --dtype --text --path --deadline $daemon" ;;
+        metrics | drop) _reducectl_reply "$daemon" ;;
+        help) ;;
+        *) _reducectl_reply "$reduce $daemon" ;;
+        esac
         return
     fi
-    if [[ $cur == @* || ${COMP_WORDS[1]} == drop ]]; then
+    if [[ $cur == @* || $command == drop ]]; then
         local prefix=${cur%%[!@]*}
         mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$(reducectl ls --no-autostart 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "${cur#@}")
         return
     fi
-    # The first word that is no option is the operation; files follow.
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        if [[ " $words put " == *" ${COMP_WORDS[i]} "* && $cur != @* ]]; then
-            compopt -o filenames
-            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-            return
-        fi
-    done
-    mapfile -t COMPREPLY < <(compgen -W "$ops ping info status metrics top put ls drop ladder" -- "$cur")
+    # The first word that is no option is the operation, or several with commas between; files follow.
+    case $command in
+    "") if [[ $cur == *,* ]]; then
+            mapfile -t COMPREPLY < <(compgen -P "${cur%,*}," -W "${ops/stats/}" -- "${cur##*,}")
+        else
+            _reducectl_reply "$ops $commands"
+        fi ;;
+    help) _reducectl_reply "$ops $commands" ;;
+    ping | info | status | metrics | top | ls) ;;
+    *) _reducectl_files ;;
+    esac
 }
 complete -F _reducectl reducectl

@@ -1,0 +1,71 @@
+# fish completion for reducectl(1)
+
+set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats
+set -l commands ping info status metrics top put ls drop ladder help
+set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
+set -l first "not __fish_seen_subcommand_from $ops $commands"
+set -l reduces "__fish_seen_subcommand_from $ops"
+
+function __reducectl_resident
+    reducectl ls --no-autostart 2>/dev/null | sed 1d | cut -d' ' -f1
+end
+
+function __reducectl_out
+    switch (commandline -opc)[2]
+        case mean var std norm2
+            printf '%s\n' f16 bf16 f32 f64
+        case and or xor
+            printf '%s\n' i64 u64
+        case 'arg*' 'count*' any all
+            echo u64
+        case '*'
+            printf '%s\n' f16 bf16 f32 f64 i64 u64
+    end
+end
+
+complete -c reducectl -n $first -f -a "$ops" -d operation
+complete -c reducectl -n $first -f -a "$commands" -d command
+complete -c reducectl -n "__fish_seen_subcommand_from help" -f -a "$ops $commands"
+complete -c reducectl -n "__fish_seen_subcommand_from drop" -f -a "(__reducectl_resident)"
+complete -c reducectl -n "__fish_seen_subcommand_from ping info status metrics top ls" -f
+complete -c reducectl -n $reduces -a "@(__reducectl_resident)"
+
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -s t -l dtype -x -a $types -d "elements of raw files"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l text -d "numbers as text"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l path -x -a "inline stream shm file" -d "how the data travel"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l deadline -x -d "milliseconds"
+complete -c reducectl -n $reduces -s o -l out -x -a "(__reducectl_out)" -d "type of the value"
+complete -c reducectl -n $reduces -l nan -x -a "propagate omit error" -d "what a NaN does"
+complete -c reducectl -n $reduces -l ddof -x -d "divide by the count less N"
+complete -c reducectl -n $reduces -l initial -x -d "one more element"
+complete -c reducectl -n $reduces -l wrap -d "prod modulo 2^64"
+complete -c reducectl -n $reduces -l rows -x -d "equal rows"
+complete -c reducectl -n $reduces -l axis -x -a "0 1" -d "axis of a .npy"
+complete -c reducectl -n $reduces -l offsets -r -d "segments"
+complete -c reducectl -n $reduces -l mask -r -d "elements to keep"
+complete -c reducectl -n $reduces -l total -d "all files as one array"
+complete -c reducectl -n $reduces -l partial -d "write partial states"
+complete -c reducectl -n $reduces -l merge -d "merge partial states"
+complete -c reducectl -n $reduces -l index-base -x -d "where the shard starts"
+complete -c reducectl -n $reduces -l hex -d "floats as %a"
+complete -c reducectl -n $reduces -l raw -d "the bytes"
+complete -c reducectl -n $reduces -l json-strings -d "large integers as strings"
+complete -c reducectl -n $reduces -l progress -d "lines while it works"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from ping info status ls ladder" -l json -d "objects"
+complete -c reducectl -n "__fish_seen_subcommand_from status" -l watch -d "again each second"
+complete -c reducectl -n "__fish_seen_subcommand_from top" -l once -d "one frame as text"
+complete -c reducectl -n "__fish_seen_subcommand_from put" -l replace -d "in place of what has the name"
+complete -c reducectl -n "__fish_seen_subcommand_from put" -l ttl -x -d "seconds to live"
+complete -c reducectl -n "__fish_seen_subcommand_from ladder" -l rungs -x -a "(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1)"
+complete -c reducectl -n "__fish_seen_subcommand_from ladder" -l explain -x -a "(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1)"
+complete -c reducectl -n "__fish_seen_subcommand_from ladder" -l finish -x -a "relaunch atomic host"
+complete -c reducectl -n "__fish_seen_subcommand_from ladder" -l plot -r
+complete -c reducectl -l priority -x -a "normal high background" -d "share of a busy device"
+complete -c reducectl -l connect -x -d "URL of the daemon"
+complete -c reducectl -l tls-ca -r
+complete -c reducectl -l tls-cert -r
+complete -c reducectl -l tls-key -r
+complete -c reducectl -l no-autostart -d "start no daemon"
+complete -c reducectl -s v -l verbose -d "tell what was done"
+complete -c reducectl -s h -l help
+complete -c reducectl -s V -l version

@@ -1,0 +1,65 @@
+#compdef reducectl
+# zsh completion for reducectl(1)
+
+_reducectl_resident() {
+  local -a names
+  names=(${(f)"$(reducectl ls --no-autostart 2>/dev/null | sed 1d | cut -d' ' -f1)"})
+  compadd "$@" -a names
+}
+
+_reducectl_inputs() {
+  if [[ $PREFIX == @* ]]; then
+    compset -P '@'
+    _reducectl_resident -p @
+  else
+    _files
+  fi
+}
+
+_reducectl() {
+  local -a ops commands daemon
+  local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64' out='f16 bf16 f32 f64 i64 u64'
+  ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats)
+  commands=(ping info status metrics top put ls drop ladder help)
+  daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
+    '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
+    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
+  if (( CURRENT == 2 )); then
+    if [[ $PREFIX == *,* ]]; then
+      compset -P '*,'
+      compadd -S '' -- ${ops:#stats}
+    else
+      _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands'
+    fi
+    return
+  fi
+  case $words[2] in
+    (mean|var|std|norm2) out='f16 bf16 f32 f64' ;;
+    (and|or|xor) out='i64 u64' ;;
+    (arg*|count*|any|all) out=u64 ;;
+  esac
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+    (status) _arguments '--json[as an object]' '--watch[again each second]' $daemon ;;
+    (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
+    (top) _arguments '--once[one frame as text]' $daemon ;;
+    (metrics) _arguments $daemon ;;
+    (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
+    (drop) _arguments $daemon '*:name:_reducectl_resident' ;;
+    (put) _arguments '--replace[in place of what has the name]' '--ttl[seconds to live]:seconds:' "(-t --dtype)"{-t,--dtype}"[elements of a raw file]:type:($types)" \
+      '--text[numbers as text]' '--path[how the data travel]:path:(inline stream shm file)' '--deadline[milliseconds]:ms:' $daemon '1:name:' '2:file:_files' ;;
+    (ladder) _arguments '--n[elements]:list:' '--block[threads]:list:' "--rungs[which]:list:($(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1))" \
+      '--finish[of the blocks]:how:(relaunch atomic host)' '--dtype[elements]:type:(i32 f32)' '--repeat[timed runs]:n:' '--device[CUDA device]:n:' '--check[sums only]' \
+      '--json[objects]' '--csv[table with commas]' '--plot[a picture]:file:_files' '--explain[the page of a kernel]:rung:' '--from[an earlier run]:file:_files' '--list[name the rungs]' ;;
+    (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
+      '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
+      '--rows[equal rows]:n:' '--axis[axis]:axis:(0 1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
+      '--total[all files as one]' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
+      '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \
+      '--progress[lines while it works]' '--deadline[milliseconds]:ms:' $daemon '*:file:_reducectl_inputs' ;;
+  esac
+}
+
+_reducectl "$@"

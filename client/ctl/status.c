@@ -1,0 +1,174 @@
+/* reducectl status: what the daemon says of itself, by section, in units for people; what is 0 and one of many is left out. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/ctl/ctl.h"
+
+typedef struct section {
+    const char *name;
+    const char *keys[12]; /* a key, or with a point or an underscore at its end what keys begin with */
+} section;
+
+static const section sections[] = {
+    {"daemon",
+     {"version", "backend", "device", "device_note", "simd", "threads", "uptime_s", "health", "listen.", "rss_bytes"}},
+    {"clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
+    {"requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
+    {"engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
+    {"shared memory and files", {"side."}},
+    {"resident data", {"resident."}},
+    {"other", {""}}};
+enum { SECTIONS = sizeof sections / sizeof *sections, MAX_TEXT = 64 };
+
+typedef struct line {
+    char *key, *value;
+    int section;
+} line;
+
+typedef struct report {
+    line *lines;
+    size_t n;
+} report;
+
+/* ---- units ---- */
+
+static bool ends_in(const char *key, const char *end)
+{
+    size_t n = strlen(key), m = strlen(end);
+    return n >= m && !strcmp(key + n - m, end);
+}
+
+static void put_bytes(char out[MAX_TEXT], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double v = (double)bytes;
+    int unit = 0;
+    for (; v >= 1024 && unit < 6; unit++)
+        v /= 1024;
+    snprintf(out, MAX_TEXT, unit ? "%.3g %s" : "%.0f %s", v >= 1000 ? (double)(int)v : v, units[unit]);
+}
+
+static void put_seconds(char out[MAX_TEXT], double s)
+{
+    uint64_t whole = (uint64_t)s;
+    if (s < 1e-3)
+        snprintf(out, MAX_TEXT, "%.3g us", s * 1e6);
+    else if (s < 1)
+        snprintf(out, MAX_TEXT, "%.3g ms", s * 1e3);
+    else if (whole < 60)
+        snprintf(out, MAX_TEXT, "%.3g s", s);
+    else if (whole < 3600)
+        snprintf(out, MAX_TEXT, "%" PRIu64 " min %" PRIu64 " s", whole / 60, whole % 60);
+    else if (whole < 86400)
+        snprintf(out, MAX_TEXT, "%" PRIu64 " h %" PRIu64 " min", whole / 3600, whole / 60 % 60);
+    else
+        snprintf(out, MAX_TEXT, "%" PRIu64 " d %" PRIu64 " h", whole / 86400, whole / 3600 % 24);
+}
+
+static void put_value(char out[MAX_TEXT], const reduce_entry *e)
+{
+    double v = e->kind == REDUCE_KIND_F64 ? e->f64 : (double)e->u64;
+    if (e->kind == REDUCE_KIND_U64 && (ends_in(e->key, "bytes") || ends_in(e->key, "cap") || ends_in(e->key, "bytes_in")))
+        put_bytes(out, e->u64);
+    else if (ends_in(e->key, "_s"))
+        put_seconds(out, v);
+    else if (ends_in(e->key, "_us"))
+        put_seconds(out, v * 1e-6);
+    else if (e->kind == REDUCE_KIND_F64)
+        snprintf(out, MAX_TEXT, "%g", e->f64);
+    else
+        snprintf(out, MAX_TEXT, "%" PRIu64, e->u64);
+}
+
+/* ---- the report ---- */
+
+static int section_of(const char *key)
+{
+    for (int s = 0; s < SECTIONS; s++)
+        for (int k = 0; k < 12 && sections[s].keys[k]; k++) {
+            const char *want = sections[s].keys[k];
+            size_t n = strlen(want);
+            bool prefix = n == 0 || want[n - 1] == '.' || want[n - 1] == '_';
+            if (prefix ? !strncmp(key, want, n) : !strcmp(key, want))
+                return s;
+        }
+    return SECTIONS - 1;
+}
+
+/* One of many counters, which is 0 */
+static bool is_dull(const reduce_entry *e)
+{
+    static const char *const many[] = {"requests.", "batch.", "pool.", "side.", "tasks_"};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        if (!strncmp(e->key, many[i], strlen(many[i])))
+            return e->kind == REDUCE_KIND_U64 ? e->u64 == 0 : e->kind == REDUCE_KIND_F64 && e->f64 == 0;
+    return false;
+}
+
+static int status_take(void *arg, const reduce_entry *e)
+{
+    report *r = arg;
+    char text[MAX_TEXT];
+    if (is_dull(e))
+        return 0;
+    line *more = realloc(r->lines, (r->n + 1) * sizeof *more);
+    if (!more)
+        return REDUCE_E_NO_MEMORY;
+    r->lines = more;
+    if (e->kind != REDUCE_KIND_TEXT)
+        put_value(text, e);
+    line l = {strdup(e->key), strdup(e->kind == REDUCE_KIND_TEXT ? e->text : text), section_of(e->key)};
+    r->lines[r->n++] = l;
+    return l.key && l.value ? 0 : REDUCE_E_NO_MEMORY;
+}
+
+static void print_report(const report *r)
+{
+    for (int s = 0; s < SECTIONS; s++) {
+        bool headed = false;
+        for (size_t i = 0; i < r->n; i++) {
+            if (r->lines[i].section != s)
+                continue;
+            if (!headed)
+                printf("-- %s --\n", sections[s].name);
+            headed = true;
+            printf("%-24s %s\n", r->lines[i].key, r->lines[i].value);
+        }
+    }
+}
+
+int ctl_status(reduce_client *c, const ctl_options *o)
+{
+    report r = {0};
+    int err = reduce_query(c, REDUCE_TOPIC_STATUS, status_take, &r);
+    if (!err)
+        print_report(&r);
+    for (size_t i = 0; i < r.n; i++) {
+        free(r.lines[i].key);
+        free(r.lines[i].value);
+    }
+    free(r.lines);
+    return err ? ctl_print_error(o, &(ctl_where){.name = "status"}, err, err == REDUCE_E_NO_MEMORY ? "no memory for it" : NULL)
+               : CTL_OK;
+}
+
+/* ---- again and again ---- */
+
+int ctl_watch(reduce_client *c, const ctl_options *o, int (*show)(reduce_client *c, const ctl_options *o))
+{
+    const struct timespec second = {1, 0};
+    int code = CTL_OK;
+    while (code == CTL_OK && !ctl_interrupted()) {
+        if (isatty(STDOUT_FILENO))
+            fputs("\033[H\033[2J", stdout);
+        code = show(c, o);
+        if (fflush(stdout))
+            return code;
+        nanosleep(&second, NULL); /* shorter if interrupted */
+    }
+    return code;
+}
