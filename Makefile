@@ -119,7 +119,7 @@ DAEMON_O := $(call obj,$(DAEMON_C))
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
-LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU))
+LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU)) $(B)/kernels/ladder/pages.o
 # Kernels that launch kernels are relocatable device code, which takes a link of its own.
 NESTED_O := $(call obj,$(filter kernels/ladder/nested%,$(LADDER_CU)))
 
@@ -194,6 +194,15 @@ $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_CTL) -o $@
+
+# The pages of the rungs as text, for `reducectl ladder --explain`
+PAGES := $(filter-out %/gpu.cu,$(wildcard kernels/ladder/*.cu)) $(wildcard kernels/ladder/cpu_*.h)
+$(B)/kernels/ladder/pages.c: $(PAGES) Makefile
+	@mkdir -p $(@D)
+	$(Q){ echo '#include "kernels/ladder/ladder.h"'; echo 'const ladder_page ladder_pages[] = {'; \
+	  for f in $(PAGES); do n=$${f##*/}; echo "{\"$${n%.*}\","; sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; echo '},'; done; echo '{NULL, NULL}};'; } >$@
+$(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 $(NESTED_O): NVCC_ALL += -rdc=true
 $(B)/kernels/ladder/device_link.o: $(NESTED_O)

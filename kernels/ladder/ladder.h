@@ -115,6 +115,7 @@ typedef struct ladder_options {
     int device;                  /* -1: the first one, if there is one */
     bool check, json, csv, list, help, version;
     const char *plot, *from; /* files, or NULL */
+    const char *explain;     /* a rung whose page is to be printed, or NULL */
 } ladder_options;
 
 /* False: `why` says what is wrong. The strings stay argv's. */
@@ -165,7 +166,15 @@ void ladder_print_csv(FILE *out, const ladder_rows *rows);
 /* Append the rows of a file that ladder_print_json wrote. False: `why`. */
 bool ladder_read_json(const char *path, ladder_rows *rows, char why[LADDER_WHY]);
 
+/* ---- pages.c, made of the pages by the Makefile ---- */
+typedef struct ladder_page {
+    const char *name, *text; /* the file's, without suffix */
+} ladder_page;
+extern const ladder_page ladder_pages[]; /* the last has no name */
+
 /* ---- plot.c ---- */
+/* gnuplot's words for the kind of file, by its suffix: .svg, .png, .pdf. NULL: another one. */
+const char *ladder_plot_terminal(const char *path);
 bool ladder_plot(const char *path, const ladder_rows *rows, char why[LADDER_WHY]);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* reducectl-ladder: wiring and exit codes. */
 #include <locale.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/ladder/ladder.h"
 
@@ -46,6 +47,26 @@ static int climb(const ladder_options *o)
     return code;
 }
 
+/* The page of the longest name that the rung's begins with: unroll.cu is that of unroll2, unroll4 and unroll8. */
+static int explain(const char *rung)
+{
+    const ladder_page *found = NULL;
+    char name[64];
+    bool known = false;
+    for (int i = 0; i < ladder_rung_count; i++)
+        known |= !strcmp(rung, ladder_rungs[i].name);
+    snprintf(name, sizeof name, "%s", rung);
+    for (char *p = name; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    for (const ladder_page *p = ladder_pages; p->name; p++)
+        if (!strncmp(name, p->name, strlen(p->name)) && (!found || strlen(p->name) > strlen(found->name)))
+            found = p;
+    if (!known || !found)
+        return fail(LADDER_USAGE, "--explain names no rung; --list shows them");
+    fputs(found->text, stdout);
+    return LADDER_OK;
+}
+
 int main(int argc, char **argv)
 {
     ladder_options o;
@@ -60,6 +81,8 @@ int main(int argc, char **argv)
         printf("reducectl-ladder %s\n", REDUCED_VERSION);
     else if (o.list)
         list(stdout);
+    else if (o.explain)
+        code = explain(o.explain);
     else
         code = climb(&o);
     if (fflush(stdout) || ferror(stdout))

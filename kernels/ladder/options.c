@@ -19,6 +19,7 @@ enum {
     OPT_JSON,
     OPT_CSV,
     OPT_PLOT,
+    OPT_EXPLAIN,
     OPT_FROM,
     OPT_LIST
 };
@@ -34,6 +35,7 @@ static const struct option LONG[] = {{"n", required_argument, NULL, 'n'},
                                      {"json", no_argument, NULL, OPT_JSON},
                                      {"csv", no_argument, NULL, OPT_CSV},
                                      {"plot", required_argument, NULL, OPT_PLOT},
+                                     {"explain", required_argument, NULL, OPT_EXPLAIN},
                                      {"from", required_argument, NULL, OPT_FROM},
                                      {"list", no_argument, NULL, OPT_LIST},
                                      {"help", no_argument, NULL, 'h'},
@@ -61,7 +63,8 @@ void ladder_help(FILE *out)
           "What to print (default: a table and a chart)\n"
           "      --json           an object a line\n"
           "      --csv\n"
-          "      --plot FILE.svg  a picture besides; needs gnuplot\n"
+          "      --plot FILE      a picture besides, .svg, .png or .pdf; needs gnuplot\n"
+          "      --explain RUNG   the page of a kernel: what its idea is, what it fixes, what is wrong with it, its code\n"
           "      --from FILE      show what --json once printed; nothing is run and no GPU needed\n"
           "      --list           the rungs\n"
           "  -h, --help           this text\n"
@@ -250,6 +253,9 @@ static bool take(ladder_options *o, int opt, char why[LADDER_WHY])
     case OPT_PLOT:
         o->plot = optarg;
         return true;
+    case OPT_EXPLAIN:
+        o->explain = optarg;
+        return true;
     case OPT_FROM:
         o->from = optarg;
         return true;
@@ -272,6 +278,8 @@ static bool consistent(const ladder_options *o, char why[LADDER_WHY])
         clash = "only one of --json and --csv is possible";
     else if (o->check && (o->json || o->csv || o->plot || o->from || o->repeat))
         clash = "--check measures nothing: --json, --csv, --plot, --from and --repeat do not go with it";
+    else if (o->plot && !ladder_plot_terminal(o->plot))
+        clash = "--plot draws FILE.svg, FILE.png or FILE.pdf";
     if (clash)
         snprintf(why, LADDER_WHY, "%s", clash);
     return !clash;

@@ -71,12 +71,29 @@ static void put_quoted(FILE *to, const char *s)
     }
 }
 
-static void write_script(FILE *to, const ladder_rows *rows, const ladder_row *const tables[], int count)
+/* What gnuplot calls the kinds of files, by their suffix */
+static const struct {
+    const char *suffix, *terminal;
+} kinds[] = {{".svg", "set terminal svg size 1280,720 font 'sans-serif,13' background '#ffffff'\n"},
+             {".png", "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo size 1280,720 font 'sans-serif,11' }"
+                      " else { set terminal png size 1280,720 }\n"},
+             {".pdf", "set terminal pdfcairo size 12.8,7.2 font 'sans-serif,11' background '#ffffff'\n"}};
+
+const char *ladder_plot_terminal(const char *path)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (n > strlen(kinds[i].suffix) && !strcmp(path + n - strlen(kinds[i].suffix), kinds[i].suffix))
+            return kinds[i].terminal;
+    return NULL;
+}
+
+static void write_script(FILE *to, const char *terminal, const ladder_rows *rows, const ladder_row *const tables[], int count)
 {
     const ladder_row *first = tables[0];
     char n[24];
-    fputs("set terminal svg size 1280,720 font 'sans-serif,13' background '#ffffff'\n"
-          "set datafile missing '?'\n"
+    fputs(terminal, to);
+    fputs("set datafile missing '?'\n"
           "set style data histogram\nset style histogram clustered gap 1\n"
           "set style fill solid 0.85 noborder\nset boxwidth 0.95\n"
           "set xtics rotate by -50 noenhanced scale 0\nset grid y lc '#dddddd'\nset border 3\nset tics nomirror\n"
@@ -145,7 +162,7 @@ bool ladder_plot(const char *path, const ladder_rows *rows, char why[LADDER_WHY]
     signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing: then writing fails and its status says so */
     pid_t pid = start_gnuplot(file, &to);
     if (to) {
-        write_script(to, rows, tables, count);
+        write_script(to, ladder_plot_terminal(path), rows, tables, count);
         fclose(to);
     }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -101,6 +101,26 @@ static bool same_table(const ladder_row *a, const ladder_row *b)
     return a->n == b->n && a->block == b->block && !strcmp(a->dtype, b->dtype) && !strcmp(a->finish, b->finish);
 }
 
+/* Where there is no GPU, most rungs say the same: that is said once. */
+static bool lacks_gpu(const ladder_row *r) { return r->verdict == LADDER_NOT_RUN && !strncmp(r->note, "needs a GPU", 11); }
+
+static void put_lacking(FILE *out, const ladder_rows *rows)
+{
+    const ladder_row *first = NULL;
+    for (size_t i = 0; i < rows->count; i++) {
+        const ladder_row *r = &rows->row[i];
+        if (!lacks_gpu(r) || (first && !same_table(r, first)))
+            continue;
+        if (first)
+            fprintf(out, ", %s", r->rung);
+        else
+            fprintf(out, "\nNot run, for it %s: %s", r->note, r->rung);
+        first = first ? first : r;
+    }
+    if (first)
+        putc('\n', out);
+}
+
 static void put_table(FILE *out, const ladder_row *r, size_t count)
 {
     char n[24];
@@ -115,7 +135,8 @@ static void put_table(FILE *out, const ladder_row *r, size_t count)
     fprintf(out, "%-26s %8s %6s %11s %8s %7s %10s %9s  %-5s  %s\n", "rung", "grid", "passes", "median ms", "GB/s", "of peak",
             "over CPU", "before", "sum", "published");
     for (size_t i = 0; i < count; i++) {
-        put_row(out, &r[i]);
+        if (!lacks_gpu(&r[i]))
+            put_row(out, &r[i]);
         published = published || r[i].published_ms > 0;
     }
     if (published)
@@ -132,6 +153,7 @@ void ladder_print_table(FILE *out, const ladder_rows *rows)
             putc('\n', out);
         put_table(out, &rows->row[i], end - i);
     }
+    put_lacking(out, rows);
 }
 
 void ladder_print_check(FILE *out, const ladder_rows *rows)
