@@ -1,10 +1,11 @@
 """reduced's settings from outside: --check-config, --dump-config, --help, what a wrong setting is told."""
 import os
+import re
 import subprocess
 
 import pytest
 
-from conftest import BIN, SANITIZER
+from conftest import BIN, ROOT, SANITIZER
 
 
 def reduced(*args, cwd=None, **env):
@@ -15,7 +16,7 @@ def reduced(*args, cwd=None, **env):
 
 
 GOOD = {
-    "empty": "", "comments": "# one\n; two\n\n", "section": "[reduced]\nthreads = 3\n",
+    "empty": "", "comments": "# one\n; two\n\n", "trailing comments": "threads = 3 # three\ndrain = 5 ; five\n", "section": "[reduced]\nthreads = 3\n",
     "all": "listen = ipc:///run/x.sock\nlisten = tcp://127.0.0.1:5\nallow-plain-tcp = yes\nbackend = cpu\ndevice = 0\nthreads = 2\nlog-level = debug\ndrain = 5\n"
            "idle-exit = 60\nmax-inflight = 8\nmax-streams = 4\nmax-sessions = 9\nsocket-mode = 0600\nslots = 4\ncontexts = 64\nprobe = 5\n",
 }
@@ -30,6 +31,14 @@ BAD = {
     "long line": ("threads = " + "1" * 5000 + "\n", ":1"), "line number": ("\n\n\ncolour = red\n", ":4"),
     "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
 }
+
+
+def test_the_manual_has_every_option():
+    manual = (ROOT / "client" / "man" / "reduced.conf.5").read_text().replace("\\-", "-")
+    options = re.findall(r"^#? ?([a-z-]+) =", reduced("--dump-config").stdout, re.M)
+    assert len(options) > 25
+    for option in options:
+        assert re.search(rf'^\.BR .*\b{option} "? ?=', manual, re.M), option
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -146,8 +146,8 @@ typedef struct ctl_text_kind {
     bool wide;     /* beyond both */
 } ctl_text_kind;
 
-/* Look at the tokens of [bytes, bytes + n); unless this is the `last` piece, the one at its end may go on. Returns how many bytes
- * are done; the others belong to the next piece. */
+/* Look at the tokens of [bytes, bytes + n); unless this is the `last` piece, the one at its end may go on. Returns how many
+ * bytes are done; the others belong to the next piece. */
 size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last);
 /* i64 or u64 if all are integers of it, else f64, of nothing, too; 0: integers that need more than 64 bits. */
 int ctl_text_dtype(const ctl_text_kind *k);
@@ -307,7 +307,7 @@ int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t 
 
 /* ---- output.c ---- */
 
-/* A value in JSON: numbers and truth values are that; NaN and the infinities, which JSON has not, are strings; nothing is null. */
+/* A value in JSON: numbers and truth values are that; NaN and the infinities, which JSON lacks, are strings; nothing is null. */
 void ctl_json_value(const ctl_options *o, const char *text);
 
 /* What results or an error are about. */

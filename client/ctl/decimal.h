@@ -1,7 +1,7 @@
 /* Binary floats and decimals, each as the nearest of the other kind.
  *
- * A float's shortest decimal is by Schubfach: R. Giulietti, "The Schubfach way to render doubles", 2020. A decimal's float takes
- * one product of 128 bits, in the way of D. Lemire, "Number parsing at a gigabyte per second", 2021. */
+ * A float's shortest decimal is by Schubfach: R. Giulietti, "The Schubfach way to render doubles", 2020. A decimal's float
+ * takes one product of 128 bits, in the way of D. Lemire, "Number parsing at a gigabyte per second", 2021. */
 #ifndef CTL_DECIMAL_H
 #define CTL_DECIMAL_H
 

@@ -245,14 +245,15 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
 
 static bool is_space(char c) { return isspace((unsigned char)c); }
 
-/* Would it come back from a line of the config file? There a ';' behind a space begins a comment, and spaces at the ends go. */
+/* Would it come back from a line of the config file? There a ';' or '#' after a space begins a comment, and spaces at the ends
+ * go. */
 static bool fits_a_line(const char *value)
 {
     size_t n = strlen(value);
     if (n == 0 || is_space(value[0]) || is_space(value[n - 1]) || strchr(value, '\n'))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (value[i] == ';' && (i == 0 || is_space(value[i - 1])))
+        if ((value[i] == ';' || value[i] == '#') && (i == 0 || is_space(value[i - 1])))
             return false;
     return true;
 }
@@ -265,7 +266,7 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         return false;
     }
     if (!fits_a_line(value)) {
-        snprintf(why, RD_MAX_WHY, "%s = '%.60s': empty, or a space at an end or before ';'", o->name, value);
+        snprintf(why, RD_MAX_WHY, "%s = '%.60s': empty, or a space at an end or before ';' or '#'", o->name, value);
         return false;
     }
     switch (o->kind) {
@@ -307,6 +308,16 @@ static void fail_at(source *s, const char *problem)
     s->failed = true;
 }
 
+/* inih knows trailing comments of ';' only. */
+static void cut_comment(char *line)
+{
+    for (char *p = line; (p = strchr(p, '#')); p++)
+        if (p > line && is_space(p[-1])) {
+            strcpy(p, "\n");
+            return;
+        }
+}
+
 /* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
 static char *next_line(char *out, int cap, void *arg)
 {
@@ -314,8 +325,10 @@ static char *next_line(char *out, int cap, void *arg)
     if (s->failed || !fgets(out, cap, s->file))
         return NULL;
     s->line++;
-    if (strchr(out, '\n') || feof(s->file))
+    if (strchr(out, '\n') || feof(s->file)) {
+        cut_comment(out);
         return out;
+    }
     fail_at(s, "the line is too long");
     return NULL;
 }

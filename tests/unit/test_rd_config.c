@@ -98,7 +98,7 @@ static void a_file_sets_options(void **state)
     (void)state;
     rd_config c;
     assert_true(read_text(&c, "# comment\n[reduced]\nlisten = ipc:///a\nlisten=ipc:///b\n"
-                              "backend = cpu ; why\nmax-inflight = 3\n"));
+                              "backend = cpu ; why\nmax-inflight = 3 # few\n  # and\n"));
     assert_int_equal(c.listens, 2);
     assert_string_equal(c.listen[1], "ipc:///b");
     assert_int_equal(c.backend, RP_BACKEND_CPU);
