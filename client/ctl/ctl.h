@@ -12,10 +12,10 @@
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
  *   progress.c        the bar on a terminal
- *   query.c           ping, info, metrics            status.c          status by section
+ *   query.c           ping, info, metrics            status_text.c     status by section
  *   ladder.c        runs reducectl-ladder
  *   help_topic.c      help about one operation       suggest.h         what a mistyped word might have meant (pure)
- *   table.h           several operations at once
+ *   several.h         several operations at once
  *   top.h             reducectl top */
 #ifndef CTL_H
 #define CTL_H
@@ -56,7 +56,7 @@ enum { CTL_NO_AXIS = -1 };
 
 enum { CTL_MAX_OPS = 24 };
 
-typedef struct ctl_table ctl_table; /* table.h */
+typedef struct ctl_table ctl_table; /* several.h */
 
 typedef struct ctl_options {
     ctl_command command;
@@ -307,7 +307,7 @@ int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t 
 
 /* ---- output.c ---- */
 
-/* A value in JSON: numbers and truth values are that; NaN and the infinities, which JSON lacks, are strings; nothing is null. */
+/* A value in JSON: numbers and truth values are that; NaN and the infinities, which it lacks, are strings; nothing is null. */
 void ctl_json_value(const ctl_options *o, const char *text);
 
 /* What results or an error are about. */
@@ -381,7 +381,7 @@ int ctl_drop(reduce_client *c, const ctl_options *o);
 /* ---- query.c ---- */
 int ctl_query(reduce_client *c, const ctl_options *o);
 
-/* ---- status.c ---- */
+/* ---- status_text.c ---- */
 int ctl_status(reduce_client *c, const ctl_options *o);
 /* `show` each second until it fails or the user interrupts. */
 int ctl_watch(reduce_client *c, const ctl_options *o, int (*show)(reduce_client *c, const ctl_options *o));

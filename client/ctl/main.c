@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/table.h"
+#include "client/ctl/several.h"
 #include "client/ctl/top.h"
 
 enum { TOP_RECONNECT_MS = 2000 }; /* a daemon that is restarted; meanwhile the screen shows old figures */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/several.h"
 #include "client/ctl/suggest.h"
-#include "client/ctl/table.h"
 
 enum {
     OPT_NAN = 256,

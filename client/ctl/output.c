@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/table.h"
+#include "client/ctl/several.h"
 
 enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 

@@ -1,6 +1,6 @@
 /* Several operations at once. Each pass of an operation over a file leaves its values in a column; at the end all of them are
  * printed. */
-#include "client/ctl/table.h"
+#include "client/ctl/several.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Several operations at once: their values as aligned columns, a line for each file, row, column or segment. */
-#ifndef CTL_TABLE_H
-#define CTL_TABLE_H
+#ifndef CTL_SEVERAL_H
+#define CTL_SEVERAL_H
 
 #include "client/ctl/ctl.h"
 
