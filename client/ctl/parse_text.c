@@ -96,13 +96,24 @@ static long significant(const char *p, const char *end)
     return n;
 }
 
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* The digits before the point, of which there is one most often. */
+static const char *take_whole(const char *p, const char *end, uint64_t *w)
+{
+    if (end - p < 2 || !is_digit(p[0]) || is_digit(p[1]))
+        return take_digits(p, end, w);
+    *w = (uint64_t)(*p - '0');
+    return p + 1;
+}
+
 /* Returns the end of the number; NULL: nothing plain begins here. */
 static const char *take_plain(const char *p, const char *end, plain *x)
 {
     uint64_t w = 0;
     x->negative = *p == '-';
     p += *p == '-' || *p == '+';
-    const char *first = p, *q = take_digits(p, end, &w), *last = q;
+    const char *first = p, *q = take_whole(p, end, &w), *last = q;
     long digits = q - first;
     x->exponent = 0;
     if (q < end && *q == '.') {
