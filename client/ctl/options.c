@@ -268,7 +268,7 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
 {
     int op = reduce_op_parse(word);
     const char *meant = op ? NULL : ctl_suggest_command(word);
-    if (meant)
+    if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
         unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
