@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -327,6 +328,26 @@ def test_memory_does_not_grow(start):
         with daemon.connect() as c:
             ask(c, REQUESTS // 10)
     until(lambda: daemon.rss() <= first + 1024, f"memory at most 1 MiB above {first} KiB (now {daemon.rss()})")
+
+
+@pytest.mark.unsanitized
+def test_memory_of_a_peak_goes_back(start):
+    """Many large messages at once, in all of the daemon's threads: at rest it holds what it held before."""
+    daemon = start()
+    daemon.status()
+    first = daemon.rss()
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect()) for _ in range(16)]
+        body = clients[0].reduce_body("sum", "f32", bytes(2 << 20))
+        for _ in range(4):
+            for c in clients:
+                c.sent = [c.send(REDUCE, body) for _ in range(4)]
+            for c in clients:
+                for request in c.sent:
+                    c.wait(request)
+        peak = int(re.search(r"VmHWM:\s*(\d+)", pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text())[1])
+        assert peak > first + 8192, "there was no peak"
+    until(lambda: daemon.rss() <= first + 4096, f"memory at most 4 MiB above {first} KiB")
 
 
 def test_descriptors_do_not_leak(start):
