@@ -2,7 +2,6 @@
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import socket
 import struct
@@ -15,7 +14,7 @@ import pytest
 
 import oracle
 from conftest import BIN, TESTS, Daemon, python_env, select_a_moment
-from rawclient import REDUCE, REDUCE_AT, Closed, Connection, Fault, header, parse_result, spec
+from rawclient import REDUCE, REDUCE_AT, Closed, Connection, Fault, parse_result, spec
 
 F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
 SUM = struct.pack("<d", 3.25)
@@ -338,15 +337,11 @@ def test_memory_of_a_peak_goes_back(start):
     first = daemon.rss()
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(daemon.connect()) for _ in range(24)]
-        for c in clients:
-            message = header(REDUCE, len(body := c.reduce_body("sum", "f32", bytes(2 << 20))), session=c.session, mid=999) + body
-            frame = b"\x01" + struct.pack(">Q", len(message) + 4) + struct.pack(">I", 0x80000000 | 999) + message
-            c.socket.sendall(frame[:-1])
-        until(lambda: daemon.rss() > first + (24 << 10), "the daemon holds half of each message at least")
-        for c in clients:
-            c.socket.sendall(b"\0")
-        for c in clients:
-            assert parse_result(c.receive(999)[1]).cells == [bytes(8)], "the sum is 0.0"
+        bodies = [clients[0].reduce_body("sum", "f32", bytes(n << 10)) for n in (3, 150, 2048, 700)]
+        for turn in range(8):
+            sent = [(c, c.send(REDUCE, bodies[(turn + k + n) % 4])) for k in range(4) for n, c in enumerate(clients)]
+            for c, request in sent:
+                c.wait(request)
     until(lambda: daemon.rss() <= first + 4096, f"memory at most 4 MiB above {first} KiB")
 
 
