@@ -85,8 +85,8 @@ static rp_err check_nz(const rk_state *s, bool zero, rp_fault *f)
     return !s->nz && !zero ? bad(f, "nz", "a value without nz") : RP_OK;
 }
 
-/* bound[0..n) = count * largest^times. The largest element is (2^p - 1) 2^unit and its square (2^2p - 2^(p+1) + 1) 2^(2 unit), in
- * units of the limbs. */
+/* bound[0..n) = count * largest^times. In units of the limbs, the largest element is (2^p - 1) 2^unit and its square
+ * (2^2p - 2^(p+1) + 1) 2^(2 unit). */
 static void largest_float_sum(const rk_state *s, uint64_t *bound, int n, int times)
 {
     rk_format f = rk_format_of(s->dtype);

@@ -1,5 +1,5 @@
-/* The bounds of states from outside are exact: what `count` of the largest elements make passes, and not a step more. The states
- * at the bound are made by adding and merging, from one element to 2^60. */
+/* The bounds of states from outside are exact: what `count` of the largest elements make passes, and not a step more. The
+ * states at the bound are made by adding and merging, from one element to 2^60. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
