@@ -4,15 +4,20 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import struct
+import sys
 import time
 
 import pytest
 
-from conftest import ROOT
+from conftest import BACKEND, ROOT
 from rawclient import APPEND, BEGIN, MASK, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN, STATES_OUT, STORE, Closed, Fault, header, spec, store
 from sideclient import Side
 from test_protocol import F32, GOOD, MAX_COUNT, MAX_DATA, conn, faults  # noqa: F401  (a fixture)
+
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+import generate  # noqa: E402
 
 PAGE = (ROOT / "proto/PROTOCOL.md").read_text()
 
@@ -229,3 +234,38 @@ def test_attach_again_after_the_side_channel_closed(shared, scratch):
                     c.reduce_at("sum", "f32", handle, 0, 12)
                 handle, size = again.file(f.fileno())
                 assert c.reduce_at("sum", "f32", handle, 0, size).cells == [struct.pack("<d", 3.25)]
+
+
+def test_golden_packets_are_understood(shared, scratch):
+    """Each golden request gets the golden reply, but for the handles, which are random."""
+    golden = {name: (descriptors, data) for name, _, descriptors, data in generate.packets()}
+    file = os.open(scratch / "f", os.O_RDWR | os.O_CREAT)
+    os.write(file, F32)
+
+    def exchange(side, name, reply, at=8):
+        descriptors, packet = golden[name]
+        side.send(packet, [file] * descriptors)
+        got, fds, _, _ = socket.recv_fds(side.socket, 4096, 4)
+        for fd in fds:
+            os.close(fd)
+        assert len(fds) == golden[reply][0]
+        assert got[:at] + got[at + 8 :] == golden[reply][1][:at] + golden[reply][1][at + 8 :], name
+        return got
+
+    with shared.connect() as c, Side(c, attach=False) as side, Side(c, attach=False) as stranger:
+        attach = golden["attach"][1][:8] + struct.pack("<Q", c.session) + c.welcome["token"]
+        side.send(attach)
+        assert side.socket.recv(4096) == golden["attached"][1]
+        stranger.send(golden["attach"][1])
+        with faults("AUTH", "token"):
+            stranger.receive(1)
+        exchange(side, "file", "filed")
+        exchange(side, "arena", "arena_made")
+        side.send(golden["drop"][1])
+        for name in ("device", "device_fd") if BACKEND == "cpu" else ():
+            descriptors, packet = golden[name]
+            side.send(packet, [file] * descriptors)
+            with faults("TYPE", "device"):
+                side.receive(packet[0])
+        side.arena(4096)[1].close()
+    os.close(file)
