@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/internal.h"
+#include "client/discover.h"
+#include "client/error.h"
 
 #define SYSTEM_URL "ipc:///run/reduced/reduced.sock"
 

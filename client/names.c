@@ -1,5 +1,5 @@
 /* Names and sizes: the tables of proto under public names, proved equal at compile time. */
-#include "client/internal.h"
+#include "client/client.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "reduce.h disagrees with types.def: " #a);
 #define X(NAME, name, code, help) SAME(REDUCE_##NAME, code)

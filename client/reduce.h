@@ -51,7 +51,7 @@ extern "C" {
 
 /* The version of this header; reduce_version() gives that of the library in use. Same major: compatible. */
 #define REDUCE_VERSION_MAJOR 0
-#define REDUCE_VERSION_MINOR 1
+#define REDUCE_VERSION_MINOR 2
 #define REDUCE_VERSION_PATCH 0
 #define REDUCE_VERSION (REDUCE_VERSION_MAJOR * 10000 + REDUCE_VERSION_MINOR * 100 + REDUCE_VERSION_PATCH)
 uint32_t reduce_version(void);
@@ -272,7 +272,7 @@ typedef struct reduce_info {
     uint32_t autostarted;  /* 1 if reduce_open started it */
     int32_t priority;      /* reduce_priority that the daemon gave */
     char url[256];
-    char server[68]; /* "reduced 0.1.0" */
+    char server[68]; /* "reduced 0.2.0" */
     char side[96];   /* why shared memory or a file could not be passed lately and messages served instead, or "" */
 } reduce_info;
 #define REDUCE_INFO_INIT                                          \
@@ -338,46 +338,64 @@ typedef struct reduce_stats {
  *   and or xor                                   integers only
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
- * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone. */
-#define REDUCE_SIMPLE(suffix, element, value)                                                             \
-    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
-    int reduce_prod_##suffix(reduce_client *c, const element *data, size_t n, value *out);                \
-    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
-    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
-    int reduce_minmax_##suffix(reduce_client *c, const element *data, size_t n, value *out);              \
-    int reduce_range_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
-    int reduce_sumsq_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
-    int reduce_norm1_##suffix(reduce_client *c, const element *data, size_t n, value *out);               \
-    int reduce_norminf_##suffix(reduce_client *c, const element *data, size_t n, value *out);             \
-    int reduce_norm2_##suffix(reduce_client *c, const element *data, size_t n, double *out);              \
-    int reduce_mean_##suffix(reduce_client *c, const element *data, size_t n, double *out);               \
-    int reduce_var_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out); \
-    int reduce_std_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out); \
-    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);           \
-    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);           \
-    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);    \
-    int reduce_count_nan_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
-    int reduce_any_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);              \
-    int reduce_all_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);              \
-    int reduce_stats_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, reduce_stats *out);
-#define REDUCE_SIMPLE_BITS(suffix, element, value)                                        \
-    int reduce_and_##suffix(reduce_client *c, const element *data, size_t n, value *out); \
-    int reduce_or_##suffix(reduce_client *c, const element *data, size_t n, value *out);  \
-    int reduce_xor_##suffix(reduce_client *c, const element *data, size_t n, value *out);
-#define REDUCE_INTEGERS(X)     \
-    X(i8, int8_t, int64_t)     \
-    X(u8, uint8_t, uint64_t)   \
-    X(i16, int16_t, int64_t)   \
-    X(u16, uint16_t, uint64_t) \
-    X(i32, int32_t, int64_t) X(u32, uint32_t, uint64_t) X(i64, int64_t, int64_t) X(u64, uint64_t, uint64_t)
-#define REDUCE_FLOATS(X) X(f16, uint16_t, double) X(bf16, uint16_t, double) X(f32, float, double) X(f64, double, double)
-REDUCE_INTEGERS(REDUCE_SIMPLE)
-REDUCE_FLOATS(REDUCE_SIMPLE)
-REDUCE_INTEGERS(REDUCE_SIMPLE_BITS)
+ * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone.
+ * They are inline functions that call reduce_simple; languages that load the library call that, or reduce_run. `out` has
+ * room for what the call above gives; REDUCE_E_OP and REDUCE_E_TYPE are its errors, too. */
+int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
+
+/* `value` comes out, or two of them; `element` and `value` make sure of what `void *` above does not. */
+#define REDUCE_INLINE(name, OP, suffix, DTYPE, element, value)                                              \
+    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
+    {                                                                                                       \
+        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, 0, data, n, out);                              \
+    }
+#define REDUCE_INLINE_DDOF(name, OP, suffix, DTYPE, element, value)                                                        \
+    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
+    {                                                                                                                      \
+        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, ddof, data, n, out);                                          \
+    }
+#define REDUCE_SIMPLE(suffix, DTYPE, element, value)                              \
+    REDUCE_INLINE(sum, SUM, suffix, DTYPE, element, value)                        \
+    REDUCE_INLINE(prod, PROD, suffix, DTYPE, element, value)                      \
+    REDUCE_INLINE(min, MIN, suffix, DTYPE, element, value)                        \
+    REDUCE_INLINE(max, MAX, suffix, DTYPE, element, value)                        \
+    REDUCE_INLINE(minmax, MINMAX, suffix, DTYPE, element, value)                  \
+    REDUCE_INLINE(range, RANGE, suffix, DTYPE, element, value)                    \
+    REDUCE_INLINE(sumsq, SUMSQ, suffix, DTYPE, element, value)                    \
+    REDUCE_INLINE(norm1, NORM1, suffix, DTYPE, element, value)                    \
+    REDUCE_INLINE(norminf, NORMINF, suffix, DTYPE, element, value)                \
+    REDUCE_INLINE(norm2, NORM2, suffix, DTYPE, element, double)                   \
+    REDUCE_INLINE(mean, MEAN, suffix, DTYPE, element, double)                     \
+    REDUCE_INLINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t) \
+    REDUCE_INLINE(count_nan, COUNT_NAN, suffix, DTYPE, element, uint64_t)         \
+    REDUCE_INLINE(any, ANY, suffix, DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE(all, ALL, suffix, DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE_DDOF(var, VAR, suffix, DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(std, STD, suffix, DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
+#define REDUCE_SIMPLE_BITS(suffix, DTYPE, element, value)  \
+    REDUCE_SIMPLE(suffix, DTYPE, element, value)           \
+    REDUCE_INLINE(and, AND, suffix, DTYPE, element, value) \
+    REDUCE_INLINE(or, OR, suffix, DTYPE, element, value)   \
+    REDUCE_INLINE(xor, XOR, suffix, DTYPE, element, value)
+REDUCE_SIMPLE_BITS(i8, I8, int8_t, int64_t)
+REDUCE_SIMPLE_BITS(u8, U8, uint8_t, uint64_t)
+REDUCE_SIMPLE_BITS(i16, I16, int16_t, int64_t)
+REDUCE_SIMPLE_BITS(u16, U16, uint16_t, uint64_t)
+REDUCE_SIMPLE_BITS(i32, I32, int32_t, int64_t)
+REDUCE_SIMPLE_BITS(u32, U32, uint32_t, uint64_t)
+REDUCE_SIMPLE_BITS(i64, I64, int64_t, int64_t)
+REDUCE_SIMPLE_BITS(u64, U64, uint64_t, uint64_t)
+REDUCE_SIMPLE(f16, F16, uint16_t, double)
+REDUCE_SIMPLE(bf16, BF16, uint16_t, double)
+REDUCE_SIMPLE(f32, F32, float, double)
+REDUCE_SIMPLE(f64, F64, double, double)
+#undef REDUCE_INLINE
+#undef REDUCE_INLINE_DDOF
 #undef REDUCE_SIMPLE
 #undef REDUCE_SIMPLE_BITS
-#undef REDUCE_INTEGERS
-#undef REDUCE_FLOATS
 
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 

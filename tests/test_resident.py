@@ -623,7 +623,7 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
                              (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-"], 1, b"a/b: BAD_MESSAGE"),
                              (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),
                              (["sum", "-t", "f64", "@x"], 1, b"@x: TYPE: holds f32, not f64"), (["sum", "--rows", "3", "@x"], 1, b"@x: SHAPE"),
-                             (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"go no other way"),
+                             (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"take no other path"),
                              (["sum", "--mask", scratch / "odd", "@x"], 2, b"@NAME excludes"), (["sum", "--total", "@x", "@x"], 2, b"@NAME excludes"),
                              (["drop"], 2, b"drop takes names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
                              (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"are for put"),

@@ -8,7 +8,8 @@
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_columns.c: one input each
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
- *   interrupt.c       Ctrl-C                         progress.c      the bar on a terminal
+ *   feed.c            elements on their way          interrupt.c     Ctrl-C
+ *   progress.c        the bar on a terminal
  *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -113,18 +114,18 @@ void ctl_clean(char *out, size_t cap, const char *token);
 /* ---- half.c ---- */
 
 /* The 16-bit float types, REDUCE_F16 and REDUCE_BF16. Bits are those of a magnitude, without the sign. */
-unsigned ctl_narrow_infinity(int dtype);
+unsigned ctl_half_infinity(int dtype);
 /* The value. The first pattern past the largest finite number counts as the next power of two: where rounding to infinity
  * begins. */
-double ctl_narrow_value(int dtype, unsigned bits);
+double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
-unsigned ctl_narrow_round(int dtype, double y);
+unsigned ctl_half_round(int dtype, double y);
 
 /* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is no number, or out of range. */
-bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
+bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
 
 /* ---- fortran_order.c ---- */
 
@@ -226,11 +227,10 @@ typedef struct ctl_progress {
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed);
 void ctl_progress_add(ctl_progress *p, uint64_t bytes);
 void ctl_progress_end(ctl_progress *p); /* wipes the bar */
-uint64_t ctl_now_ns(void);
 
 /* ---- interrupt.c ---- */
 
-/* From now on Ctrl-C does not end the process, but is told by the latter. */
+/* From now on Ctrl-C does not end the process; ctl_interrupted reports it. */
 void ctl_take_interrupts(void);
 bool ctl_interrupted(void);
 
@@ -259,7 +259,7 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r);
  * NULL. Returns the exit code. */
 int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why);
 
-/* ---- reduce.c: what a command reduces ---- */
+/* ---- what a command reduces ---- */
 
 typedef struct ctl_work {
     reduce_client *c;
@@ -273,18 +273,13 @@ typedef struct ctl_work {
     ctl_progress progress;
 } ctl_work;
 
+/* ---- feed.c: how its elements get to the daemon ---- */
+
 /* Read exactly n elements, and their mask, if there is one, to `mask`. 0, or a reduce_err with `why`. */
 int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY]);
 
 /* Add the parts of a result that sum up: times, elements, results. */
 void ctl_add_result(reduce_result *sum, const reduce_result *r);
-
-/* Commands return the exit code; results and errors are printed then. */
-int ctl_reduce(reduce_client *c, const ctl_options *o);
-int ctl_whole(ctl_work *w);
-int ctl_lines(ctl_work *w, const ctl_shape *s);
-int ctl_columns(ctl_work *w, const ctl_shape *s);
-int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
@@ -293,6 +288,15 @@ int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, siz
  * reduced, `at` bytes behind its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
+
+/* ---- reduce.c, and reduce_*.c for one input each ---- */
+
+/* Commands return the exit code; results and errors are printed then. */
+int ctl_reduce(reduce_client *c, const ctl_options *o);
+int ctl_reduce_whole(ctl_work *w);
+int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
+int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
+int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- resident.c ---- */
 bool ctl_is_resident(const char *name); /* "@NAME" */
@@ -306,7 +310,7 @@ int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
 
 /* ---- query.c ---- */
-int ctl_show(reduce_client *c, const ctl_options *o);
+int ctl_query(reduce_client *c, const ctl_options *o);
 
 /* ---- ladder.c ---- */
 /* `reducectl ladder ...`: becomes the program reducectl-ladder. Returns only if that fails, with the exit code. */

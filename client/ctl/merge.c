@@ -79,7 +79,7 @@ static int run(reduce_client *c, const ctl_options *o, const states *s, const ct
     spec.dtype = s->dtype;
     spec.flags |= REDUCE_STATES_IN;
     spec.rows = s->rows;
-    if (o->initial && !ctl_element(o->initial, spec.dtype, &initial, why))
+    if (o->initial && !ctl_parse_scalar(o->initial, spec.dtype, &initial, why))
         return ctl_print_error(o, where, REDUCE_E_ARGUMENT, why);
     spec.initial = o->initial ? &initial : NULL;
     if (reduce_result_size(&spec, 0, &room))

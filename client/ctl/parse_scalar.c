@@ -77,7 +77,7 @@ static double to_odd(const char *text)
 static uint64_t narrow(const char *text, int dtype)
 {
     double v = to_odd(text);
-    return ctl_narrow_round(dtype, fabs(v)) | (signbit(v) ? 0x8000u : 0);
+    return ctl_half_round(dtype, fabs(v)) | (signbit(v) ? 0x8000u : 0);
 }
 
 static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
@@ -97,15 +97,15 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     } else if (dtype == REDUCE_F32) {
         beyond = isinf(single);
     } else if (isnan(wide)) {
-        *bits = ctl_narrow_infinity(dtype) + 1; /* daemons take every NaN for the same */
+        *bits = ctl_half_infinity(dtype) + 1; /* daemons take every NaN for the same */
     } else {
-        *bits = isinf(wide) ? ctl_narrow_infinity(dtype) | (wide < 0 ? 0x8000u : 0) : narrow(text, dtype);
-        beyond = (*bits & 0x7fff) == ctl_narrow_infinity(dtype);
+        *bits = isinf(wide) ? ctl_half_infinity(dtype) | (wide < 0 ? 0x8000u : 0) : narrow(text, dtype);
+        beyond = (*bits & 0x7fff) == ctl_half_infinity(dtype);
     }
     return special || !beyond || bad(text, "out of the range of", dtype, why);
 }
 
-bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
+bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
 {
     return is_float(dtype) ? floating(text, dtype, bits, why) : integer(text, dtype, bits, why);
 }

@@ -12,7 +12,7 @@ static bool same_f64(const char *text, double v) { return strtod(text, NULL) == 
 static bool same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
 
 /* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
-static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_narrow_round(dtype, y) == bits; }
+static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_half_round(dtype, y) == bits; }
 
 /* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
 static void plain(char *out)
@@ -47,7 +47,7 @@ static void shortest(char *out, double v, bool (*same)(const char *, double))
 
 static void shortest_narrow(char *out, int dtype, unsigned bits, bool negative)
 {
-    double v = ctl_narrow_value(dtype, bits);
+    double v = ctl_half_value(dtype, bits);
     for (int digits = 0; digits < 17; digits++) {
         snprintf(out, CTL_MAX_NUMBER, "%s%.*e", negative ? "-" : "", digits, v);
         if (same_narrow(dtype, bits, strtod(out + negative, NULL)))
@@ -78,10 +78,10 @@ static void narrow_float(char *out, int dtype, unsigned bits, bool hex)
 {
     bool negative = bits >> 15;
     bits &= 0x7fff;
-    unsigned infinity = ctl_narrow_infinity(dtype);
+    unsigned infinity = ctl_half_infinity(dtype);
     if (special(out, bits > infinity, bits == infinity, negative))
         return;
-    double v = ctl_narrow_value(dtype, bits);
+    double v = ctl_half_value(dtype, bits);
     if (hex)
         snprintf(out, CTL_MAX_NUMBER, "%a", negative ? -v : v);
     else

@@ -75,7 +75,7 @@ static int metrics(reduce_client *c, const ctl_options *o)
     return CTL_OK;
 }
 
-int ctl_show(reduce_client *c, const ctl_options *o)
+int ctl_query(reduce_client *c, const ctl_options *o)
 {
     if (o->command == CTL_PING)
         return ping(c, o);

@@ -132,7 +132,7 @@ static uint64_t rows_of_block(const columns *x)
     return k < x->rows ? k : x->rows;
 }
 
-int ctl_columns(ctl_work *w, const ctl_shape *s)
+int ctl_reduce_columns(ctl_work *w, const ctl_shape *s)
 {
     char why[CTL_WHY] = "";
     size_t cell;

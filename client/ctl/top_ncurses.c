@@ -2,6 +2,7 @@
 #include <ncurses.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/ctl/top.h"
 
 static SCREEN *screen;
@@ -47,8 +48,8 @@ void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
 
 ctl_event ctl_screen_wait(int ms)
 {
-    uint64_t end = ctl_now_ns() + (uint64_t)ms * 1000000;
-    for (uint64_t now; (now = ctl_now_ns()) < end;) {
+    uint64_t end = rc_now_ns() + (uint64_t)ms * 1000000;
+    for (uint64_t now; (now = rc_now_ns()) < end;) {
         timeout((int)((end - now) / 1000000) + 1);
         switch (getch()) {
         case 'q':
