@@ -2,9 +2,8 @@
 #ifndef RP_LIMITS_H
 #define RP_LIMITS_H
 
-/* Element bytes in one message. Larger arrays travel in several. A bigger message would not be faster: copies of this size
- * already reach the speed of the socket, and each message occupies its size in memory at both ends. Also caps the cells of one
- * reply. */
+/* Element bytes in one message. Larger arrays travel in several. 1 MiB messages measured fastest (RP_CHUNK_HINT), so a message
+ * above this size only adds latency and memory. Also caps the cells of one reply. */
 #define RP_MAX_DATA (4u << 20)
 
 /* Longest body: data plus the longest fixed part (the 64-byte spec). */
