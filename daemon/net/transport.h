@@ -7,9 +7,9 @@
 #ifndef RD_TRANSPORT_H
 #define RD_TRANSPORT_H
 
+#include "daemon/base/peer.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
-#include "daemon/net/peer.h"
 
 typedef struct rd_transport rd_transport;
 

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "daemon/net/peer.h"
+#include "daemon/base/peer.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/stream.h"
 
@@ -27,7 +27,7 @@ typedef struct rd_session {
     rd_sched_session queues;
     uint8_t token[RP_TOKEN];    /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
-    rd_handle_list shares;      /* go with the channel */
+    rd_handle_list handles;     /* go with the channel */
     char name[RP_MAX_NAME + 1];
     unsigned inflight;      /* requests not answered */
     uint64_t message_bytes; /* of these */
