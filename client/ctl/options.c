@@ -85,7 +85,7 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
 {
     char all[176];
     list(all, sizeof all, name, first);
-    snprintf(why, CTL_WHY, "%s '%.40s' is none of %s", what, value, all);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
 
@@ -120,7 +120,7 @@ static bool take_number(uint64_t *out, const char *what, const char *value, uint
     *out = strtoull(value, &end, 10);
     if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= min && *out <= max)
         return true;
-    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not a whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
     return false;
 }
 
@@ -285,7 +285,7 @@ static const char *misplaced(const ctl_options *o)
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
         return "metrics and top have one format";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls know --json only";
+        return "ping, info, status and ls take no format but --json";
     return NULL;
 }
 
@@ -307,7 +307,7 @@ static const char *clash(const ctl_options *o)
     if ((o->spec.flags & REDUCE_WRAP) && op != REDUCE_PROD)
         return "--wrap is for prod";
     if (o->initial && partial)
-        return "--initial goes in when a value is finished: not with --partial";
+        return "--initial is not possible with --partial: it goes in when a value is finished";
     if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
         return "--merge goes in messages: --path inline only";
     if (o->merge && (shaped || o->mask || o->text || o->total))

@@ -75,7 +75,7 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
     if (ctl_shuffled(in)) {
-        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data have one order, that of their indexes");
+        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
         return REDUCE_E_SHAPE;
     }
     if (in->regular && in->sized && !in->text)
