@@ -545,7 +545,7 @@ static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t
     rp_fault bad = {0};
     int wrong = (int)rp_get_header(msg, len, &h, &bad);
     if (!wrong && (!h.reply || h.type != call->type || h.id != call->id))
-        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "a reply to something else");
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "the reply answers another request");
     if (!wrong && h.status > INT16_MAX)
         wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "status", "unknown status %" PRIu32, h.status);
     if (wrong) {

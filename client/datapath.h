@@ -1,4 +1,4 @@
-/* Large data: which way the data of a job travel. Messages (inline) always work; what a side channel offers is faster:
+/* Large data: which way the data of a job travel. Messages (inline) always work; what fdpass offers is faster:
  *
  *   file    the daemon reads ranges of a file that was passed to it
  *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
@@ -14,7 +14,7 @@ enum {
     RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
-    RC_BULK_BYTES = 1 << 20     /* jobs below are one or two messages, which are faster than opening a side channel */
+    RC_LARGE_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening fdpass */
 };
 
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;

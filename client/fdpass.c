@@ -52,7 +52,7 @@ static void hang_up(reduce_client *c)
 static bool broken(reduce_client *c, int error)
 {
     hang_up(c);
-    set_why(c, "the side channel broke", error ? strerror(error) : "");
+    set_why(c, "the fdpass socket broke", error ? strerror(error) : "");
     return false;
 }
 
@@ -149,12 +149,12 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
     rp_fault e;
     int got;
     if (strncmp(url, "ipc://", 6) != 0 || memcmp(token, none, RP_TOKEN) == 0) {
-        set_why(c, "the daemon offers no side channel here", "");
+        set_why(c, "the daemon passes no descriptors here", "");
         return false;
     }
     int fd = dial(url + 6);
     if (fd < 0) {
-        set_why(c, "the side channel cannot be reached", "");
+        set_why(c, "the fdpass socket cannot be reached", "");
         return false;
     }
     enter(c);

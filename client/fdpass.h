@@ -1,4 +1,4 @@
-/* The side channel of a client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
+/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
  * sockets in libreduce. Everything here may fail without harm: data then travel in messages. */
 #ifndef RC_FDPASS_H
 #define RC_FDPASS_H
@@ -7,14 +7,14 @@
 
 #include "proto/codec.h"
 
-enum { RC_SIDE_WHY = 96 };
+enum { RC_FDPASS_WHY = 96 };
 
 /* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. */
 typedef struct rc_fdpass {
     pthread_mutex_t lock;
-    int fd;                /* -1: there is none */
-    uint64_t session;      /* for which it was opened, or could not be */
-    char why[RC_SIDE_WHY]; /* why something could not be had lately, "" if all could */
+    int fd;                  /* -1: there is none */
+    uint64_t session;        /* for which it was opened, or could not be */
+    char why[RC_FDPASS_WHY]; /* why something could not be had lately, "" if all could */
 } rc_fdpass;
 
 /* Memory of the daemon's that both map, or, with handle 0, plain memory. */

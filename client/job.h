@@ -1,5 +1,5 @@
 /* Jobs: one reduction of an array, of any size and shape. And the bytes of reduce_put, which are cut and travel in the same
- * way. run.c makes them and waits for them, job.c lets them go. */
+ * way. submit.c makes them and waits for them, job.c lets them go. */
 #ifndef RC_JOB_H
 #define RC_JOB_H
 

@@ -16,8 +16,9 @@ import pytest
 from conftest import BIN, select_a_moment
 from oracle import SIZE
 from otheruser import as_user, needs_root
-from rawclient import (COLUMNS, COMMIT, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault, spec,
-                       store)
+from rawclient import (COLUMNS, COMMIT, HELLO, LIST, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault,
+                       spec, store)
+from relay import Relay
 from sideclient import Side
 
 PATH_RESIDENT = 5
@@ -608,6 +609,14 @@ def test_reducectl_put_ls_and_reduce(clean, ctl, scratch):
     assert b"resident, 3 x i16" in ctl("sum", "-v", "@b", url=url).stderr
     assert ctl("drop", "a", "b", "c", url=url).returncode == 0
     assert ctl("ls", url=url).stdout == b""
+
+
+def test_reducectl_looks_an_array_up_once(clean, ctl, scratch):
+    ctl("put", "m", "-t", "f32", stdin=struct.pack("<2f", 1, 2.5), url=clean.url)
+    with Relay(scratch / "relay", clean.url, 1 << 20, 1 << 20) as relay:
+        assert ctl("sum", "@m", url=relay.url).stdout == b"3.5\n"
+        assert relay.kinds == [HELLO, LIST, REDUCE_AT]
+    assert ctl("drop", "m", url=clean.url).returncode == 0
 
 
 def test_reducectl_says_what_is_wrong(clean, ctl, scratch):

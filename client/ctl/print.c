@@ -8,8 +8,8 @@
 
 /* ---- shortest decimals ---- */
 
-static bool same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
-static bool same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
+static bool print_same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
+static bool print_same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
 
 /* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
 static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_half_round(dtype, y) == bits; }
@@ -100,10 +100,10 @@ char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex
     memcpy(&d, &u, sizeof d);
     switch (dtype) {
     case REDUCE_F64:
-        wide_float(out, d, hex, same_f64);
+        wide_float(out, d, hex, print_same_f64);
         break;
     case REDUCE_F32:
-        wide_float(out, f, hex, same_f32);
+        wide_float(out, f, hex, print_same_f32);
         break;
     case REDUCE_F16:
     case REDUCE_BF16:

@@ -1,6 +1,6 @@
 /* Run a job on bytes of any input: for reduce_run and kin, reduce_named and reduce_put. */
-#ifndef RC_RUN_H
-#define RC_RUN_H
+#ifndef RC_SUBMIT_H
+#define RC_SUBMIT_H
 
 #include "client/job.h"
 
