@@ -317,6 +317,7 @@ FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -n
 format: ## bring every C and CUDA file into the shape of .clang-format
 	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
 
+.PHONY: lint check
 STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
 lint: all ## every lint of tests/lint, and each header alone
 	$(STAGES) lint
