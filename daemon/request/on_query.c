@@ -86,7 +86,7 @@ static void put_requests(const rd_stats *s, rp_writer *w)
 #define X(NAME, name, code) put_counter(w, "requests", name, t->by_msg[code]);
     RP_MSGS(X)
 #undef X
-#define X(NAME, name, code, help) put_counter(w, "requests", name, t->by_op[code]);
+#define X(NAME, name, code, ...) put_counter(w, "requests", name, t->by_op[code]);
     RP_OPS(X)
 #undef X
     put_u64(w, "errors", t->errors);

@@ -6,7 +6,7 @@
 #define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
 RP_MSGS(X)
 #undef X
-#define X(NAME, name, code, help) _Static_assert(code < RD_OPS, "a gap in RP_OPS");
+#define X(NAME, name, code, ...) _Static_assert(code < RD_OPS, "a gap in RP_OPS");
 RP_OPS(X)
 #undef X
 #define X(NAME, name, code, bytes, class) _Static_assert(code < RD_DTYPES, "a gap in RP_DTYPES");
