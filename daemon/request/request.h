@@ -5,7 +5,7 @@
 
 #include "daemon/net/exchange.h"
 #include "daemon/request/file_read.h"
-#include "daemon/state/job.h"
+#include "daemon/state/engine_job.h"
 #include "proto/codec.h"
 
 struct rd_requests;

@@ -5,7 +5,7 @@
 #define RD_STREAM_H
 
 #include "daemon/state/extents.h"
-#include "daemon/state/job.h"
+#include "daemon/state/engine_job.h"
 
 enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
 

@@ -1,6 +1,6 @@
 /* A task of the engine, its place in the scheduler, and what follows its end. */
-#ifndef RD_JOB_H
-#define RD_JOB_H
+#ifndef RD_ENGINE_JOB_H
+#define RD_ENGINE_JOB_H
 
 #include "daemon/state/sched.h"
 #include "kernels/kernels.h"
