@@ -9,8 +9,8 @@
  * which there is one under way at most.
  *
  * A cancelled call ends at once. Its exchange goes on without it, in a place that nobody waits for: half a message would
- * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has begun all the same is undone
- * when the answer comes. */
+ * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has
+ * begun all the same is undone when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

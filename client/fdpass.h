@@ -39,7 +39,8 @@ struct reduce_client;
 void rc_fdpass_init(rc_fdpass *s);
 void rc_fdpass_fini(rc_fdpass *s);
 
-/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not available, s->why says why. */
+/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not available; s->why has
+ * the reason. */
 uint64_t rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
 uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` says why not */
