@@ -550,17 +550,17 @@ def test_errors_of_the_reduction(fails, scratch):
     ((), "no operation"), (("summ",), "summ"), (("sum", "--dtype", "float"), "float"), (("sum", "--out", "x"), "x"), (("sum", "--nan", "drop"), "drop"),
     (("sum", "--rows", "0"), "rows"), (("sum", "--rows", "-1"), "rows"), (("sum", "--rows", "1e3"), "rows"), (("sum", "--rows", "99999999999999999999"), "rows"),
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
-    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "only one"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
+    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "exclude each other"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
     (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
     (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
-    (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
+    (("sum", "--partial", "--json", "-"), "exclude each other"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
     (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
-    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "for operations and put"),
-    (("ls", "--dtype", "f32"), "for operations and put"), (("status", "--deadline", "5"), "for operations and put"),
+    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "apply to operations and put only"),
+    (("ls", "--dtype", "f32"), "apply to operations and put only"), (("status", "--deadline", "5"), "apply to operations and put only"),
 ])
 def test_wrong_usage(fails, args, told):
     done = fails(USAGE, told, *args)
