@@ -20,7 +20,7 @@ enum {
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
-    rc_arena arena;    /* bytes 0: none yet */
+    rc_arena arena;    /* bytes 0: none */
     size_t part_bytes; /* of each part */
     uint32_t busy;     /* bits of parts in use */
 } rc_stage;
@@ -54,7 +54,7 @@ void rc_datapath_close(struct reduce_client *c, rc_datapath *d); /* the job has 
 uint8_t *rc_datapath_part(const struct reduce_client *c, int part);
 uint64_t rc_datapath_part_at(const struct reduce_client *c, int part);
 
-/* Read the tile's elements from d->fd. False: `f` tells. Without the mutex. */
+/* Read the tile's elements from d->fd. False: `f` says why. Without the mutex. */
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
 
 /* The client goes: everything of reduce_alloc and the stage. */

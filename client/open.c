@@ -192,7 +192,7 @@ static uint32_t ms_left(uint64_t end)
     return end > now ? (uint32_t)((end - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS) : 1;
 }
 
-/* All places once. Of several failures, the one of a place where something is tells most. */
+/* Try all places once. Of several failures, report the one of a place where something is. */
 static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f)
 {
     int err = REDUCE_E_NO_DAEMON;
@@ -268,7 +268,7 @@ static int connect_client(reduce_client *c, const char *url, const reduce_open_o
         return err;
     uint64_t end = rc_deadline_after(o->connect_timeout_ms);
     err = try_all(c, &u, end, f);
-    /* A system daemon that is not for this user is no reason against a private one. */
+    /* A system daemon that is not for this user is not a reason against a private one. */
     bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
     if (nobody && (o->flags & REDUCE_AUTOSTART))
         return start_and_connect(c, &u, o, f);

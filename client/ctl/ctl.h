@@ -124,7 +124,7 @@ unsigned ctl_half_round(int dtype, double y);
 /* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
- * from the text. False: `why` says that it is no number, or out of range. */
+ * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
 
 /* ---- fortran_order.c ---- */
@@ -136,7 +136,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
 
-/* One value of a result; JSON writes what is no number ("nan", "none") as string or null. */
+/* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
     const char *name; /* in results of several */
     char text[CTL_MAX_NUMBER];
@@ -179,10 +179,10 @@ typedef struct ctl_input {
     uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_text parser;
-    double *numbers; /* text: parsed and not yet given out */
+    double *numbers; /* text: parsed and not given out */
     size_t n_numbers, numbers_at;
     bool ended;
-    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
@@ -248,12 +248,12 @@ typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
     uint64_t first;          /* number of the first result */
-    const uint64_t *offsets; /* of its segment and those behind it, or NULL: all have equally many elements */
+    const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
 } ctl_where;
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-/* What -v tells about it. */
+/* What -v says about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
  * NULL. Returns the exit code. */
@@ -285,7 +285,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
- * reduced, `at` bytes behind its first element. Returns as reduce_file. */
+ * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
 

@@ -45,7 +45,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r)
 
 /* ---- streams ---- */
 
-/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got tells how many came. */
+/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got is how many came. */
 static int feed(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, uint64_t *got, char why[CTL_WHY])
 {
     for (*got = 0; *got < bytes;) {

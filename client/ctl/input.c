@@ -47,7 +47,7 @@ static bool file_size(int fd, uint64_t *size)
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
-    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that somebody has read from */
+    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that was read from before */
     *size = at < 0 || at > st.st_size ? 0 : (uint64_t)(st.st_size - at);
     return at >= 0;
 }

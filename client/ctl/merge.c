@@ -13,7 +13,7 @@ typedef struct states {
     int files, dtype;
 } states;
 
-enum { DTYPE_AT = 4 /* where a state tells the type of its elements, see PROTOCOL.md */ };
+enum { DTYPE_AT = 4 /* where a state has the type of its elements, see PROTOCOL.md */ };
 
 static int wrong(char why[CTL_WHY], int err, const char *text)
 {

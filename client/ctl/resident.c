@@ -93,7 +93,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     bool opened = !err;
     if (opened)
         err = put_input(c, &in, name, o, why);
-    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* of whom the error tells */
+    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* which the error is about */
     int code = CTL_OK;
     if (err)
         code = ctl_print_error(o, &where, err, why[0] ? why : NULL);
