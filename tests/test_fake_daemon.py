@@ -111,7 +111,7 @@ def test_every_connection_begins_with_hello(scratch):
             end = time.monotonic() + 60
             while client.reconnects() == n:  # it connects by itself
                 assert time.monotonic() < end
-                time.sleep(0.001)
+                time.sleep(0.001)  # poll interval
         assert client.reconnects() == cuts and len(fake.connections) == cuts + 1
         assert [(r.kind, r.session == r.connection.session) for r in fake.requests] == [(HELLO, False), (REDUCE, True)] * cuts
 

@@ -10,8 +10,8 @@
 
 enum { MIB = 1 << 20, ITEMS = 48 };
 
-/* Which of the first `n` items are the second session's, when it comes beside a busy one. `before`: it has had one small item of
- * its own served, and then been idle. */
+/* Which of the first `n` items are the second session's, when it comes beside a busy one. `before`: one small item of its own
+ * was served, and then it was idle. */
 static uint64_t turns(bool before, int n)
 {
     static rd_sched s;
