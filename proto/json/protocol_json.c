@@ -127,7 +127,7 @@ static void put_dtypes(void)
 
 static const char *layout_name(int layout)
 {
-#define X(NAME, code, ...) [code] = #NAME,
+#define X(NAME, code, sum, squares, others, ...) [code] = #NAME,
     static const char *const names[] = {RP_LAYOUTS(X)};
 #undef X
     return names[layout];

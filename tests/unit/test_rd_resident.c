@@ -249,6 +249,31 @@ static void time_to_live(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_server, close_server)
 
+static rd_resident *found_while_made;
+
+static void made_and_looked_for(rd_server *s, rd_work *c)
+{
+    made(s, c);
+    found_while_made = rd_resident_written(&s->users, ME, &mine, made_last->id);
+}
+
+/* STORE has not been answered: the memory is being made, and a request that guesses the handle must not meet it. */
+static void what_is_being_made_is_not_written(void **state)
+{
+    rd_server *s = *state;
+    rd_request maker = {0};
+    rp_store ask = asked("x", 8);
+    rp_fault f;
+    assert_int_equal(rd_resident_begin(s, ME, &mine, &ask, made_and_looked_for, &maker, &f), RP_OK);
+    assert_null(found_while_made);
+    assert_ptr_equal(made_last->maker, &maker);
+    made_last->maker = NULL; /* as the answer does */
+    assert_ptr_equal(rd_resident_written(&s->users, ME, &mine, made_last->id), made_last);
+    rd_resident *x = made_last;
+    rd_resident_drop(s, x);
+    rd_resident_release(s, x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +285,7 @@ int main(void)
         TEST(dropped_in_use_it_is_freed_by_the_last),
         TEST(quotas),
         TEST(time_to_live),
+        TEST(what_is_being_made_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
