@@ -328,10 +328,10 @@ static void raise_descriptors(void)
 
 static bool open_transport(rd_server *s)
 {
-    unsigned contexts = (unsigned)s->config.contexts;
-    if (pthread_mutex_init(&s->handles, NULL) == 0 && rd_inbox_init(&s->inbox, contexts, rd_waker_ring, &s->waker) &&
+    unsigned exchanges = (unsigned)s->config.contexts;
+    if (pthread_mutex_init(&s->handles, NULL) == 0 && rd_inbox_init(&s->inbox, exchanges, rd_waker_ring, &s->waker) &&
         rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_fastpath_init(&s->fastpath) &&
-        rd_metrics_init(&s->metrics) && (s->transport = rd_transport_open(&s->inbox, contexts)))
+        rd_metrics_init(&s->metrics) && (s->transport = rd_transport_open(&s->inbox, exchanges, sizeof(rd_request))))
         return true;
     rd_log(RD_LOG_ERROR, "no memory");
     return false;

@@ -74,29 +74,29 @@ static bool admit(rd_server *s, rd_session *x)
 
 /* Connections that say nothing are bounded, too, all together and each user's; who says HELLO above the cap on sessions is
  * told. */
-static uint64_t pipe_cap(uint64_t sessions) { return 2 * sessions + 16; }
+static uint64_t connection_cap(uint64_t sessions) { return 2 * sessions + 16; }
 
 static bool has_room(rd_server *s, rd_session *x)
 {
     uint64_t uid = x->peer.local ? x->peer.uid : RD_NETWORK;
-    return rd_session_own(&s->sessions, x, uid) && x->owner->pipes <= pipe_cap(s->users.session_cap);
+    return rd_session_own(&s->sessions, x, uid) && x->owner->connections <= connection_cap(s->users.session_cap);
 }
 
-static void on_pipe_opened(rd_server *s, uint32_t pipe)
+static void on_connection_opened(rd_server *s, uint32_t connection)
 {
     rd_sessions *t = &s->sessions;
     rd_session *x = NULL;
-    if (t->pipes < pipe_cap(s->config.max_sessions))
-        x = rd_session_open(t, pipe);
-    if (x && rd_transport_peer(s->transport, pipe, &x->peer) && has_room(s, x) && admit(s, x))
+    if (t->connections < connection_cap(s->config.max_sessions))
+        x = rd_session_open(t, connection);
+    if (x && rd_transport_peer(s->transport, connection, &x->peer) && has_room(s, x) && admit(s, x))
         return;
-    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->pipes);
-    rd_transport_close_pipe(s->transport, pipe);
+    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->connections);
+    rd_transport_hang_up(s->transport, connection);
 }
 
-static void close_session(rd_server *s, uint32_t pipe)
+static void close_session(rd_server *s, uint32_t connection)
 {
-    rd_session *x = rd_session_find(&s->sessions, pipe);
+    rd_session *x = rd_session_find(&s->sessions, connection);
     rp_fault f;
     if (!x)
         return;
@@ -110,12 +110,12 @@ static void close_session(rd_server *s, uint32_t pipe)
 /* ---- a turn of the loop ---- */
 static void on_event(rd_server *s, const rd_event *e)
 {
-    if (e->kind == RD_REQUEST) {
-        rd_dispatch(s, e->request);
-    } else if (e->kind == RD_PIPE_CLOSED) {
-        close_session(s, e->pipe);
+    if (e->kind == RD_MESSAGE) {
+        rd_dispatch(s, (rd_request *)e->exchange);
+    } else if (e->kind == RD_CONNECTION_CLOSED) {
+        close_session(s, e->connection);
     } else {
-        on_pipe_opened(s, e->pipe);
+        on_connection_opened(s, e->connection);
     }
 }
 

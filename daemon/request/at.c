@@ -146,7 +146,7 @@ void rd_at_feed(rd_server *s)
         rd_buffer *b = take_buffer(all, s->engine);
         if (!b && all->made)
             return;
-        rd_request *r = rd_request_of(rd_sched_next(&s->sched, RD_LANE_READ));
+        rd_request *r = rd_request_of_item(rd_sched_next(&s->sched, RD_LANE_READ));
         if (b) {
             start_reading(s, r, b);
             continue;
@@ -230,7 +230,7 @@ void rd_at_submit(rd_server *s, rd_request *r)
 /* ---- REDUCE_AT ---- */
 static void reduced(rd_server *s, rd_job *job)
 {
-    rd_request *r = (rd_request *)job;
+    rd_request *r = rd_request_of(job);
     rp_fault f;
     if (r->path == RP_PATH_FILE) { /* the time before the engine is part of the whole */
         job->task.copy_ns += r->read.ns;

@@ -42,8 +42,8 @@ static void begin(rd_request *r)
     rd_session *x = r->session;
     x->inflight++;
     x->owner->inflight++;
-    x->message_bytes += r->len;
-    x->owner->message_bytes += r->len;
+    x->message_bytes += r->exchange.len;
+    x->owner->message_bytes += r->exchange.len;
 }
 
 static void end(rd_server *s, rd_request *r)
@@ -55,8 +55,8 @@ static void end(rd_server *s, rd_request *r)
     rd_store_end(s, r);
     x->inflight--;
     x->owner->inflight--;
-    x->message_bytes -= r->len;
-    x->owner->message_bytes -= r->len;
+    x->message_bytes -= r->exchange.len;
+    x->owner->message_bytes -= r->exchange.len;
 }
 
 static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
@@ -74,7 +74,7 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
     atomic_fetch_add_explicit(&r->session->unsent, 1, memory_order_relaxed);
-    rd_reply_send(r, &h, &r->session->unsent);
+    rd_exchange_send(&r->exchange, &h, &r->session->unsent);
 }
 
 void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
@@ -83,7 +83,7 @@ rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "
 
 rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
 {
-    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_STREAM_SIZE);
     if (!body)
         return rd_no_memory(f);
     rd_answer(s, r, rp_put_u64(body, v));
@@ -92,7 +92,7 @@ rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
 
 rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f)
 {
-    if (!rd_reply_alloc(r, 0))
+    if (!rd_exchange_reply(&r->exchange, 0))
         return rd_no_memory(f);
     rd_answer(s, r, 0);
     return RP_OK;
@@ -108,12 +108,12 @@ static void drop(rd_server *s, rd_request *r, const char *reason)
         rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
     }
     end(s, r);
-    rd_request_drop(r);
+    rd_exchange_drop(&r->exchange);
 }
 
 void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
 {
-    uint8_t *body = rd_reply_alloc(r, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
     if (!body) {
         drop(s, r, "no memory for a reply");
         return;
@@ -125,7 +125,7 @@ void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
 
 uint64_t rd_deadline_of(const rd_request *r)
 {
-    return r->header.time_ms ? r->received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
+    return r->header.time_ms ? r->exchange.received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
 }
 
 bool rd_halted(const rd_server *s, rp_fault *f)
@@ -157,7 +157,7 @@ static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
                     .server_len = sizeof name - 1,
                     .server = name};
     memcpy(w.token, r->session->token, RP_TOKEN);
-    uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_WELCOME_SIZE + sizeof name);
     if (!body)
         return rd_no_memory(f);
     rd_answer(s, r, rp_put_welcome(body, &w));
@@ -218,7 +218,7 @@ static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
 {
     if (r->body_len > RP_MAX_PING)
         return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "a ping carries at most %u bytes", RP_MAX_PING);
-    uint8_t *body = rd_reply_alloc(r, r->body_len);
+    uint8_t *body = rd_exchange_reply(&r->exchange, r->body_len);
     if (!body)
         return rd_no_memory(f);
     memcpy(body, r->body, r->body_len);
@@ -325,7 +325,7 @@ unsigned rd_unread_limit(const rd_server *s)
 void rd_dispatch(rd_server *s, rd_request *r)
 {
     rp_fault f = {.index = RP_NO_INDEX};
-    r->session = rd_session_find(&s->sessions, r->pipe);
+    r->session = rd_session_find(&s->sessions, r->exchange.connection);
     r->link = NULL;
     r->stream = NULL;
     r->handle = NULL;
@@ -333,17 +333,17 @@ void rd_dispatch(rd_server *s, rd_request *r)
     r->path = 0;
     r->job.task = (rk_task){0};
     if (!r->session || !r->session->owner) { /* the peer is gone, and so is everybody who could miss the answer */
-        rd_request_forget(r);
+        rd_exchange_forget(&r->exchange);
         return;
     }
     begin(r);
     r->body_len = 0;
-    if (rp_get_header(r->bytes, r->len, &r->header, &f) || r->header.reply) {
+    if (rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f) || r->header.reply) {
         drop(s, r, f.code ? f.text : "a reply instead of a request");
         return;
     }
-    r->body = r->bytes + RP_HEADER_SIZE;
-    r->body_len = r->len - RP_HEADER_SIZE;
+    r->body = r->exchange.bytes + RP_HEADER_SIZE;
+    r->body_len = r->exchange.len - RP_HEADER_SIZE;
     if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(s)) {
         drop(s, r, "it does not read its replies");
         return;

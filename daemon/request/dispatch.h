@@ -7,14 +7,14 @@
 /* Check the header and run the handler. The request is answered now or later, exactly once. */
 void rd_dispatch(rd_server *s, rd_request *r);
 
-/* Answer with the reply that rd_reply_alloc gave and the caller filled: its first `body_len` bytes. */
+/* Answer with the reply that rd_exchange_reply gave and the caller filled: its first `body_len` bytes. */
 void rd_answer(rd_server *s, rd_request *r, size_t body_len);
 
 /* Answer with one number, or with nothing. Errors: NO_MEMORY, and no answer. */
 rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f);
 rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f);
 
-/* What a handler says when rd_reply_alloc gave nothing. */
+/* What a handler says when rd_exchange_reply gave nothing. */
 rp_err rd_no_memory(rp_fault *f);
 
 /* Answer with the result of the finished task of the request, whose cells are in the reply. */

@@ -53,7 +53,7 @@ static void feed_lane(rd_server *s, rd_lane_kind lane)
 {
     rd_item *i;
     while ((i = rd_sched_next(&s->sched, lane))) {
-        rd_request *r = rd_request_of(i);
+        rd_request *r = rd_request_of_item(i);
         if (rd_late(r, &r->job.task.fault)) {
             rd_sched_end(&s->sched, i);
             r->job.done(s, &r->job);

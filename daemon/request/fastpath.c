@@ -58,13 +58,14 @@ static bool takes(const rd_fastpath *q, uint8_t type)
 static bool acceptable(const rd_fastpath *q, rd_request *r)
 {
     rp_fault f;
-    if (r->len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->max_bytes || rp_get_header(r->bytes, r->len, &r->header, &f))
+    if (r->exchange.len > RP_HEADER_SIZE + RP_SPEC_SIZE + q->max_bytes ||
+        rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f))
         return false;
     const rp_header *h = &r->header;
     if (h->reply || !takes(q, h->type) || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
-    r->body = r->bytes + RP_HEADER_SIZE;
-    r->body_len = r->len - RP_HEADER_SIZE;
+    r->body = r->exchange.bytes + RP_HEADER_SIZE;
+    r->body_len = r->exchange.len - RP_HEADER_SIZE;
     r->deadline_ns = rd_deadline_of(r);
     return true;
 }
@@ -118,7 +119,7 @@ static void reply(rd_fastpath *q, rd_request *r)
     count(q, r);
     atomic_fetch_add_explicit(&session->unsent, 1, memory_order_relaxed); /* keeps it from here on */
     rd_session_release(session);
-    rd_reply_send(r, &h, &session->unsent); /* the request is no longer ours */
+    rd_exchange_send(&r->exchange, &h, &session->unsent); /* the request is no longer ours */
 }
 
 /* The task is finished. The session is released first: its client may have sent the next request, and the loop may count this
@@ -126,7 +127,7 @@ static void reply(rd_fastpath *q, rd_request *r)
 static void finished(rk_task *t)
 {
     rd_fastpath *q = t->user;
-    rd_request *r = (rd_request *)t;
+    rd_request *r = rd_request_of((rd_job *)t); /* a job begins with its task */
     rp_fault f;
     let_go(q, r);
     if (t->fault.code == RP_OK && !rd_late(r, &f)) {
@@ -134,7 +135,7 @@ static void finished(rk_task *t)
         return;
     }
     rd_session_release(r->session);
-    rd_request_pass(r);
+    rd_exchange_pass(&r->exchange);
 }
 
 /* A thread of the engine: a task that was handed in is finished. Either this sees that no more are taken, or the loop, which
@@ -184,7 +185,7 @@ static bool answer(rd_fastpath *q, rd_request *r)
 {
     if (!q->open || !acceptable(q, r))
         return false;
-    rd_session *x = rd_session_hold(&q->server->sessions, r->pipe, r->header.session,
+    rd_session *x = rd_session_hold(&q->server->sessions, r->exchange.connection, r->header.session,
                                     atomic_load_explicit(&q->max_taken, memory_order_relaxed),
                                     atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
     if (!x)
@@ -199,9 +200,10 @@ static bool answer(rd_fastpath *q, rd_request *r)
     return false;
 }
 
-bool rd_fastpath_answer(void *quick, rd_request *r)
+bool rd_fastpath_answer(void *fastpath, rd_exchange *e)
 {
-    rd_fastpath *q = quick;
+    rd_fastpath *q = fastpath;
+    rd_request *r = (rd_request *)e;
     pthread_rwlock_rdlock(&q->gate);
     bool taken = answer(q, r);
     pthread_rwlock_unlock(&q->gate);

@@ -53,7 +53,7 @@ void rd_fastpath_limit(rd_fastpath *q, unsigned max_taken, unsigned max_unsent);
 void rd_fastpath_crowd(rd_fastpath *q, bool crowded);
 
 /* nng's threads: take the request and answer it now or later, or return false and leave it as it was. */
-bool rd_fastpath_answer(void *quick, rd_request *r);
+bool rd_fastpath_answer(void *fastpath, rd_exchange *e);
 
 /* The loop: move what was counted here into `to`. */
 void rd_fastpath_collect(rd_fastpath *q, rd_tally *to);

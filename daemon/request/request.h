@@ -1,8 +1,9 @@
-/* A request on its way through the daemon, and a job of the engine. One request lives in each transport context and is
- * used over and over, so a request costs no allocation of its own. */
+/* A request on its way through the daemon, and a job of the engine. One request lives in each exchange and is used over and
+ * over, so a request costs no allocation of its own. */
 #ifndef RD_REQUEST_H
 #define RD_REQUEST_H
 
+#include "daemon/net/exchange.h"
 #include "daemon/request/at.h"
 #include "daemon/state/sched.h"
 #include "proto/codec.h"
@@ -20,13 +21,8 @@ typedef struct rd_job {
 } rd_job;
 
 typedef struct rd_request {
-    rd_job job; /* first: a job of a request is the request */
-    /* set by the transport */
-    unsigned context; /* its number, for good */
-    uint32_t pipe;
-    uint64_t received_ns; /* CLOCK_MONOTONIC */
-    const uint8_t *bytes; /* the message: valid, with everything that points into it, until the request is answered */
-    size_t len;
+    rd_exchange exchange; /* first: the transport makes it with room for the rest */
+    rd_job job;
     /* set by dispatch */
     rp_header header;
     const uint8_t *body;
@@ -47,7 +43,8 @@ typedef struct rd_request {
     struct rd_request *next, **link;
 } rd_request;
 
-static inline rd_request *rd_request_of(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
+static inline rd_request *rd_request_of(rd_job *j) { return (rd_request *)((char *)j - offsetof(rd_request, job)); }
+static inline rd_request *rd_request_of_item(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
 
 /* The task of a REDUCE, but for its cells: spec and data checked and in place. Errors: those of PROTOCOL.md's table
  * that do not need the engine. */

@@ -144,7 +144,7 @@ static void put_status(rd_server *s, const rk_stats *k, rp_writer *w)
     }
     put_u64(w, "sessions", s->sessions.greeted);
     put_u64(w, "sessions_total", s->stats.sessions);
-    put_u64(w, "connections", s->sessions.pipes);
+    put_u64(w, "connections", s->sessions.connections);
     put_u64(w, "streams", rd_sessions_streams(&s->sessions));
     put_u64(w, "streams_total", s->streams_opened);
     put_u64(w, "inflight", rd_transport_busy(s->transport));
@@ -173,7 +173,7 @@ static rp_err answer_metrics(rd_server *s, rd_request *r, rp_fault *f)
     const rd_peer *p = &r->session->peer;
     bool admin = p->local && (p->uid == 0 || p->uid == geteuid()); /* others see no other user's doings */
     size_t len = admin ? s->metrics.len : s->metrics.totals;       /* the loop alone changes them: it needs no lock */
-    uint8_t *body = rd_reply_alloc(r, len);
+    uint8_t *body = rd_exchange_reply(&r->exchange, len);
     if (!body)
         return rd_no_memory(f);
     memcpy(body, s->metrics.text, len);
@@ -185,7 +185,7 @@ static rp_err answer_entries(rd_server *s, rd_request *r, uint32_t topic, rp_fau
 {
     rk_stats k;
     enum { ROOM = 16384 }; /* some 80 entries of at most 300 bytes; all but a few have 40 */
-    uint8_t *body = rd_reply_alloc(r, ROOM);
+    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
     if (!body)
         return rd_no_memory(f);
     rp_writer w = {.out = body, .cap = ROOM};

@@ -92,7 +92,7 @@ rp_err rd_on_store(rd_server *s, rd_request *r, rp_fault *f)
 /* ---- WRITE, WRITE_AT ---- */
 static void written(rd_server *s, rd_job *job)
 {
-    rd_request *r = (rd_request *)job;
+    rd_request *r = rd_request_of(job);
     rp_fault f = job->task.fault;
     r->written = !f.code && !rd_late(r, &f);
     if (r->written)
@@ -199,7 +199,7 @@ static rp_err answer_list(rd_server *s, rd_request *r, const rd_resident *first,
     size_t n = 0, used = 0;
     for (const rd_resident *x = first; x; x = all ? x->next : NULL)
         n++;
-    uint8_t *body = rd_reply_alloc(r, n * (RP_RESIDENT_SIZE + RP_MAX_NAME));
+    uint8_t *body = rd_exchange_reply(&r->exchange, n * (RP_RESIDENT_SIZE + RP_MAX_NAME));
     if (!body)
         return rd_no_memory(f);
     for (const rd_resident *x = first; x; x = all ? x->next : NULL) {

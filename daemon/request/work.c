@@ -9,7 +9,7 @@
 uint64_t rd_queued_ns(const rd_request *r)
 {
     uint64_t start = r->job.task.start_ns;
-    return start > r->received_ns ? start - r->received_ns : 0;
+    return start > r->exchange.received_ns ? start - r->exchange.received_ns : 0;
 }
 
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
@@ -40,14 +40,14 @@ void rd_answer_result(rd_server *s, rd_request *r, const rp_spec *spec, uint64_t
 
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
-    r->reply = rd_reply_alloc(r, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
+    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
     return r->reply ? RP_OK : rd_no_memory(f);
 }
 
 /* ---- REDUCE ---- */
 static void reduce_done(rd_server *s, rd_job *job)
 {
-    rd_request *r = (rd_request *)job;
+    rd_request *r = rd_request_of(job);
     const rp_spec *spec = &job->task.spec;
     rp_fault f;
     if (job->task.fault.code)
@@ -181,7 +181,7 @@ static void settle(rd_server *s, rd_stream *x)
 
 static void finish_done(rd_server *s, rd_job *job)
 {
-    rd_request *r = (rd_request *)job;
+    rd_request *r = rd_request_of(job);
     rd_stream *x = r->stream;
     rp_fault f;
     if (job->task.fault.code) {
@@ -216,7 +216,7 @@ static void keep(rd_server *s, rd_stream *x, const rk_task *t)
 
 static void append_done(rd_server *s, rd_job *job)
 {
-    rd_request *r = (rd_request *)job;
+    rd_request *r = rd_request_of(job);
     rd_stream *x = r->stream;
     rp_fault f = job->task.fault;
     bool wanted = !x->ended || x->finish, taken_back = f.code == RP_DEADLINE || f.code == RP_CANCELLED;

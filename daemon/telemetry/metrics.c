@@ -65,7 +65,7 @@ static void put_daemon(FILE *f, const rd_server *s, const rk_stats *k)
     one(f, "healthy", "gauge", "1 if the last health check, a real reduction, gave the right answer.",
         s->health == RD_HEALTH_OK);
     one(f, "process_bytes", "gauge", "Memory of the process, resident.", rd_resident_bytes());
-    one(f, "connections", "gauge", "Open connections.", s->sessions.pipes);
+    one(f, "connections", "gauge", "Open connections.", s->sessions.connections);
     one(f, "sessions", "gauge", "Of these, those that said hello.", s->sessions.greeted);
     one(f, "sessions_total", "counter", "Sessions ever.", s->stats.sessions);
     one(f, "streams", "gauge", "Open streams.", rd_sessions_streams(&s->sessions));

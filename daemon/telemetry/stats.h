@@ -30,9 +30,9 @@ typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
 typedef struct rd_record {
     uint8_t msg; /* as it came: maybe no code */
     rp_err err;
-    unsigned user;    /* from rd_stats_user */
-    uint64_t pid, id; /* of the client's process, 0: not known; of the request */
-    unsigned context; /* of the transport: a context has one request at a time */
+    unsigned user;     /* from rd_stats_user */
+    uint64_t pid, id;  /* of the client's process, 0: not known; of the request */
+    unsigned exchange; /* its number: an exchange has one request at a time */
     size_t body_bytes;
     uint64_t received_ns;             /* CLOCK_MONOTONIC */
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
