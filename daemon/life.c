@@ -48,7 +48,7 @@ static void on_flushed(uv_timer_t *t) { uv_stop(t->loop); }
 static void on_leave_poll(uv_timer_t *t)
 {
     rd_server *s = t->data;
-    if (rd_transport_busy(s->transport) == 0 || rd_now_ns() >= s->leave_by_ns)
+    if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
         uv_timer_start(t, on_flushed, FLUSH_MS, 0);
 }
 
@@ -439,8 +439,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
 static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 {
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
-    unsigned mode = s->config.socket_group.n ? 0600 : (unsigned)s->config.socket_mode; /* until it has its group */
-    if (!rd_transport_listen(s->transport, url, mode, s->urls[s->serving], RD_MAX_URL, why, cap) ||
+    if (!rd_transport_listen(s->transport, url, s->urls[s->serving], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, why, cap)))
         return false;
     rd_log(RD_LOG_INFO, "serving %s", s->urls[s->serving++]);

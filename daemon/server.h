@@ -6,10 +6,10 @@
 
 #include "daemon/base/config.h"
 #include "daemon/base/waker.h"
+#include "daemon/net/connection.h"
 #include "daemon/net/fdpass.h"
 #include "daemon/net/inbox.h"
 #include "daemon/net/metrics_http.h"
-#include "daemon/net/transport.h"
 #include "daemon/request/fastpath.h"
 #include "daemon/state/session.h"
 #include "daemon/telemetry/metrics.h"

@@ -41,19 +41,19 @@ rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size)
 }
 
 /* ---- the reader ---- */
-static void want(rp_reader *r, void *to, size_t size)
+static void want(rp_frame_reader *r, void *to, size_t size)
 {
     r->to = to;
     r->missing = size;
 }
 
-static void want_head(rp_reader *r)
+static void want_head(rp_frame_reader *r)
 {
     r->at = RP_AT_HEAD;
     want(r, r->head, rp_frame_head_size(r->ipc));
 }
 
-void rp_reader_init(rp_reader *r, const uint8_t *greeting, bool ipc, uint64_t most)
+void rp_frame_init(rp_frame_reader *r, const uint8_t *greeting, bool ipc, uint64_t most)
 {
     r->greeting = greeting;
     r->ipc = ipc;
@@ -64,13 +64,13 @@ void rp_reader_init(rp_reader *r, const uint8_t *greeting, bool ipc, uint64_t mo
     want(r, r->head, RP_GREETING);
 }
 
-static void advance(rp_reader *r, size_t n)
+static void advance(rp_frame_reader *r, size_t n)
 {
     r->to += n;
     r->missing -= n;
 }
 
-void rp_reader_got(rp_reader *r, size_t n)
+void rp_frame_got(rp_frame_reader *r, size_t n)
 {
     size_t wanted = n < r->missing ? n : r->missing;
     advance(r, wanted);
@@ -78,7 +78,7 @@ void rp_reader_got(rp_reader *r, size_t n)
     r->ahead_left = n - wanted;
 }
 
-static void take_ahead(rp_reader *r)
+static void take_ahead(rp_frame_reader *r)
 {
     size_t n = r->missing < r->ahead_left ? r->missing : r->ahead_left;
     memcpy(r->to, r->ahead + r->ahead_at, n);
@@ -87,7 +87,7 @@ static void take_ahead(rp_reader *r)
     r->ahead_left -= n;
 }
 
-static rp_read end_greeting(rp_reader *r)
+static rp_read end_greeting(rp_frame_reader *r)
 {
     if (memcmp(r->head, r->greeting, RP_GREETING) != 0)
         return RP_READ_STRANGER;
@@ -95,7 +95,7 @@ static rp_read end_greeting(rp_reader *r)
     return RP_READ_GREETED;
 }
 
-static rp_read end_head(rp_reader *r)
+static rp_read end_head(rp_frame_reader *r)
 {
     if (!rp_get_frame_head(r->head, r->ipc, &r->size))
         return RP_READ_NO_HEAD;
@@ -106,7 +106,7 @@ static rp_read end_head(rp_reader *r)
     return r->size > r->most ? RP_READ_LONG : RP_READ_BEGUN;
 }
 
-static rp_read end_piece(rp_reader *r)
+static rp_read end_piece(rp_frame_reader *r)
 {
     if (r->done < r->size)
         return RP_READ_FULL;
@@ -114,7 +114,7 @@ static rp_read end_piece(rp_reader *r)
     return RP_READ_FRAME;
 }
 
-rp_read rp_reader_next(rp_reader *r)
+rp_read rp_frame_next(rp_frame_reader *r)
 {
     take_ahead(r);
     if (r->missing)
@@ -122,14 +122,14 @@ rp_read rp_reader_next(rp_reader *r)
     return r->at == RP_AT_GREETING ? end_greeting(r) : r->at == RP_AT_HEAD ? end_head(r) : end_piece(r);
 }
 
-void rp_reader_into(rp_reader *r, void *to, size_t room)
+void rp_frame_into(rp_frame_reader *r, void *to, size_t room)
 {
     uint64_t left = r->size - r->done;
     want(r, to, left < room ? (size_t)left : room);
     r->done += r->missing;
 }
 
-bool rp_reader_is_inside(const rp_reader *r)
+bool rp_frame_is_inside(const rp_frame_reader *r)
 {
     return r->at == RP_AT_FRAME || (r->at == RP_AT_HEAD && (r->to != r->head || r->ahead_left));
 }

@@ -36,9 +36,9 @@ rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size);
  * own but what it reads ahead.
  *
  *     for (;;) {
- *         event = rp_reader_next(&r);
- *         RP_READ_MORE:  read up to r.missing bytes to r.to, and what comes behind them to r.ahead; rp_reader_got(&r, n)
- *         RP_READ_BEGUN: rp_reader_into(&r, memory, its size)
+ *         event = rp_frame_next(&r);
+ *         RP_READ_MORE:  read up to r.missing bytes to r.to, and what comes behind them to r.ahead; rp_frame_got(&r, n)
+ *         RP_READ_BEGUN: rp_frame_into(&r, memory, its size)
  *         ...
  *     }
  */
@@ -47,8 +47,8 @@ enum { RP_AHEAD = 8192 }; /* a read takes so much beyond what is missing: a fram
 typedef enum {
     RP_READ_MORE,    /* bytes are missing */
     RP_READ_GREETED, /* the peer has said what it is to say */
-    RP_READ_BEGUN,   /* a frame of `size` bytes begins: rp_reader_into is to come next */
-    RP_READ_FULL,    /* that memory is full, and the frame has more: rp_reader_into again, for the byte `done` and on */
+    RP_READ_BEGUN,   /* a frame of `size` bytes begins: rp_frame_into is to come next */
+    RP_READ_FULL,    /* that memory is full, and the frame has more: rp_frame_into again, for the byte `done` and on */
     RP_READ_FRAME,   /* the frame is whole */
     /* What no later byte mends. After RP_READ_LONG the frame's first bytes can still be read, as after RP_READ_BEGUN. */
     RP_READ_STRANGER, /* another greeting */
@@ -57,7 +57,7 @@ typedef enum {
     RP_READ_LONG      /* a frame of more than `most` bytes */
 } rp_read;
 
-typedef struct rp_reader {
+typedef struct rp_frame_reader {
     const uint8_t *greeting; /* that the peer is to say */
     bool ipc;
     uint64_t most; /* bytes of a frame: its route and message */
@@ -68,21 +68,21 @@ typedef struct rp_reader {
     size_t missing;
     size_t ahead_at, ahead_left; /* of `ahead`: what came behind */
     uint8_t ahead[RP_AHEAD];
-} rp_reader;
+} rp_frame_reader;
 
 /* `greeting` is kept by address. */
-void rp_reader_init(rp_reader *r, const uint8_t *greeting, bool ipc, uint64_t most);
+void rp_frame_init(rp_frame_reader *r, const uint8_t *greeting, bool ipc, uint64_t most);
 
 /* What the bytes so far amount to. Each event comes once, but for RP_READ_MORE and what no later byte mends. */
-rp_read rp_reader_next(rp_reader *r);
+rp_read rp_frame_next(rp_frame_reader *r);
 
 /* After RP_READ_MORE: a read brought n bytes, to `to` as many as were missing, the others to `ahead`. */
-void rp_reader_got(rp_reader *r, size_t n);
+void rp_frame_got(rp_frame_reader *r, size_t n);
 
 /* After RP_READ_BEGUN, RP_READ_FULL or RP_READ_LONG: the frame's next bytes go to the `room` bytes at `to`. */
-void rp_reader_into(rp_reader *r, void *to, size_t room);
+void rp_frame_into(rp_frame_reader *r, void *to, size_t room);
 
 /* Has it a part of a frame, its head included? */
-bool rp_reader_is_inside(const rp_reader *r);
+bool rp_frame_is_inside(const rp_frame_reader *r);
 
 #endif

@@ -73,7 +73,9 @@ static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, 
     end(s, r);
     rd_stats_answered(&s->stats, &a);
     rd_trace_put(s->trace, &a);
-    atomic_fetch_add_explicit(&r->session->unsent, 1, memory_order_relaxed);
+    rd_account_charge(&r->session->unsent, rd_exchange_size(&h));
+    if (r->session->barred)
+        rd_exchange_last(&r->exchange);
     rd_exchange_send(&r->exchange, &h, &r->session->unsent);
 }
 
@@ -209,6 +211,7 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
     x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
     if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->fdpass.n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
+    rd_exchange_admit(&r->exchange);
     s->stats.sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
     return welcome(s, r, f);
@@ -280,9 +283,9 @@ static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
         return full(s, f, "inflight", c->max_inflight, "too many requests of this session at once");
     if (x->owner->inflight > u->inflight_cap)
         return full(s, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
-    if (c->max_held && x->message_bytes > c->max_held << 20)
+    if (c->max_held && x->message_bytes + rd_account_bytes(&x->unsent) > c->max_held << 20)
         return full(s, f, "held", c->max_held << 20, "too many bytes of this session at once");
-    if (x->owner->message_bytes > u->held_cap)
+    if (x->owner->message_bytes + rd_account_bytes(&x->owner->unsent) > u->held_cap)
         return full(s, f, "user_held", u->held_cap, "too many bytes of this user at once");
     if (x->inflight > FEW && rd_transport_busy(s->transport) > c->contexts - c->contexts / 8)
         return full(s, f, "contexts", c->contexts, "too many requests of all sessions at once");
@@ -344,10 +347,6 @@ void rd_dispatch(rd_server *s, rd_request *r)
     }
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
     r->body_len = r->exchange.len - RP_HEADER_SIZE;
-    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(s)) {
-        drop(s, r, "it does not read its replies");
-        return;
-    }
     rp_err err = rd_halted(s, &f) ? RP_CANCELLED : check(s, r, &f);
     if (!err)
         err = table[r->header.type].run(s, r, &f);

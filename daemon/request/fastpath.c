@@ -117,7 +117,7 @@ static void reply(rd_fastpath *q, rd_request *r)
                    .body_len = RP_RESULT_SIZE + x.cells * x.cell_size};
     rp_put_result(r->reply, &x);
     count(q, r);
-    atomic_fetch_add_explicit(&session->unsent, 1, memory_order_relaxed); /* keeps it from here on */
+    rd_account_charge(&session->unsent, rd_exchange_size(&h)); /* keeps it from here on */
     rd_session_release(session);
     rd_exchange_send(&r->exchange, &h, &session->unsent); /* the request is no longer ours */
 }

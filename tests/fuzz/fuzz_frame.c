@@ -23,7 +23,7 @@ typedef struct {
 } event;
 
 typedef struct {
-    rp_reader reader;
+    rp_frame_reader reader;
     const uint8_t *bytes;
     size_t left, cut; /* bytes of one read */
     uint8_t *frame;   /* a block of its own, so that a sanitizer sees its end */
@@ -52,7 +52,7 @@ static void grow(side *s)
     if (s->reader.done != s->room)
         fail("the reader lost count");
     s->frame = frame;
-    rp_reader_into(&s->reader, frame + s->room, more);
+    rp_frame_into(&s->reader, frame + s->room, more);
     s->room += more;
 }
 
@@ -78,7 +78,7 @@ static void note(side *s, rp_read kind)
 /* False: the bytes are all read. */
 static bool read_some(side *s)
 {
-    rp_reader *r = &s->reader;
+    rp_frame_reader *r = &s->reader;
     size_t n = s->left < s->cut ? s->left : s->cut, room = r->missing + sizeof r->ahead;
     n = n < room ? n : room;
     size_t wanted = n < r->missing ? n : r->missing;
@@ -86,7 +86,7 @@ static bool read_some(side *s)
         fail("more is wanted than was used");
     memcpy(r->to, s->bytes, wanted);
     memcpy(r->ahead, s->bytes + wanted, n - wanted);
-    rp_reader_got(r, n);
+    rp_frame_got(r, n);
     s->bytes += n;
     s->left -= n;
     return n > 0;
@@ -95,7 +95,7 @@ static bool read_some(side *s)
 /* False: nothing comes after this event. */
 static bool step(side *s)
 {
-    rp_read e = rp_reader_next(&s->reader);
+    rp_read e = rp_frame_next(&s->reader);
     if (e == RP_READ_MORE)
         return read_some(s);
     if (e != RP_READ_FULL)
@@ -114,7 +114,7 @@ static void run(side *s, const uint8_t *data, size_t size, size_t cut, size_t me
     s->cut = cut;
     s->step = memory;
     s->n = 0;
-    rp_reader_init(&s->reader, data[0] & 2 ? rp_greeting_req : rp_greeting_rep, data[0] & 1, MOST);
+    rp_frame_init(&s->reader, data[0] & 2 ? rp_greeting_req : rp_greeting_rep, data[0] & 1, MOST);
     while (step(s))
         ;
     drop_frame(s);

@@ -83,7 +83,7 @@ static void put_frame(stream *s, bool ipc, size_t size, uint8_t first)
 }
 
 /* A read of at most `most` bytes, as readv would do it. False: the stream has ended. */
-static bool read_some(rp_reader *r, stream *s, size_t most)
+static bool read_some(rp_frame_reader *r, stream *s, size_t most)
 {
     size_t n = s->size - s->at < most ? s->size - s->at : most, room = r->missing + sizeof r->ahead;
     n = n < room ? n : room;
@@ -91,16 +91,16 @@ static bool read_some(rp_reader *r, stream *s, size_t most)
     assert_int_equal(r->ahead_left, 0);
     memcpy(r->to, s->bytes + s->at, wanted);
     memcpy(r->ahead, s->bytes + s->at + wanted, n - wanted);
-    rp_reader_got(r, n);
+    rp_frame_got(r, n);
     s->at += n;
     return n > 0;
 }
 
 /* The next event that is not RP_READ_MORE; RP_READ_MORE: the stream has ended. */
-static rp_read next(rp_reader *r, stream *s, size_t most)
+static rp_read next(rp_frame_reader *r, stream *s, size_t most)
 {
     rp_read e;
-    while ((e = rp_reader_next(r)) == RP_READ_MORE && read_some(r, s, most))
+    while ((e = rp_frame_next(r)) == RP_READ_MORE && read_some(r, s, most))
         ;
     return e;
 }
@@ -109,7 +109,7 @@ static rp_read next(rp_reader *r, stream *s, size_t most)
 static void frames_by_reads_of_all_sizes(void **state)
 {
     (void)state;
-    static rp_reader r;
+    static rp_frame_reader r;
     static stream s;
     static uint8_t got[MOST];
     static const size_t sizes[] = {4, 9, 100, 5, RP_AHEAD + 500, 44, 44, 44, MOST, 7};
@@ -119,17 +119,17 @@ static void frames_by_reads_of_all_sizes(void **state)
             put(&s, rp_greeting_req, RP_GREETING);
             for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
                 put_frame(&s, ipc, sizes[k], (uint8_t)k);
-            rp_reader_init(&r, rp_greeting_req, ipc, MOST);
+            rp_frame_init(&r, rp_greeting_req, ipc, MOST);
             assert_int_equal(next(&r, &s, most), RP_READ_GREETED);
             size_t from = RP_GREETING;
             for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
                 rp_read e = next(&r, &s, most);
                 assert_int_equal(e, RP_READ_BEGUN);
                 assert_int_equal(r.size, sizes[k]);
-                assert_true(rp_reader_is_inside(&r));
+                assert_true(rp_frame_is_inside(&r));
                 for (size_t room = 0; e == RP_READ_BEGUN || e == RP_READ_FULL; e = next(&r, &s, most)) {
                     assert_int_equal(r.done, room);
-                    rp_reader_into(&r, got + room, STEP);
+                    rp_frame_into(&r, got + room, STEP);
                     room += STEP;
                 }
                 assert_int_equal(e, RP_READ_FRAME);
@@ -138,18 +138,18 @@ static void frames_by_reads_of_all_sizes(void **state)
                 from += sizes[k];
             }
             assert_int_equal(next(&r, &s, most), RP_READ_MORE);
-            assert_false(rp_reader_is_inside(&r));
+            assert_false(rp_frame_is_inside(&r));
         }
 }
 
 /* The event behind a right greeting. */
-static rp_read first_event(rp_reader *r, bool ipc, const void *bytes, size_t n)
+static rp_read first_event(rp_frame_reader *r, bool ipc, const void *bytes, size_t n)
 {
     static stream s;
     s.size = s.at = 0;
     put(&s, rp_greeting_rep, RP_GREETING);
     put(&s, bytes, n);
-    rp_reader_init(r, rp_greeting_rep, ipc, MOST);
+    rp_frame_init(r, rp_greeting_rep, ipc, MOST);
     assert_int_equal(next(r, &s, 100), RP_READ_GREETED);
     return next(r, &s, 100);
 }
@@ -157,7 +157,7 @@ static rp_read first_event(rp_reader *r, bool ipc, const void *bytes, size_t n)
 static void bad_frames_are_typed(void **state)
 {
     (void)state;
-    static rp_reader r;
+    static rp_frame_reader r;
     static stream s;
     uint8_t head[RP_FRAME_HEAD] = {7};
     assert_int_equal(first_event(&r, true, head, sizeof head), RP_READ_NO_HEAD);
@@ -177,11 +177,11 @@ static void bad_frames_are_typed(void **state)
             assert_int_equal(first_event(&r, ipc, head, n), cases[i].event);
         }
         assert_int_equal(first_event(&r, ipc, head, n - 1), RP_READ_MORE);
-        assert_true(rp_reader_is_inside(&r));
+        assert_true(rp_frame_is_inside(&r));
         assert_int_equal(first_event(&r, ipc, head, 0), RP_READ_MORE);
-        assert_false(rp_reader_is_inside(&r));
+        assert_false(rp_frame_is_inside(&r));
     }
-    rp_reader_init(&r, rp_greeting_req, true, MOST);
+    rp_frame_init(&r, rp_greeting_req, true, MOST);
     put(&s, rp_greeting_rep, RP_GREETING);
     assert_int_equal(next(&r, &s, 3), RP_READ_STRANGER);
 }
@@ -190,15 +190,15 @@ static void bad_frames_are_typed(void **state)
 static void first_bytes_of_a_long_frame(void **state)
 {
     (void)state;
-    static rp_reader r;
+    static rp_frame_reader r;
     static stream s;
     uint8_t got[72];
     put(&s, rp_greeting_req, RP_GREETING);
     put_frame(&s, true, MOST + 1, 3);
-    rp_reader_init(&r, rp_greeting_req, true, MOST);
+    rp_frame_init(&r, rp_greeting_req, true, MOST);
     assert_int_equal(next(&r, &s, 50), RP_READ_GREETED);
     assert_int_equal(next(&r, &s, 50), RP_READ_LONG);
-    rp_reader_into(&r, got, sizeof got);
+    rp_frame_into(&r, got, sizeof got);
     assert_int_equal(next(&r, &s, 50), RP_READ_FULL);
     assert_memory_equal(got, s.bytes + RP_GREETING + RP_FRAME_HEAD, sizeof got);
 }

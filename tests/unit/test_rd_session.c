@@ -80,10 +80,10 @@ static void a_closed_session_waits_for_its_work(void **state)
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x); /* the other one is gone */
     x->inflight = 0;
-    atomic_store(&x->unsent, 1);
+    rd_account_charge(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
-    atomic_store(&x->unsent, 0);
+    rd_account_release(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
     stream->jobs = 0;
