@@ -17,7 +17,8 @@ rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap);
 /* Remove a socket that a dead daemon left at `path`, and nothing else. For paths that the lock of another one covers. */
 rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap);
 
-/* Give a socket of ours its group, if there is one, and then its mode, so that at no moment somebody else may use it. */
+/* Give a socket of ours its group, if there is one, and then its mode, so that at no moment somebody else may use it. What else
+ * has the name by now, a link first of all, is refused. */
 bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group);
 
 #endif

@@ -29,7 +29,7 @@ typedef struct reply {
     uint8_t *at; /* what the kernel has not taken begins here, and has so many bytes */
     size_t left;
     rd_account *account; /* NULL: nobody's */
-    size_t charged;
+    size_t charged, queued;
     bool last;                   /* the connection ends after it */
     _Alignas(8) uint8_t bytes[]; /* FRONT bytes of room, then header and body */
 } reply;
@@ -61,7 +61,8 @@ typedef enum {
     READING,
     FOR_EXCHANGE, /* among the `waiting`, with a whole frame */
     FOR_ROOM,     /* among the `starving`, with a part of a frame */
-    FOR_REPLIES   /* until some of its replies are out, or messages answered */
+    FOR_REPLIES,  /* until some of its replies are out, or messages answered */
+    FOR_ANSWERS   /* until all its messages are answered */
 } pause_t;
 
 /* Two chains of events, each of which has at most one operation with the wire: receiving, and sending. The receiving chain ends
@@ -85,6 +86,7 @@ struct connection {
     uint64_t frame_by_ns;          /* the frame is to be whole; UINT64_MAX: none has begun */
     reply *replies, **replies_end; /* the first one is on its way */
     unsigned n_replies;
+    size_t queued_bytes; /* of these, as they were queued */
     bool sending;
     /* receiving */
     rp_frame_reader in;
@@ -320,6 +322,7 @@ static bool send_replies(connection *c, reply **done)
         if (!c->replies)
             c->replies_end = &c->replies;
         c->n_replies--;
+        c->queued_bytes -= r->queued;
         r->next = *done;
         *done = r;
     }
@@ -339,18 +342,22 @@ static void queue_reply(connection *c, reply *r)
     *c->replies_end = r;
     c->replies_end = &r->next;
     c->n_replies++;
+    r->queued = r->left;
+    c->queued_bytes += r->queued;
     if (r->last)
         atomic_store_explicit(&c->ending, true, memory_order_relaxed);
 }
 
 static bool is_crowded(const connection *c)
 {
-    unsigned queued = RD_MAX_QUEUED, under_way = RD_MAX_UNDER_WAY;
-    if (c->paused == FOR_REPLIES) {
-        queued /= 2;
-        under_way /= 2;
-    }
-    return c->n_replies > queued || c->under_way >= under_way;
+    unsigned part = c->paused == FOR_REPLIES ? 2 : 1;
+    return (c->n_replies > RD_MAX_QUEUED / part && c->queued_bytes > RD_MAX_QUEUED_BYTES / part) ||
+           c->under_way >= RD_MAX_UNDER_WAY / part;
+}
+
+static bool is_roomy(const connection *c)
+{
+    return (c->paused == FOR_REPLIES && !is_crowded(c)) || (c->paused == FOR_ANSWERS && c->under_way == 0);
 }
 
 /* ---- sending ---- */
@@ -370,7 +377,7 @@ static void send_reply(connection *c, reply *r, unsigned answered)
         r->next = NULL;
         done = r;
     }
-    bool roomy = c->paused == FOR_REPLIES && !is_crowded(c);
+    bool roomy = is_roomy(c);
     pthread_mutex_unlock(&c->lock);
     free_replies(c->transport, done);
     if (!whole)
@@ -388,7 +395,7 @@ static void on_sent(void *user, bool ok, size_t n)
     c->replies->at += n;
     c->replies->left -= n;
     bool whole = ok && send_replies(c, &done);
-    bool roomy = c->paused == FOR_REPLIES && !is_crowded(c);
+    bool roomy = is_roomy(c);
     pthread_mutex_unlock(&c->lock);
     free_replies(c->transport, done);
     if (!whole)
@@ -661,18 +668,18 @@ static step_t begin_long(connection *c)
     return GO_ON;
 }
 
-/* Which request it would be is known from its first bytes: it is told, and then nothing is read any more. */
-static step_t refuse_long(connection *c)
+/* NULL: no memory, or nobody knows which request it would be. */
+static reply *refusal_of_long(connection *c)
 {
     rp_header h;
     rp_fault f = {.index = RP_NO_INDEX};
     size_t route;
     if (rp_get_route(c->frame, LONG_START, &route) != RP_ROUTE_FINE ||
         (rp_get_header(c->frame + route, RP_HEADER_SIZE, &h, &f) && strcmp(f.field, "body_len") != 0) || h.reply)
-        return HANG_UP;
+        return NULL;
     reply *r = make_reply(c->transport, RP_HEADER_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
     if (!r)
-        return HANG_UP;
+        return NULL;
     rp_fail(&f, RP_TOO_LARGE, "body_len", RP_MAX_BODY, "a message has at most %u bytes behind its header", RP_MAX_BODY);
     h.body_len = rp_put_fault(r->bytes + FRONT + RP_HEADER_SIZE, &f);
     h.reply = true;
@@ -681,6 +688,27 @@ static step_t refuse_long(connection *c)
     rp_put_header(r->bytes + FRONT, &h);
     frame_reply(r, c->wire->ipc, c->frame, route, RP_HEADER_SIZE + h.body_len);
     r->last = true;
+    return r;
+}
+
+static bool waits_for_answers(connection *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool waits = c->under_way && !c->closed;
+    if (waits)
+        c->paused = FOR_ANSWERS;
+    pthread_mutex_unlock(&c->lock);
+    return waits;
+}
+
+/* Behind the replies to what came before, the last one; and nothing is read any more. */
+static step_t refuse_long(connection *c)
+{
+    if (waits_for_answers(c))
+        return PAUSED;
+    reply *r = refusal_of_long(c);
+    if (!r)
+        return HANG_UP;
     send_reply(c, r, 0);
     return look(c);
 }

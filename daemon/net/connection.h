@@ -1,10 +1,10 @@
 /* Messages over the byte streams of peers (wire.h), framed as REQ/REP clients expect it (proto/frame.h): what all wires have in
  * common. The ids of connections count upwards.
  *
- * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the inbox,
- * and offer messages to the fast path first. The messages of a connection come in their order; while no exchange is free,
+ * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
+ * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while no exchange is free,
  * connections wait in theirs. An exchange is free again when its reply is queued: a reply that a peer does not read is held by
- * its connection alone, is charged to whoever asked for it, and a connection with several of them is not read. */
+ * its connection alone and charged to its user, and a connection with several of them is not read. */
 #ifndef RD_CONNECTION_H
 #define RD_CONNECTION_H
 

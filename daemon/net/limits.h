@@ -14,11 +14,15 @@
 /* After the last reply of a connection that is to end: for the peer to read it and hang up. */
 #define RD_LINGER_MS 1000
 
-/* A connection with more replies that the kernel has not taken, or with more messages not answered, is not read until there
- * are half as many. The first is what one client may keep waiting in the daemon's memory; the second is above
- * RP_MAX_INFLIGHT, so that a client above its limit is told BUSY. */
-#define RD_MAX_QUEUED 8
+/* A connection with more bytes of more replies that the kernel has not taken, or with more messages not answered, is not read
+ * until there are half as many. The first two are what a client may keep waiting in the daemon's memory, be the replies large or
+ * small; the last one is above RP_MAX_INFLIGHT, so that a client above its limit is told BUSY. */
+#define RD_MAX_QUEUED 4
+#define RD_MAX_QUEUED_BYTES (64u << 10)
 #define RD_MAX_UNDER_WAY (2 * RP_MAX_INFLIGHT)
+
+/* A user with more bytes of unread replies is the loop's business, which knows the user's quota. One large reply may wait. */
+#define RD_FAST_UNREAD RP_MAX_DATA
 
 /* Memory of a frame before its bytes come; with so many there, it gets room for RD_FRAME_GROWTH times as many. Small messages
  * take one step, the largest two. */
@@ -31,7 +35,7 @@
 #define RD_MAX_STRANGER_FRAMES (16u << 20)
 
 /* Connections that have not said HELLO, of one origin, and of all local or all network peers: one more, and the oldest of them
- * goes. A program starts in a few milliseconds, so these are many at the same moment; each costs a descriptor and some 10 KiB. */
+ * goes. A program says it within milliseconds, so these are many at one moment; each costs a descriptor and 10 KiB. */
 #define RD_MAX_ORIGIN_STRANGERS 128
 #define RD_MAX_STRANGERS 512
 

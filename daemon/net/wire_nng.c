@@ -294,6 +294,8 @@ static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
         err = nng_stream_listener_alloc(&l->door, url);
     if (!err && l->tls)
         err = tls ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
+    if (!err) /* how often: interpose.h */
+        err = nng_stream_listener_set_bool(l->door, NNG_OPT_TCP_KEEPALIVE, true);
     return err ? err : nng_stream_listener_listen(l->door);
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/net/limits.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/record.h"
 #include "daemon/request/store.h"
@@ -190,6 +191,10 @@ static bool answer(rd_fastpath *q, rd_request *r)
                                     atomic_load_explicit(&q->max_unsent, memory_order_relaxed));
     if (!x)
         return false;
+    if (rd_account_bytes(&x->owner->unsent) > RD_FAST_UNREAD) {
+        rd_session_release(x);
+        return false;
+    }
     r->session = x;
     r->handle = NULL;
     r->resident = NULL;

@@ -114,7 +114,7 @@ static void run(side *s, const uint8_t *data, size_t size, size_t cut, size_t me
     s->cut = cut;
     s->step = memory;
     s->n = 0;
-    rp_frame_init(&s->reader, data[0] & 2 ? rp_greeting_req : rp_greeting_rep, data[0] & 1, MOST);
+    rp_frame_init(&s->reader, data[0] & 2 ? rp_greeting_rep : rp_greeting_req, data[0] & 1, MOST);
     while (step(s))
         ;
     drop_frame(s);
