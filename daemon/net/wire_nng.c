@@ -32,6 +32,7 @@ typedef struct nng_wire {
     nng_aio *rx, *tx, *at_once; /* the last one without a callback */
     pthread_mutex_t lock;
     bool closed;
+    bool shaken; /* TLS: the handshake is over. What is sent before waits for it, and cannot be taken back */
 } nng_wire;
 
 static nng_wire *of(rd_wire *w) { return (nng_wire *)w; }
@@ -44,7 +45,7 @@ static size_t nng_wire_send(rd_wire *wire, const void *data, size_t n)
     nng_wire *w = of(wire);
     nng_iov v = {.iov_buf = (void *)data, .iov_len = n};
     pthread_mutex_lock(&w->lock);
-    bool open = !w->closed;
+    bool open = !w->closed && w->shaken;
     if (open) {
         nng_aio_set_iov(w->at_once, 1, &v);
         nng_stream_send(w->stream, w->at_once);
@@ -75,6 +76,9 @@ static void on_sent(void *arg)
 {
     nng_wire *w = arg;
     bool ok = nng_aio_result(w->tx) == 0;
+    pthread_mutex_lock(&w->lock);
+    w->shaken |= ok;
+    pthread_mutex_unlock(&w->lock);
     w->wire.events->sent(w->wire.user, ok, ok ? nng_aio_count(w->tx) : 0);
 }
 
@@ -198,6 +202,7 @@ static nng_wire *make_wire(const nng_door *l, nng_stream *stream)
     }
     w->stream = stream;
     w->tls = l->tls;
+    w->shaken = !l->tls;
     w->wire = (rd_wire){
         .ops = &ops, .events = l->listener.events, .listener = l->listener.number, .origin = {false, key_of(w)}};
     pthread_mutex_init(&w->lock, NULL);
