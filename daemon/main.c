@@ -1,8 +1,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/life.h"
+#include "daemon/health.h"
+#include "daemon/shutdown.h"
+#include "daemon/startup.h"
 
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {
@@ -15,16 +18,17 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
     s->config = *config;
     s->argc = argc;
     s->argv = argv;
-    s->stats.started_ns = rd_now_ns();
+    rd_stats_init(&s->stats, rd_now_ns());
     rd_log(RD_LOG_INFO, "reduced " REDUCED_VERSION " starts");
-    if (rd_life_open(s, command, &exit_code)) {
-        rd_probe(s);
+    if (rd_server_open(s, command, &exit_code)) {
+        rd_health_check(s);
         uv_run(&s->loop, UV_RUN_DEFAULT);
         exit_code = s->exit_code;
-        rd_fastpath_collect(&s->fastpath, &s->stats.tally);
+        rd_stats_collect(&s->stats);
         rd_log(RD_LOG_INFO, "left after %llu requests", (unsigned long long)s->stats.tally.requests);
     }
-    rd_life_close(s);
+    rd_server_close(s);
+    rd_stats_fini(&s->stats);
     free(s);
     return exit_code;
 }

@@ -2,15 +2,15 @@
  * common. The ids of connections count upwards.
  *
  * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
- * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while no exchange is free,
+ * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while none is free,
  * connections wait in theirs. An exchange is free again when its reply is queued: a reply that a peer does not read is held by
  * its connection alone and charged to its user, and a connection with several of them is not read. */
 #ifndef RD_CONNECTION_H
 #define RD_CONNECTION_H
 
+#include "daemon/base/peer.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
-#include "daemon/net/peer.h"
 
 typedef struct rd_transport rd_transport;
 

@@ -26,8 +26,8 @@ uint8_t *rd_exchange_reply(rd_exchange *e, size_t body);
 /* What a reply counts for until the kernel has it, in bytes. */
 static inline size_t rd_exchange_size(const rp_header *h) { return RP_HEADER_SIZE + (size_t)h->body_len; }
 
-/* Send the reply with the first h->body_len bytes of its body. `account`, which the caller has charged with
- * rd_exchange_size(h), gets that back when the kernel has the reply or the connection is gone; the message's bytes are no longer valid, and the
+/* Send the reply with the first h->body_len bytes of its body. The caller has charged `account` with rd_exchange_size(h); it
+ * gets that back when the kernel has the reply or the connection is gone. The message's bytes are no longer valid, and the
  * exchange may have another one at once. */
 void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account);
 

@@ -14,9 +14,9 @@
 /* After the last reply of a connection that is to end: for the peer to read it and hang up. */
 #define RD_LINGER_MS 1000
 
-/* A connection with more bytes of more replies that the kernel has not taken, or with more messages not answered, is not read
- * until there are half as many. The first two are what a client may keep waiting in the daemon's memory, be the replies large or
- * small; the last one is above RP_MAX_INFLIGHT, so that a client above its limit is told BUSY. */
+/* A connection with more replies, and more bytes of them, that the kernel has not taken is not read until there are half as
+ * many: this is what a client may keep waiting in the daemon's memory, be its replies large or small. The same holds for
+ * messages that are not answered: there are more than RP_MAX_INFLIGHT, so that a client above its limit is told BUSY. */
 #define RD_MAX_QUEUED 4
 #define RD_MAX_QUEUED_BYTES (64u << 10)
 #define RD_MAX_UNDER_WAY (2 * RP_MAX_INFLIGHT)

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/net/peer.h"
+#include "daemon/base/peer.h"
 
 typedef struct rd_wire rd_wire;         /* a stream */
 typedef struct rd_listener rd_listener; /* where streams come from: one URL */

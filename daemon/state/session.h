@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "daemon/base/account.h"
-#include "daemon/net/peer.h"
+#include "daemon/base/peer.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/stream.h"
 
@@ -28,7 +28,7 @@ typedef struct rd_session {
     rd_sched_session queues;
     uint8_t token[RP_TOKEN];    /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
-    rd_handle_list shares;      /* go with the channel */
+    rd_handle_list handles;     /* go with the channel */
     char name[RP_MAX_NAME + 1];
     unsigned inflight;      /* requests not answered */
     uint64_t message_bytes; /* of these */

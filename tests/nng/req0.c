@@ -1,4 +1,4 @@
-/* A client of nng's own REQ socket, which knows nothing of this project's framing: HELLO, REDUCE of 16 elements, REDUCE of 4 MiB.
+/* A client of nng's own REQ socket, which knows nothing of this project's framing: HELLO, and REDUCE of 16 and 4 Mi elements.
  * It says "served", and does so again for each line of its input.
  *
  *     req0 URL */
