@@ -238,7 +238,13 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(B)/tests/reduced-device
+unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/req0
+
+# A client of nng's own REQ socket
+$(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
 
 # A daemon whose device is made of memory, for tests of data on a device
 $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$(KERNEL_C)) $(SIMD_O) $(PROTO_O)

@@ -18,7 +18,7 @@ typedef struct rc_wire rc_wire;
 typedef struct rc_wire_events {
     void (*dialled)(void *arg, rc_connection_err err);
     void (*sent)(void *arg, rc_connection_err err, size_t n);     /* n bytes, maybe not all */
-    void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 after again() */
+    void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 if none were asked for */
     void (*rang)(void *arg);
 } rc_wire_events;
 
@@ -29,8 +29,8 @@ typedef struct rc_wire_ops {
     /* The stream, from `dialled` to drop(). */
     size_t (*send_now)(rc_wire *w, const void *data, size_t n); /* how many are sent; none, too, if the stream is broken */
     void (*send)(rc_wire *w, const void *data, size_t n);
-    void (*receive)(rc_wire *w, void *to, size_t n, void *more, size_t more_n); /* to `to`, and what comes behind to `more` */
-    void (*again)(rc_wire *w);   /* `received`, in another turn, without reading */
+    /* To `to`, and what comes behind to `more`. With n = 0 the event comes in another turn, without reading. */
+    void (*receive)(rc_wire *w, void *to, size_t n, void *more, size_t more_n);
     void (*hang_up)(rc_wire *w); /* what is under way ends with an error; nothing may be asked of the stream any more */
     void (*drop)(rc_wire *w);    /* the end of the stream: nothing is under way */
     bool (*is_gone)(rc_wire *w); /* of wires that forget: has the peer hung up? */

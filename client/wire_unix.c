@@ -350,29 +350,17 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
 }
 
 /* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be told. */
-static void receive_from_now_on(local *w)
-{
-    w->receiving = true;
-    if (w->led && !(w->again ? w->helper : rests(w)))
-        signal_fd(w->kick);
-    pthread_mutex_unlock(&w->lock);
-}
-
 static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->in[0] = (struct iovec){to, n};
     w->in[1] = (struct iovec){more, more_n};
-    receive_from_now_on(w);
-}
-
-static void again(rc_wire *wire)
-{
-    local *w = of(wire);
-    pthread_mutex_lock(&w->lock);
-    w->again = true;
-    receive_from_now_on(w);
+    w->receiving = true;
+    w->again = n == 0;
+    if (w->led && !(w->again ? w->helper : rests(w)))
+        signal_fd(w->kick);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void hang_up(rc_wire *wire)
@@ -431,7 +419,6 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .send_now = send_now,
                                 .send = send_more,
                                 .receive = receive,
-                                .again = again,
                                 .hang_up = hang_up,
                                 .drop = drop,
                                 .ring = ring,

@@ -41,7 +41,7 @@ static void shutdown_flushed(uv_timer_t *t) { uv_stop(t->loop); }
 static void shutdown_poll(uv_timer_t *t)
 {
     rd_server *s = t->data;
-    if (rd_transport_busy(s->transport) == 0 || rd_now_ns() >= s->leave_by_ns)
+    if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
         uv_timer_start(t, shutdown_flushed, FLUSH_MS, 0);
 }
 

@@ -200,8 +200,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 {
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
-    unsigned mode = s->config.socket_group.n ? 0600 : (unsigned)s->config.socket_mode; /* until it has its group */
-    if (!rd_transport_listen(s->transport, url, mode, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
+    if (!rd_transport_listen(s->transport, url, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, why, cap)))
         return false;
     rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);

@@ -6,10 +6,10 @@
 #ifndef RD_EXCHANGE_H
 #define RD_EXCHANGE_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/account.h"
 #include "proto/codec.h"
 
 typedef struct rd_exchange {
@@ -23,9 +23,19 @@ typedef struct rd_exchange {
 /* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
 uint8_t *rd_exchange_reply(rd_exchange *e, size_t body);
 
-/* Send the reply with the first h->body_len bytes of its body. `unsent`, which the caller has counted up, is counted down when
- * the kernel has the reply or the connection is gone; the message's bytes are no longer valid. */
-void rd_exchange_send(rd_exchange *e, const rp_header *h, atomic_uint *unsent);
+/* What a reply counts for until the kernel has it, in bytes. */
+static inline size_t rd_exchange_size(const rp_header *h) { return RP_HEADER_SIZE + (size_t)h->body_len; }
+
+/* Send the reply with the first h->body_len bytes of its body. The caller has charged `account` with rd_exchange_size(h); it
+ * gets that back when the kernel has the reply or the connection is gone. The message's bytes are no longer valid, and the
+ * exchange may have another one at once. */
+void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account);
+
+/* Before rd_exchange_send: after this reply the connection ends, and what its peer sends is thrown away. */
+void rd_exchange_last(rd_exchange *e);
+
+/* The peer has said who it is: its connection no longer counts among the strangers, of whom the oldest go. */
+void rd_exchange_admit(rd_exchange *e);
 
 /* Leave a message that the fast path had taken to the loop after all. Any thread. */
 void rd_exchange_pass(rd_exchange *e);

@@ -80,6 +80,7 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     x->user = rd_stats_user(q->stats, x->peer.local, x->peer.uid);
     if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
+    rd_exchange_admit(&r->exchange);
     q->stats->sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
     return welcome(q, r, f);
@@ -152,9 +153,9 @@ static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
         return full(q, f, "inflight", c->max_inflight, "too many requests of this session at once");
     if (x->owner->inflight > u->inflight_cap)
         return full(q, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
-    if (c->max_held && x->message_bytes > c->max_held << 20)
+    if (c->max_held && x->message_bytes + rd_account_bytes(&x->unsent) > c->max_held << 20)
         return full(q, f, "held", c->max_held << 20, "too many bytes of this session at once");
-    if (x->owner->message_bytes > u->held_cap)
+    if (x->owner->message_bytes + rd_account_bytes(&x->owner->unsent) > u->held_cap)
         return full(q, f, "user_held", u->held_cap, "too many bytes of this user at once");
     if (x->inflight > FEW && rd_transport_busy(q->transport) > c->contexts - c->contexts / 8)
         return full(q, f, "contexts", c->contexts, "too many requests of all sessions at once");
@@ -218,10 +219,6 @@ void rd_dispatch(rd_requests *q, rd_request *r)
     }
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
     r->body_len = r->exchange.len - RP_HEADER_SIZE;
-    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(q->config)) {
-        rd_reply_drop(q, r, "it does not read its replies");
-        return;
-    }
     rp_err err = rd_halted(q, &f) ? RP_CANCELLED : check(q, r, &f);
     if (!err)
         err = table[r->header.type].run(q, r, &f);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/source.h"
@@ -194,6 +195,10 @@ static bool answer(rd_fastpath *p, rd_request *r)
                                     atomic_load_explicit(&p->max_unsent, memory_order_relaxed));
     if (!x)
         return false;
+    if (rd_account_bytes(&x->owner->unsent) > RD_FAST_UNREAD) {
+        rd_session_release(x);
+        return false;
+    }
     r->session = x;
     if (take(p, r))
         return true;

@@ -62,7 +62,7 @@ static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
     return a;
 }
 
-/* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has counted up. */
+/* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
 static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
 {
     rp_header h = {.version = RP_WIRE_VERSION,
@@ -82,7 +82,9 @@ static void reply(rd_requests *q, rd_request *r, rp_err status, uint32_t time_ms
     rd_record a = record(q, r, status);
     leave(q, r);
     rd_stats_answered(q->stats, &a);
-    atomic_fetch_add_explicit(&x->unsent, 1, memory_order_relaxed);
+    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len);
+    if (x->barred)
+        rd_exchange_last(&r->exchange);
     send_reply(r, x, x->id, status, time_ms, body_len);
 }
 
@@ -102,7 +104,7 @@ void rd_answer_fast(rd_requests *q, rd_request *r)
     rd_record a = record(q, r, RP_OK);
     release(r);
     rd_shared_tally_add(&q->stats->shared, &a);
-    atomic_fetch_add_explicit(&x->unsent, 1, memory_order_relaxed); /* keeps it from here on */
+    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps it from here on */
     rd_session_release(x);
     send_reply(r, x, r->header.session, RP_OK, 0, body_len);
 }

@@ -41,8 +41,10 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t connection)
 bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
 {
     x->owner = rd_user_get(s->users, uid);
-    if (x->owner)
+    if (x->owner) {
         x->owner->connections++;
+        x->unsent.of = &x->owner->unsent;
+    }
     return x->owner != NULL;
 }
 
@@ -84,7 +86,7 @@ rd_session *rd_session_hold(rd_sessions *s, uint32_t connection, uint64_t id, un
     pthread_mutex_lock(&s->lock);
     rd_session *x = rd_session_find(s, connection);
     if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->held, memory_order_relaxed) >= max_held ||
-              atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
+              rd_account_things(&x->unsent) > max_unsent))
         x = NULL;
     if (x)
         atomic_fetch_add_explicit(&x->held, 1, memory_order_relaxed);
@@ -128,7 +130,7 @@ void rd_sessions_reap(rd_sessions *s)
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
         if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c goes over to `unsent` */
-            atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
+            rd_account_things(&x->unsent) || rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;
         }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/base/account.h"
 #include "daemon/base/peer.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/stream.h"
@@ -31,7 +32,7 @@ typedef struct rd_session {
     char name[RP_MAX_NAME + 1];
     unsigned inflight;      /* requests not answered */
     uint64_t message_bytes; /* of these */
-    atomic_uint unsent;     /* replies that the connection has not taken; nng's threads count down */
+    rd_account unsent;      /* replies that the kernel has not taken; also of the owner's */
     atomic_uint held;       /* requests that fastpath.h has in hand */
     rd_stream_list streams;
     bool dead;

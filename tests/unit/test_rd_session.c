@@ -80,10 +80,10 @@ static void a_closed_session_waits_for_its_work(void **state)
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x); /* the other one is gone */
     x->inflight = 0;
-    atomic_store(&x->unsent, 1);
+    rd_account_charge(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
-    atomic_store(&x->unsent, 0);
+    rd_account_release(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
     stream->jobs = 0;
@@ -170,6 +170,42 @@ static void extremes_have_a_bucket(void **state)
 }
 
 /* ---- lock ---- */
+static void make_socket(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    close(fd);
+}
+
+/* Somebody puts a link in the socket's place between bind and the change of its mode. */
+static void modes_are_for_sockets_alone(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/reduced-test-XXXXXX", path[64], file[72];
+    const rd_ids none = {0};
+    struct stat st;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(file, sizeof file, "%s/secret", dir);
+    make_socket(path);
+    assert_true(rd_hand_socket(path, 0640, &none));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    unlink(path);
+
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(symlink(file, path), 0);
+    assert_false(rd_hand_socket(path, 0666, &none));
+    assert_false(rd_hand_socket(file, 0666, &none));
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    unlink(path);
+    unlink(file);
+    rmdir(dir);
+}
+
 static void a_socket_has_one_daemon(void **state)
 {
     (void)state;
@@ -179,11 +215,8 @@ static void a_socket_has_one_daemon(void **state)
     snprintf(path, sizeof path, "%s/s", dir);
     snprintf(lock, sizeof lock, "%s.lock", path);
 
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    strcpy(a.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    close(fd); /* a stale socket */
+    make_socket(path); /* a stale one */
+    int fd;
     assert_int_equal(rd_lock_socket(path, &first, why, sizeof why), RD_LOCK_OK);
     assert_int_equal(access(path, F_OK), -1); /* removed */
 
@@ -221,6 +254,7 @@ int main(void)
         cmocka_unit_test(quantiles_are_close),
         cmocka_unit_test(extremes_have_a_bucket),
         cmocka_unit_test(a_socket_has_one_daemon),
+        cmocka_unit_test(modes_are_for_sockets_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
