@@ -128,9 +128,9 @@ template <int kTerms> struct LineSums {
 
     static __device__ __forceinline__ double nan() { return __longlong_as_double((i64)rk_nan_bits(rk_format_of(RP_F64))); }
 
-    __device__ __forceinline__ bool value(const rp_spec &spec, double *v) const
+    __device__ __forceinline__ bool value(const rp_spec &spec, rk_finisher finisher, double *v) const
     {
-        switch (rk_finisher_of(spec.op)) {
+        switch (finisher) {
         case RK_FINISH_MEAN:
             return mean(v);
         case RK_FINISH_SPREAD:

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/exact/layout.h"
+#include "kernels/exact/op.h"
 
 namespace rk {
 
@@ -104,8 +105,9 @@ constexpr u32 kNoFault = ~0u; // every line has a result
 struct FinishArgs {
     void *cells;
     u32 cell_bytes;
-    bool plain; // a float sum to be rounded, without an initial element: the hot case
-    bool light; // that, or as simple: finish_light will do
+    bool plain;  // a float sum to be rounded, without an initial element: the hot case
+    bool light;  // that, or as simple: finish_light will do
+    u8 finisher; // rk_finisher of the operation
     rp_spec spec;
     WordPlan plan; // of a partial
     u32 *fault;    // the first line without a result (launch.h)
@@ -158,6 +160,7 @@ inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
     a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
     a.plain = spec.op == RP_OP_SUM && rk_is_float(spec.dtype) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
     a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec, a.plan.layout);
+    a.finisher = (u8)rk_finisher_of(spec.op);
     a.cell_bytes = (u32)rp_cell_size(&spec);
     a.cells = cells;
     a.fault = fault;
