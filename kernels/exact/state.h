@@ -53,9 +53,9 @@ RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
     s->special |= o->special;
     s->nz |= o->nz;
     s->skipped |= o->skipped;
+    rk_sums_merge(s, o); /* of sums and summaries; once, for it is much code */
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
-        rk_sums_merge(s, o);
         break;
     case RK_CHOICE:
         rk_choice_merge(s, o);
@@ -98,9 +98,10 @@ RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_poli
         if (!rk_state_nan(s, nan_policy))
             return;
     }
+    if (rk_others_at(s->layout)) /* sums and summaries; once, for it is much code */
+        rk_sums_add(s, bits);
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
-        rk_sums_add(s, bits);
         break;
     case RK_CHOICE:
         rk_choice_add(s, bits, index);

@@ -26,7 +26,7 @@ RK_FN void rk_summary_ends(const rk_state *s, uint64_t *a, const uint64_t *b)
               b[RK_STATS_MAX_INDEX]);
 }
 
-/* `special` is joined, `count` is not. */
+/* The sums are joined by rk_sums_merge; `count` is not. */
 RK_FN void rk_summary_merge(rk_state *s, const rk_state *o)
 {
     uint64_t *a = rk_summary_others(s);
@@ -35,17 +35,15 @@ RK_FN void rk_summary_merge(rk_state *s, const rk_state *o)
         rk_summary_ends(s, a, b);
     a[RK_STATS_ZEROS] += b[RK_STATS_ZEROS];
     a[RK_STATS_NANS] += b[RK_STATS_NANS];
-    rk_sums_merge(s, o);
 }
 
-/* `count` is without it. */
+/* The sums have it, by rk_sums_add; `count` is without it. */
 RK_FN void rk_summary_add(rk_state *s, uint64_t bits, uint64_t index, int zero)
 {
     const uint64_t both[4] = {bits, index, bits, index};
     uint64_t *other = rk_summary_others(s);
     rk_summary_ends(s, other, both);
     other[RK_STATS_ZEROS] += (uint64_t)zero;
-    rk_sums_add(s, bits);
 }
 
 /* Before it is added or skipped. */

@@ -1,4 +1,4 @@
-#include "kernels/cuda/launch/tuning.cuh"
+#include "kernels/cuda/runtime/gpu.h"
 
 #include <cstdio>
 
@@ -24,26 +24,26 @@ cudaError_t device_open(Device *d, int id)
     return cudaSuccess;
 }
 
-static cudaError_t look_up(Device *d, const SegmentKernel &k, int *blocks)
+static cudaError_t look_up(Device *d, const void *fn, int threads, size_t shared_bytes, int *blocks)
 {
     for (int i = 0; i < d->known_count; i++)
-        if (d->known[i].fn == k.fn) {
+        if (d->known[i].fn == fn) {
             *blocks = d->known[i].blocks_per_sm;
             return cudaSuccess;
         }
-    TRY_CUDA(cudaFuncSetAttribute((const void *)k.fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)k.shared_bytes));
-    TRY_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)k.fn, k.threads, k.shared_bytes));
+    TRY_CUDA(cudaFuncSetAttribute(fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes));
+    TRY_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, fn, threads, shared_bytes));
     if (*blocks < 1)
         *blocks = 1; // the launch itself will tell
     if (d->known_count < (int)(sizeof d->known / sizeof d->known[0]))
-        d->known[d->known_count++] = {k.fn, *blocks};
+        d->known[d->known_count++] = {fn, *blocks};
     return cudaSuccess;
 }
 
-cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks)
+cudaError_t device_blocks_per_sm(Device *d, const void *fn, int threads, size_t shared_bytes, int *blocks)
 {
     pthread_mutex_lock(&d->lock);
-    cudaError_t err = look_up(d, k, blocks);
+    cudaError_t err = look_up(d, fn, threads, shared_bytes, blocks);
     pthread_mutex_unlock(&d->lock);
     return err;
 }

@@ -2,7 +2,7 @@
 // finish on the device.
 #pragma once
 
-#include "kernels/cuda/launch/tuning.cuh"
+#include "kernels/cuda/runtime/gpu.h"
 
 namespace rk {
 

@@ -1,39 +1,9 @@
-// A device as launch planning sees it, and the tuning table.
+// Numbers that decide which kernel is taken when, and how large.
 #pragma once
 
-#include <cuda_runtime.h>
-#include <pthread.h>
-
-#include "kernels/cuda/pass/segment.cuh"
-
-// Give a CUDA error to the caller.
-#define TRY_CUDA(call)             \
-    do {                           \
-        cudaError_t err_ = (call); \
-        if (err_ != cudaSuccess)   \
-            return err_;           \
-    } while (0)
+#include "kernels/cuda/pass/plan.h"
 
 namespace rk {
-
-struct Device {
-    int id;
-    char name[64];
-    u64 bytes; // of memory
-    int sms;
-    int major, minor;       // compute capability
-    bool large_shared;      // a block may have 227 KiB of shared memory: compute capability 9 and 10
-    bool overlapped_launch; // programmatic dependent launch: compute capability 9.0 and later
-    bool long_sums;         // no sums in two doubles
-    bool slow_doubles;      // FP64 at a small fraction of FP32's speed: sum f32 by integers
-    // Kernels met so far, with how many of their blocks an SM holds. Filled on first use, under `lock`.
-    pthread_mutex_t lock;
-    struct Known {
-        SegmentFn fn;
-        int blocks_per_sm;
-    } known[256];
-    int known_count;
-};
 
 // Numbers that come from measuring, not from the hardware's description.
 struct Tuning {
@@ -63,11 +33,5 @@ constexpr Tuning kTuning = {
     16u << 10, // a tile of a block's threads
     1,         // persistent blocks: the tiles are handed out round-robin
 };
-
-// Read the properties of device `id`. Returns a CUDA error.
-cudaError_t device_open(Device *d, int id);
-
-// How many blocks of this kernel an SM of the device holds; allows its shared memory on the way. Any thread.
-cudaError_t device_blocks_per_sm(Device *d, const SegmentKernel &k, int *blocks);
 
 } // namespace rk
