@@ -264,7 +264,7 @@ def test_offsets(run, fails, scratch):
     lines = [json.loads(x) for x in run("min", "--dtype", "i16", "--json", "--offsets", scratch / "o.bin", raw).splitlines()]
     assert [(x["segment"], x["value"], x["count"]) for x in lines] == [(0, -2, 2), (1, -7, 5)]
     fails(FAILED, "EMPTY: segment 1: ", "max", "--dtype", "i16", "--offsets", scratch / "u.npy", raw)
-    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, behind"),
+    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, after"),
                       (np.array([-1, 2], "<i8"), "offset 0 is -1"), (np.array([0], "<u8"), "single offset"), (np.zeros(0, "<u8"), "no offsets"),
                       (np.array([0, 2], "<i4"), "TYPE.*i32"), (np.array([0.0, 2.0]), "TYPE.*f64")):
         fails(FAILED, told, "sum", "--dtype", "i16", "--offsets", npy(scratch / "bad.npy", bad), raw)
@@ -330,7 +330,7 @@ def test_initial(run, fails, scratch):
     assert run("sum", "--initial=-1e3", "--text", stdin=b"1 2") == "-997\n"
     assert run("max", "--initial", "inf", "--rows", 3, npy(scratch / "h.npy", np.zeros(6, "<f2"))).split() == ["inf"] * 3
     assert run("sum", "--initial", "nan", "--nan", "omit", scratch / "h.npy") == "0\n"
-    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is no u8"), ("x", "is no u8"), ("", "is no u8")):
+    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is not a number of type u8"), ("x", "is not a number of type u8"), ("", "is not a number of type u8")):
         fails(USAGE, told, "sum", "--initial", text, bytes_)
     fails(USAGE, "out of the range of f16", "sum", "--initial", "70000", scratch / "h.npy")
 
@@ -373,7 +373,7 @@ def test_partial_and_merge(run, fails, scratch):
     columns = run("sum", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
     assert len(columns) == 3 * 64
     assert run("max", "--merge", "--initial", "inf", self_state(run, scratch, parts[0])) == "inf\n"
-    fails(FAILED, "SHAPE.*no partial states of sum", "sum", "--merge", whole)
+    fails(FAILED, "SHAPE.*not partial states of sum", "sum", "--merge", whole)
     fails(FAILED, "BAD_MESSAGE", "max", "--merge", "--dtype", "f64", self_state(run, scratch, parts[0]))
     short = scratch / "short"
     short.write_bytes(states[0].read_bytes()[:-64])
@@ -742,7 +742,7 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
     if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
-    assert done.returncode == NO_DAEMON and b"START: no place for a daemon of this user" in done.stderr, done.stderr
+    assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 

@@ -285,7 +285,7 @@ static const char *misplaced(const ctl_options *o)
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
         return "metrics and top take no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls take --json only";
+        return "ping, info, status and ls take no format but --json";
     return NULL;
 }
 
