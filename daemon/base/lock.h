@@ -17,7 +17,8 @@ rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap);
 /* Remove a socket that a dead daemon left at `path`, and nothing else. For paths that the lock of another path covers. */
 rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap);
 
-/* Give a socket of the daemon its group, if configured, and then its mode. So no other user may use it at any moment. */
+/* Give a socket of the daemon its group, if configured, and then its mode. So no other user may use it at any moment. Anything
+ * else that has the name now is refused, links above all. */
 bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group);
 
 #endif
