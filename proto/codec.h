@@ -66,7 +66,7 @@ typedef struct rp_welcome {
     uint32_t max_inflight;
     uint32_t max_streams;
     uint64_t session;
-    uint8_t token[RP_TOKEN]; /* for the side channel; all 0: there is none */
+    uint8_t token[RP_TOKEN]; /* for the fdpass socket; all 0: there is none */
     uint16_t server_len;
     const char *server; /* "reduced 0.1.0" */
 } rp_welcome;
@@ -153,7 +153,7 @@ typedef struct rp_resident {
 size_t rp_put_resident(uint8_t *out, const rp_resident *x); /* RP_RESIDENT_SIZE + name_len */
 rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault *f);
 
-/* A packet of the side channel; every field that its kind does not use is 0. */
+/* A packet of the fdpass socket; every field that its kind does not use is 0. */
 typedef struct rp_side {
     bool reply;
     uint32_t kind;           /* rp_side_kind */

@@ -203,7 +203,7 @@ rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f)
             continue;
         rp_fail(f, RP_SHAPE, "offsets", s->row_len,
                 at < before ? "offset %" PRIu64 " is %" PRIu64 ", below the one before it"
-                            : "offset %" PRIu64 " is %" PRIu64 ", behind the last element",
+                            : "offset %" PRIu64 " is %" PRIu64 ", after the last element",
                 i, at);
         if (f)
             f->index = i;

@@ -4,8 +4,8 @@
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
 
-#include "daemon/state/extents.h"
 #include "daemon/state/engine_job.h"
+#include "daemon/state/extents.h"
 
 enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
 
