@@ -251,27 +251,30 @@ static void time_to_live(void **state)
 
 static rd_resident *found_while_made;
 
-static void made_and_looked_for(rd_server *s, rd_work *c)
+static const rd_users *looked_in;
+
+static void made_and_looked_for(rd_work *w)
 {
-    made(s, c);
-    found_while_made = rd_resident_written(&s->users, ME, &mine, made_last->id);
+    made(w);
+    found_while_made = rd_resident_written(looked_in, ME, &mine, made_last->id);
 }
 
 /* STORE has not been answered: the memory is being made, and a request that guesses the handle must not meet it. */
 static void what_is_being_made_is_not_written(void **state)
 {
-    rd_server *s = *state;
-    rd_request maker = {0};
+    server *s = *state;
+    int maker;
     rp_store ask = asked("x", 8);
     rp_fault f;
-    assert_int_equal(rd_resident_begin(s, ME, &mine, &ask, made_and_looked_for, &maker, &f), RP_OK);
+    looked_in = &s->users;
+    assert_int_equal(rd_resident_begin(&s->holdings, ME, &mine, &ask, made_and_looked_for, &maker, &f), RP_OK);
     assert_null(found_while_made);
     assert_ptr_equal(made_last->maker, &maker);
     made_last->maker = NULL; /* as the answer does */
     assert_ptr_equal(rd_resident_written(&s->users, ME, &mine, made_last->id), made_last);
     rd_resident *x = made_last;
-    rd_resident_drop(s, x);
-    rd_resident_release(s, x);
+    rd_resident_drop(x);
+    rd_resident_release(x);
 }
 
 int main(void)
