@@ -2,7 +2,7 @@
 #include "client/client.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "reduce.h disagrees with types.def: " #a);
-#define X(NAME, name, code, help) SAME(REDUCE_##NAME, code)
+#define X(NAME, name, code, ...) SAME(REDUCE_##NAME, code)
 RP_OPS(X)
 #undef X
 #define X(NAME, name, code, bytes, cls) SAME(REDUCE_##NAME, code)

@@ -28,21 +28,21 @@ _Static_assert(FRONT >= RP_FRAME_HEAD + RP_ROUTE && (FRONT + RP_HEADER_SIZE) % 8
 
 typedef struct connection connection;
 
-/* A request and its reply. At any time it is free, or `working`: a request that quick, then the loop, owns, or waits in its
- * connection's `replies`. */
+/* At any time it is free, or `working`: a message that the fast path, then the loop, owns, or waits in its connection's
+ * `replies`. */
 typedef struct link {
-    rd_request request; /* first: a request is its link */
     rd_transport *transport;
     connection *from; /* counted; NULL: free */
     bool working;
-    uint8_t *frame; /* the request's, as it was received */
+    uint8_t *frame; /* the message's, as it was received */
     uint8_t route[RP_ROUTE];
     size_t route_size;
     uint8_t *reply;    /* FRONT bytes of room, then header and body */
     size_t reply_size; /* header and body */
     uint64_t send_by_ns;
     atomic_uint *unsent;
-    struct link *next; /* of the free ones, or of the replies */
+    struct link *next;                          /* of the free ones, or of the replies */
+    _Alignas(max_align_t) rd_exchange exchange; /* last: the room of the layer that answers follows */
 } link_t;
 
 /* Two chains of callbacks, each of which has at most one operation with nng: receiving (greetings first, then frames, one
@@ -58,7 +58,7 @@ struct connection {
     nng_stream *stream;
     pthread_mutex_t lock; /* of what follows, down to receiving */
     bool closed;
-    bool announced; /* RD_PIPE_OPENED was told */
+    bool announced; /* RD_CONNECTION_OPENED was told */
     uint64_t greet_by_ns;
     /* sending */
     nng_aio *tx, *at_once; /* with the callback, and without any */
@@ -73,7 +73,7 @@ struct connection {
     uint8_t *frame;
     size_t frame_size;
     uint64_t received_ns;
-    connection *waits; /* the next one that waits for a link */
+    connection *waits; /* the next one that waits for an exchange */
 };
 
 typedef struct listener {
@@ -90,10 +90,11 @@ struct rd_transport {
     unsigned listening;
     nng_tls_config *tls;  /* NULL: none */
     atomic_bool refusing; /* new connections: closed at once */
-    bool (*fastpath)(void *arg, rd_request *r);
+    bool (*fastpath)(void *arg, rd_exchange *e);
     void *fastpath_arg;
-    unsigned contexts;
-    link_t *links;
+    unsigned exchanges;
+    size_t link_size; /* with the room that the layer above asked for */
+    uint8_t *links;
     atomic_uint busy;
     pthread_mutex_t lock; /* of everything below; taken before a connection's */
     pthread_cond_t less;  /* receivers or connections became fewer */
@@ -105,7 +106,9 @@ struct rd_transport {
     bool closing;
 };
 
-static link_t *link_of(rd_request *r) { return (link_t *)r; }
+static link_t *link_of(rd_exchange *e) { return (link_t *)((char *)e - offsetof(link_t, exchange)); }
+
+static link_t *link_at(const rd_transport *t, unsigned i) { return (link_t *)(t->links + i * t->link_size); }
 
 static bool is_scheme(const listener_t *l, const char *scheme) { return strcmp(l->scheme, scheme) == 0; }
 
@@ -154,7 +157,7 @@ static void end_receiving(connection *c)
     free(c->frame);
     c->frame = NULL;
     if (c->announced)
-        rd_inbox_put(t->inbox, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = c->id});
+        rd_inbox_put(t->inbox, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = c->id});
     pthread_mutex_lock(&t->lock);
     t->receivers--;
     pthread_cond_signal(&t->less);
@@ -222,7 +225,7 @@ static void receive_frame(connection *c)
 static void hand_over(connection *c, link_t *l, bool quickly)
 {
     rd_transport *t = c->transport;
-    rd_request *r = &l->request;
+    rd_exchange *e = &l->exchange;
     atomic_fetch_add_explicit(&c->holders, 1, memory_order_relaxed);
     l->from = c;
     l->working = true;
@@ -230,13 +233,13 @@ static void hand_over(connection *c, link_t *l, bool quickly)
     c->frame = NULL;
     rp_get_route(l->frame + MESSAGE_AT, c->frame_size, &l->route_size);
     memcpy(l->route, l->frame + MESSAGE_AT, l->route_size);
-    r->pipe = c->id;
-    r->bytes = l->frame + MESSAGE_AT + l->route_size;
-    r->len = c->frame_size - l->route_size;
-    r->received_ns = c->received_ns;
+    e->connection = c->id;
+    e->bytes = l->frame + MESSAGE_AT + l->route_size;
+    e->len = c->frame_size - l->route_size;
+    e->received_ns = c->received_ns;
     atomic_fetch_add_explicit(&t->busy, 1, memory_order_relaxed);
-    if (!quickly || !t->fastpath(t->fastpath_arg, r))
-        rd_request_pass(r);
+    if (!quickly || !t->fastpath(t->fastpath_arg, e))
+        rd_exchange_pass(e);
 }
 
 /* A free link. NULL: there is none, and `c` waits for one, or all is ending (*over). The time is taken under the lock: so the
@@ -304,7 +307,7 @@ static void on_greeting(connection *c)
     pthread_mutex_lock(&c->lock);
     c->announced = fits;
     pthread_mutex_unlock(&c->lock);
-    if (fits && rd_inbox_put(c->transport->inbox, (rd_event){.kind = RD_PIPE_OPENED, .pipe = c->id}))
+    if (fits && rd_inbox_put(c->transport->inbox, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = c->id}))
         receive_frame(c);
     else
         end_receiving(c);
@@ -541,10 +544,13 @@ static bool failed(int err, const char *what, char *why, size_t cap)
     return err != 0;
 }
 
-rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts)
+static size_t aligned(size_t n) { return (n + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t); }
+
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size)
 {
+    size_t link_size = aligned(offsetof(link_t, exchange) + exchange_size);
     rd_transport *t = calloc(1, sizeof *t);
-    link_t *links = calloc(contexts, sizeof *links);
+    uint8_t *links = calloc(exchanges, link_size);
     if (!t || !links) {
         free(t);
         free(links);
@@ -552,12 +558,14 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned contexts)
     }
     t->inbox = inbox;
     t->links = links;
-    t->contexts = contexts;
-    for (unsigned i = contexts; i-- > 0;) {
-        links[i].transport = t;
-        links[i].request.context = i;
-        links[i].next = t->idle;
-        t->idle = &links[i];
+    t->link_size = link_size;
+    t->exchanges = exchanges;
+    for (unsigned i = exchanges; i-- > 0;) {
+        link_t *l = link_at(t, i);
+        l->transport = t;
+        l->exchange.number = i;
+        l->next = t->idle;
+        t->idle = l;
     }
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->less, NULL);
@@ -640,7 +648,7 @@ bool rd_transport_listen(rd_transport *t, const char *url, unsigned socket_mode,
     return true;
 }
 
-void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_request *r), void *arg)
+void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg)
 {
     t->fastpath = fastpath;
     t->fastpath_arg = arg;
@@ -708,9 +716,9 @@ void rd_transport_close(rd_transport *t)
     for (unsigned i = 0; i < t->listening; i++)
         close_listener(&t->listeners[i]);
     end_receivers(t);
-    for (unsigned i = 0; i < t->contexts; i++)
-        if (t->links[i].working)
-            release(&t->links[i]);
+    for (unsigned i = 0; i < t->exchanges; i++)
+        if (link_at(t, i)->working)
+            release(link_at(t, i));
     pthread_mutex_lock(&t->lock);
     while (t->connections) /* replies end with an error */
         pthread_cond_wait(&t->less, &t->lock);
@@ -728,14 +736,14 @@ unsigned rd_transport_busy(const rd_transport *t)
     return atomic_load_explicit(&((rd_transport *)t)->busy, memory_order_relaxed);
 }
 
-/* ---- pipes ---- */
+/* ---- connections ---- */
 
 /* NULL: it is gone. The newest is asked for most. */
-static connection *hold(rd_transport *t, uint32_t pipe)
+static connection *hold(rd_transport *t, uint32_t id)
 {
     pthread_mutex_lock(&t->lock);
     connection *c = t->connections;
-    while (c && c->id != pipe)
+    while (c && c->id != id)
         c = c->next;
     unsigned n = c ? atomic_load_explicit(&c->holders, memory_order_relaxed) : 0;
     while (n && !atomic_compare_exchange_weak_explicit(&c->holders, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
@@ -758,9 +766,9 @@ static void name_network_peer(nng_stream *s, const char *scheme, char *text, siz
     snprintf(text, cap, v6 ? "%s [%s]:%u" : "%s %s:%u", scheme, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
 }
 
-bool rd_transport_peer(rd_transport *t, uint32_t pipe, rd_peer *peer)
+bool rd_transport_peer(rd_transport *t, uint32_t id, rd_peer *peer)
 {
-    connection *c = hold(t, pipe);
+    connection *c = hold(t, id);
     if (!c)
         return false;
     nng_stream *s = c->stream;
@@ -776,9 +784,9 @@ bool rd_transport_peer(rd_transport *t, uint32_t pipe, rd_peer *peer)
     return true;
 }
 
-void rd_transport_close_pipe(rd_transport *t, uint32_t pipe)
+void rd_transport_hang_up(rd_transport *t, uint32_t id)
 {
-    connection *c = hold(t, pipe);
+    connection *c = hold(t, id);
     if (!c)
         return;
     hang_up(c);
@@ -786,23 +794,23 @@ void rd_transport_close_pipe(rd_transport *t, uint32_t pipe)
 }
 
 /* ---- answers ---- */
-uint8_t *rd_reply_alloc(rd_request *r, size_t body)
+uint8_t *rd_exchange_reply(rd_exchange *e, size_t body)
 {
-    link_t *l = link_of(r);
+    link_t *l = link_of(e);
     free(l->reply);
     l->reply = malloc(FRONT + RP_HEADER_SIZE + body);
     return l->reply ? l->reply + FRONT + RP_HEADER_SIZE : NULL;
 }
 
-void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
+void rd_exchange_send(rd_exchange *e, const rp_header *h, atomic_uint *unsent)
 {
-    link_t *l = link_of(r);
+    link_t *l = link_of(e);
     connection *c = l->from;
     rp_put_header(l->reply + FRONT, h);
     l->reply_size = RP_HEADER_SIZE + h->body_len;
     free(l->frame);
     l->frame = NULL;
-    r->bytes = NULL;
+    e->bytes = NULL;
     l->working = false;
     l->next = NULL;
     l->unsent = unsent;
@@ -815,15 +823,15 @@ void rd_reply_send(rd_request *r, const rp_header *h, atomic_uint *unsent)
         end_sending(l);
 }
 
-void rd_request_pass(rd_request *r)
+void rd_exchange_pass(rd_exchange *e)
 {
-    rd_inbox_put(link_of(r)->transport->inbox, (rd_event){.kind = RD_REQUEST, .request = r});
+    rd_inbox_put(link_of(e)->transport->inbox, (rd_event){.kind = RD_MESSAGE, .exchange = e});
 }
 
-void rd_request_forget(rd_request *r) { release(link_of(r)); }
+void rd_exchange_forget(rd_exchange *e) { release(link_of(e)); }
 
-void rd_request_drop(rd_request *r)
+void rd_exchange_drop(rd_exchange *e)
 {
-    hang_up(link_of(r)->from);
-    rd_request_forget(r);
+    hang_up(link_of(e)->from);
+    rd_exchange_forget(e);
 }

@@ -13,27 +13,27 @@ bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
     return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
 }
 
-/* pipe ids count upwards: the low bits spread them */
-static rd_session **slot(const rd_sessions *s, uint32_t pipe)
+/* connection ids count upwards: the low bits spread them */
+static rd_session **slot(const rd_sessions *s, uint32_t connection)
 {
-    rd_session **at = &s->bucket[pipe & s->mask];
-    while (*at && (*at)->pipe != pipe)
+    rd_session **at = &s->bucket[connection & s->mask];
+    while (*at && (*at)->connection != connection)
         at = &(*at)->next;
     return at;
 }
 
-rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe) { return *slot(s, pipe); }
+rd_session *rd_session_find(const rd_sessions *s, uint32_t connection) { return *slot(s, connection); }
 
-rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
+rd_session *rd_session_open(rd_sessions *s, uint32_t connection)
 {
-    rd_session **at = slot(s, pipe), *x = *at ? NULL : calloc(1, sizeof *x);
+    rd_session **at = slot(s, connection), *x = *at ? NULL : calloc(1, sizeof *x);
     if (!x)
         return NULL;
-    x->pipe = pipe;
+    x->connection = connection;
     pthread_mutex_lock(&s->lock);
     *at = x;
     pthread_mutex_unlock(&s->lock);
-    s->pipes++;
+    s->connections++;
     return x;
 }
 
@@ -41,7 +41,7 @@ bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
 {
     x->owner = rd_user_get(s->users, uid);
     if (x->owner)
-        x->owner->pipes++;
+        x->owner->connections++;
     return x->owner != NULL;
 }
 
@@ -78,10 +78,10 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     return true;
 }
 
-rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent)
+rd_session *rd_session_hold(rd_sessions *s, uint32_t connection, uint64_t id, unsigned max_held, unsigned max_unsent)
 {
     pthread_mutex_lock(&s->lock);
-    rd_session *x = rd_session_find(s, pipe);
+    rd_session *x = rd_session_find(s, connection);
     if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->held, memory_order_relaxed) >= max_held ||
               atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
         x = NULL;
@@ -97,15 +97,15 @@ void rd_session_close(rd_sessions *s, rd_session *x)
 {
     if (!x)
         return;
-    rd_session **at = slot(s, x->pipe);
+    rd_session **at = slot(s, x->connection);
     pthread_mutex_lock(&s->lock);
     *at = x->next;
     pthread_mutex_unlock(&s->lock);
-    s->pipes--;
+    s->connections--;
     s->greeted -= x->id != 0;
     s->barred -= x->barred;
     if (x->owner) {
-        x->owner->pipes--;
+        x->owner->connections--;
         x->owner->sessions -= x->id != 0;
     }
     x->dead = true;

@@ -127,7 +127,7 @@ static void put_dtypes(void)
 
 static const char *layout_name(int layout)
 {
-#define X(NAME, code, sum, squares, others, of) [code] = #NAME,
+#define X(NAME, code, ...) [code] = #NAME,
     static const char *const names[] = {RP_LAYOUTS(X)};
 #undef X
     return names[layout];
@@ -136,7 +136,7 @@ static const char *layout_name(int layout)
 static void put_layouts(void)
 {
     open_map("  ", "layouts");
-#define X(NAME, code, sum, squares, others, of)                                                                        \
+#define X(NAME, code, sum, squares, others, ...)                                                                       \
     key("    ", #NAME);                                                                                                \
     printf("{\"code\": %d, \"sum\": %d, \"squares\": %d, \"others\": %d, \"bytes\": %zu}", code, sum, squares, others, \
            rp_state_size(code));
@@ -164,7 +164,7 @@ static void put_result(int op, int dtype)
 static void put_results(void)
 {
     open_map("  ", "results");
-#define X(NAME, name, code, help)          \
+#define X(NAME, name, code, ...)           \
     open_map("    ", name);                \
     for (int d = 1; rp_dtype_size(d); d++) \
         put_result(code, d);               \

@@ -1,4 +1,4 @@
-/* Sessions by pipe, their end, the inbox between threads, the latency histogram, the lock of a socket. */
+/* Sessions by connection, their end, the inbox between threads, the latency histogram, the lock of a socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "daemon/telemetry/histogram.h"
 
 /* ---- sessions ---- */
-static void sessions_are_found_by_pipe(void **state)
+static void sessions_are_found_by_connection(void **state)
 {
     (void)state;
     enum { N = 500 };
@@ -37,7 +37,7 @@ static void sessions_are_found_by_pipe(void **state)
         rd_session_close(&s, rd_session_find(&s, i * 7));
     for (uint32_t i = 1; i <= N; i++)
         assert_int_equal(rd_session_find(&s, i * 7) != NULL, i % 2 == 0);
-    assert_int_equal(s.pipes, N / 2);
+    assert_int_equal(s.connections, N / 2);
     rd_session_close(&s, rd_session_find(&s, 1)); /* unknown: nothing happens */
     rd_sessions_fini(&s);
 }
@@ -55,10 +55,10 @@ static void ids_are_random_and_told_at_hello(void **state)
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");
     assert_int_equal(s.greeted, 2);
-    assert_true(a->owner == b->owner && a->owner->pipes == 2 && a->owner->sessions == 2);
+    assert_true(a->owner == b->owner && a->owner->connections == 2 && a->owner->sessions == 2);
     rd_session_close(&s, a);
     assert_int_equal(s.greeted, 1);
-    assert_true(b->owner->pipes == 1 && b->owner->sessions == 1);
+    assert_true(b->owner->connections == 1 && b->owner->sessions == 1);
     rd_sessions_fini(&s);
     assert_null(users.first);
 }
@@ -102,23 +102,23 @@ static void the_inbox_wakes_only_a_sleeper(void **state)
     rd_event e[8];
     int wakes = 0;
     assert_true(rd_inbox_init(&b, 4, count_wake, &wakes));
-    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED, .pipe = 1}));
-    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = 1}));
+    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = 1}));
+    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = 1}));
     assert_int_equal(wakes, 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 2);
-    assert_int_equal(e[1].kind, RD_PIPE_CLOSED);
-    rd_inbox_put(&b, (rd_event){.kind = RD_REQUEST}); /* the loop has not seen it empty: it will come again */
+    assert_int_equal(e[1].kind, RD_CONNECTION_CLOSED);
+    rd_inbox_put(&b, (rd_event){.kind = RD_MESSAGE}); /* the loop has not seen it empty: it will come again */
     assert_int_equal(wakes, 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 0);
-    rd_inbox_put(&b, (rd_event){.kind = RD_REQUEST});
+    rd_inbox_put(&b, (rd_event){.kind = RD_MESSAGE});
     assert_int_equal(wakes, 2);
     rd_inbox_close(&b);
-    assert_false(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED}));
+    assert_false(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED}));
     rd_inbox_fini(&b);
 }
 
-static void the_inbox_grows_with_pipes(void **state)
+static void the_inbox_grows_with_connections(void **state)
 {
     (void)state;
     enum { N = 5000 };
@@ -128,15 +128,15 @@ static void the_inbox_grows_with_pipes(void **state)
     uint32_t seen = 0;
     assert_true(rd_inbox_init(&b, 4, count_wake, &wakes));
     for (uint32_t i = 0; i < N; i++) { /* taking on the way moves the ring's start */
-        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED, .pipe = i}));
+        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = i}));
         if (i % 3 == 0 && rd_inbox_take(&b, e, 1))
-            assert_int_equal(e[0].pipe, seen++);
+            assert_int_equal(e[0].connection, seen++);
     }
     for (uint32_t i = 0; i < N; i++)
-        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = i}));
+        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = i}));
     for (size_t n; (n = rd_inbox_take(&b, e, 100));)
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(e[i].pipe, seen++ % N);
+            assert_int_equal(e[i].connection, seen++ % N);
     assert_int_equal(seen, 2 * N);
     rd_inbox_fini(&b);
 }
@@ -213,11 +213,11 @@ static void a_socket_has_one_daemon(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sessions_are_found_by_pipe),
+        cmocka_unit_test(sessions_are_found_by_connection),
         cmocka_unit_test(ids_are_random_and_told_at_hello),
         cmocka_unit_test(a_closed_session_waits_for_its_work),
         cmocka_unit_test(the_inbox_wakes_only_a_sleeper),
-        cmocka_unit_test(the_inbox_grows_with_pipes),
+        cmocka_unit_test(the_inbox_grows_with_connections),
         cmocka_unit_test(quantiles_are_close),
         cmocka_unit_test(extremes_have_a_bucket),
         cmocka_unit_test(a_socket_has_one_daemon),

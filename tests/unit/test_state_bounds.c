@@ -125,11 +125,31 @@ static void integer_products(void **state)
     }
 }
 
+/* A zero is an element, too: it takes none of the others' room, and adds none. */
+static void a_zero_in_an_integer_product(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8 * N_COUNTS; i++) {
+        int dtype = RP_I8 + i % 8;
+        uint64_t ones = rk_all_ones(dtype), count = COUNTS[i / 8];
+        rk_state s = copies(RP_OP_PROD, dtype, rk_is_signed(dtype) ? ones / 2 + 1 : ones, count), zero;
+        zero = copies(RP_OP_PROD, dtype, 0, 1);
+        if (count == RP_MAX_COUNT)
+            continue;
+        rk_state_merge(&s, &zero);
+        expect(true, RP_OP_PROD, &s, "the largest product and a zero");
+        uint64_t magnitude = s.limb[RK_PROD_MAGNITUDE];
+        s.count--;
+        if (rk_is_signed(dtype) || magnitude)
+            expect(false, RP_OP_PROD, &s, "a product of more elements than there are beside the zero");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(float_sums), cmocka_unit_test(moments),          cmocka_unit_test(logarithms),
-        cmocka_unit_test(integers),   cmocka_unit_test(integer_products),
+        cmocka_unit_test(integers),   cmocka_unit_test(integer_products), cmocka_unit_test(a_zero_in_an_integer_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

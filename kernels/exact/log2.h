@@ -27,8 +27,8 @@
  *     below 0.001: the factors of r^5, off by 2^-48, of r^4, by 2 * 2^-64, of r^2 and r, by 2^-110
  *
  * log2_table.py writes the constants. Integers only; pure, thread-safe. */
-#ifndef RK_PRODUCT_H
-#define RK_PRODUCT_H
+#ifndef RK_LOG2_H
+#define RK_LOG2_H
 
 #include "kernels/exact/limbs.h"
 #include "kernels/exact/log2_table.h"
