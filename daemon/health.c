@@ -25,7 +25,7 @@ void rd_health_check(rd_server *s)
     rd_requests *q = &s->requests;
     if (s->health.under_way) {
         if (q->health != RD_HEALTH_SLOW)
-            rd_log(RD_LOG_WARN, "the health check has not come back yet");
+            rd_log(RD_LOG_WARN, "the health check is not back in time");
         q->health = RD_HEALTH_SLOW;
         return;
     }

@@ -21,7 +21,7 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
     if (spec->rows != 1)
         return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");
     if (spec->row_len != 0)
-        return rp_fail(f, RP_SHAPE, "row_len", 0, "the length of a stream is told at its end: row_len must be 0");
+        return rp_fail(f, RP_SHAPE, "row_len", 0, "FINISH states the length of a stream: row_len must be 0");
     return RP_OK;
 }
 

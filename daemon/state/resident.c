@@ -160,8 +160,8 @@ static rp_err check_whole(const rd_resident *x, rp_fault *f)
     uint64_t first = RP_NO_INDEX;
     if (rd_extents_cover(&x->extents, x->bytes, &first) && !x->writes)
         return RP_OK;
-    rp_fail(f, RP_SHAPE, "bytes", x->bytes,
-            first == RP_NO_INDEX ? "some bytes are on their way yet" : "byte %" PRIu64 " is missing", first);
+    rp_fail(f, RP_SHAPE, "bytes", x->bytes, first == RP_NO_INDEX ? "a write is still under way" : "byte %" PRIu64 " is missing",
+            first);
     f->index = first;
     return RP_SHAPE;
 }
