@@ -147,7 +147,7 @@ def test_a_user_sees_its_own_only(start, scratch):
 
 def test_a_signal_at_the_very_end_changes_nothing(start):
     """It was drained and has left its loop: one more SIGTERM must not end it in another way than with its exit code."""
-    for _ in range(40):
+    for _ in range(25):
         daemon = start()
         pid = daemon.process.pid
         os.kill(pid, signal.SIGTERM)
