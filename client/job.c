@@ -584,7 +584,7 @@ void rc_job_settle(reduce_client *c)
     j->callback_thread = pthread_self();
     int err = -(int)j->fault.code;
     pthread_mutex_unlock(&c->lock);
-    rc_connection_relieve(c->link); /* it may free another job, whose callback it then waits for */
+    rc_connection_interrupt(c->link); /* it may free another job, whose callback it then waits for */
     if (err)
         rc_report(&j->fault);
     j->callback(j->arg, j, err);
