@@ -283,7 +283,7 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
  * may be added; show or skip what you do not know. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2 };
+enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* the last: those under way */
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;

@@ -11,6 +11,7 @@
 #include "daemon/health.h"
 #include "daemon/loop.h"
 #include "daemon/request/dispatch.h"
+#include "daemon/request/dump.h"
 #include "daemon/shutdown.h"
 #include "daemon/state/resident.h"
 
@@ -94,10 +95,12 @@ static void reload(rd_server *s)
     rd_notify_ready();
 }
 
-static void events_signal(uv_signal_t *h, int number)
+static void events_signal(void *server, int number)
 {
-    rd_server *s = h->data;
-    if (number == SIGHUP && s->phase == RD_SERVING)
+    rd_server *s = server;
+    if (number == SIGUSR1)
+        rd_dump_log(&s->requests);
+    else if (number == SIGHUP && s->phase == RD_SERVING)
         reload(s);
     else if (number == SIGHUP)
         return;
@@ -109,26 +112,20 @@ static void events_signal(uv_signal_t *h, int number)
 
 bool rd_events_open(rd_server *s)
 {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, 0};
     uv_timer_t *timers[] = {&s->tick, &s->health_timer, &s->leave_timer};
-    uv_signal_t *signals[] = {&s->term, &s->intr, &s->hup};
-    const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     uv_loop_init(&s->loop);
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&s->loop, timers[i]);
         timers[i]->data = s;
     }
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        uv_signal_init(&s->loop, signals[i]);
-        signals[i]->data = s;
-        uv_signal_start(signals[i], events_signal, numbers[i]);
-    }
     uv_timer_init(&s->loop, &s->requests.deadline_timer);
     s->requests.deadline_timer.data = &s->requests;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow is no reason to die */
-    if (rd_waker_open(&s->waker, &s->loop, events_rung, s))
+    if (rd_signals_open(&s->signals, &s->loop, numbers, events_signal, s) && rd_waker_open(&s->waker, &s->loop, events_rung, s))
         return true;
-    rd_log(RD_LOG_ERROR, "no eventfd for the loop");
+    rd_log(RD_LOG_ERROR, "no descriptors for the loop");
     return false;
 }
 

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/signals.h"
 #include "daemon/base/waker.h"
 #include "daemon/net/inbox.h"
 #include "daemon/net/metrics_http.h"
@@ -62,8 +63,8 @@ typedef struct rd_server {
     size_t notified_sessions; /* systemd knows of so many */
     uv_loop_t loop;
     rd_waker waker;
+    rd_signals signals;
     uv_timer_t tick, health_timer, leave_timer;
-    uv_signal_t term, intr, hup, usr1;
 } rd_server;
 
 #endif

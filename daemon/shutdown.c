@@ -143,22 +143,6 @@ static void shutdown_close_handle(uv_handle_t *h, void *arg)
         uv_close(h, NULL);
 }
 
-/* uv gives each signal its default action back when it closes the handle: one more SIGTERM would end the process by the signal,
- * and not with its exit code. So they stay blocked to the end: all other threads are gone, or block every signal. */
-static void close_loop(rd_server *s)
-{
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGHUP);
-    sigaddset(&ours, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &ours, NULL);
-    uv_walk(&s->loop, shutdown_close_handle, NULL);
-    uv_run(&s->loop, UV_RUN_DEFAULT);
-    uv_loop_close(&s->loop);
-}
-
 void rd_server_close(rd_server *s)
 {
     limit_the_end(s->exit_code);
@@ -185,8 +169,11 @@ void rd_server_close(rd_server *s)
         rd_metrics_fini(&s->metrics);
         rd_inbox_fini(&s->inbox);
     }
-    close_loop(s);
+    uv_walk(&s->loop, shutdown_close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&s->loop);
     rd_waker_close(&s->waker);
+    rd_signals_close(&s->signals);
     for (uint64_t i = 0; i < s->config.listens; i++)
         rd_gate_fini(&s->gates[i]);
     while (s->locked)

@@ -55,7 +55,7 @@ typedef struct ctl_options {
     int axis;                             /* 0, 1 or CTL_NO_AXIS */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
-    bool text, total, merge, verbose, no_autostart, once, replace;
+    bool text, total, merge, verbose, no_autostart, once, replace, requests;
     uint32_t ttl_ms;                         /* 0: not given */
     const char *url;                         /* NULL: the usual places */
     int priority;                            /* reduce_priority */

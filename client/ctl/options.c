@@ -34,7 +34,8 @@ enum {
     OPT_REPLACE,
     OPT_TTL,
     OPT_NO_AUTOSTART,
-    OPT_ONCE
+    OPT_ONCE,
+    OPT_REQUESTS
 };
 
 static const char SHORT[] = ":t:o:vhV";
@@ -59,6 +60,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"tls-key", required_argument, NULL, OPT_TLS_KEY},
                                      {"deadline", required_argument, NULL, OPT_DEADLINE},
                                      {"json", no_argument, NULL, OPT_JSON},
+                                     {"requests", no_argument, NULL, OPT_REQUESTS},
                                      {"hex", no_argument, NULL, OPT_HEX},
                                      {"raw", no_argument, NULL, OPT_RAW},
                                      {"text", no_argument, NULL, OPT_TEXT},
@@ -218,6 +220,8 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->no_autostart = true;
     case OPT_ONCE:
         return o->once = true;
+    case OPT_REQUESTS:
+        return o->requests = true;
     case 'v':
         return o->verbose = true;
     case 'h':
@@ -282,6 +286,8 @@ static const char *misplaced(const ctl_options *o)
         return "--replace and --ttl are for put";
     if (o->once && o->command != CTL_TOP)
         return "--once is for top";
+    if (o->requests && o->command != CTL_STATUS)
+        return "--requests is for status";
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
         return "metrics and top have one format";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))

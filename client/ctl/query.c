@@ -82,7 +82,7 @@ int ctl_show(reduce_client *c, const ctl_options *o)
     if (o->command == CTL_METRICS)
         return metrics(c, o);
     bool json = o->format == CTL_JSON, first = true;
-    int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
+    int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : o->requests ? REDUCE_TOPIC_REQUESTS : REDUCE_TOPIC_STATUS;
     if (reduce_query(c, topic, json ? show_json : show_line, &first))
         return ctl_print_error(o, &(ctl_where){.name = o->command == CTL_INFO ? "info" : "status"}, 0, NULL);
     if (json)

@@ -6,7 +6,7 @@ _reducectl()
         any all count count_nan and or xor stats"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
-        --index-base --path --priority --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --replace --ttl --deadline --once --help --version"
+        --index-base --path --priority --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --replace --ttl --deadline --once --requests --help --version"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --from --list --help --version"
     local words=${ops//[[:space:]]/ }
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i

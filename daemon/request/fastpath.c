@@ -15,10 +15,14 @@ bool rd_fastpath_init(rd_fastpath *p)
     pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     bool ok = pthread_rwlock_init(&p->gate, &writers) == 0;
     pthread_rwlockattr_destroy(&writers);
-    return ok;
+    return ok && pthread_mutex_init(&p->lock, NULL) == 0;
 }
 
-void rd_fastpath_fini(rd_fastpath *p) { pthread_rwlock_destroy(&p->gate); }
+void rd_fastpath_fini(rd_fastpath *p)
+{
+    pthread_mutex_destroy(&p->lock);
+    pthread_rwlock_destroy(&p->gate);
+}
 
 void rd_fastpath_open(rd_fastpath *p, rd_requests *q, size_t max_bytes)
 {
@@ -103,23 +107,57 @@ static void finished(rk_task *t)
     rd_exchange_pass(&r->exchange);
 }
 
+/* ---- what the engine has ---- */
+static void enlist(rd_fastpath *p, rd_request *r)
+{
+    pthread_mutex_lock(&p->lock);
+    r->next = p->handed_in;
+    r->link = &p->handed_in;
+    if (r->next)
+        r->next->link = &r->next;
+    p->handed_in = r;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void delist(rd_fastpath *p, rd_request *r)
+{
+    pthread_mutex_lock(&p->lock);
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+    r->link = NULL;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const rd_request *r), void *arg)
+{
+    pthread_mutex_lock(&p->lock);
+    for (const rd_request *r = p->handed_in; r; r = r->next)
+        each(arg, r);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* A thread of the engine: a task that was handed in is finished. Either this sees that no more are taken, or the loop, which
  * closes first and looks then, sees that it is back. */
 static void fastpath_handed_back(rk_task *t)
 {
     rd_fastpath *p = t->user;
     rd_requests *all = p->requests;
+    delist(p, ((rd_job *)t)->request);
     finished(t);
     if (atomic_fetch_sub(&p->under_way, 1) == 1 && !atomic_load(&p->open))
         all->wake(all->wake_arg);
 }
 
-static bool hand_in(rd_fastpath *p, rk_task *t)
+static bool hand_in(rd_fastpath *p, rd_request *r)
 {
     rk_engine *e = p->requests->engine;
+    rk_task *t = &r->job.task;
     atomic_fetch_add(&p->under_way, 1);
+    enlist(p, r);
     if (t->memory ? rk_submit_alone(e, t, fastpath_handed_back) : rk_submit_batched(e, t, fastpath_handed_back))
         return true;
+    delist(p, r);
     atomic_fetch_sub(&p->under_way, 1);
     return false;
 }
@@ -142,7 +180,7 @@ static bool take(rd_fastpath *p, rd_request *r)
         return false;
     t->user = p;
     if (!rk_run_small(p->requests->engine, t))
-        return hand_in(p, t);
+        return hand_in(p, r);
     finished(t);
     return true;
 }

@@ -22,14 +22,17 @@
 
 #include "daemon/net/exchange.h"
 
+struct rd_request;
 struct rd_requests;
 
 typedef struct rd_fastpath {
     pthread_rwlock_t gate; /* read-locked inside; written to open and close */
     atomic_bool open;
-    struct rd_requests *requests;      /* of this, what is said above */
-    size_t max_bytes;                  /* of elements in a message, and of cells: larger requests are not looked at */
-    atomic_uint under_way;             /* tasks that the engine has from here */
+    struct rd_requests *requests; /* of this, what is said above */
+    size_t max_bytes;             /* of elements in a message, and of cells: larger requests are not looked at */
+    atomic_uint under_way;        /* tasks that the engine has from here */
+    pthread_mutex_t lock;         /* of their list */
+    struct rd_request *handed_in;
     atomic_uint max_taken, max_unsent; /* a session with more here, or more replies to take, is left to the loop */
 } rd_fastpath;
 
@@ -42,6 +45,9 @@ void rd_fastpath_close(rd_fastpath *p); /* take no more, and wait for the thread
 
 /* Tasks that the engine has from here. Once this is closed, the loop is woken when the last of them is back. */
 unsigned rd_fastpath_under_way(const rd_fastpath *p);
+
+/* Call `each` for these tasks' requests, which stay as they are meanwhile. */
+void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const struct rd_request *r), void *arg);
 
 /* For each session; before rd_fastpath_open and later. */
 void rd_fastpath_limit(rd_fastpath *p, unsigned max_taken, unsigned max_unsent);

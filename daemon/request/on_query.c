@@ -6,6 +6,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/request/dispatch.h"
+#include "daemon/request/dump.h"
 #include "daemon/request/reply.h"
 
 static void put_u64(rp_writer *w, const char *key, uint64_t v)
@@ -212,9 +213,8 @@ static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 {
     if (!rd_metrics_refresh(q->metrics))
         return rd_no_memory(f);
-    const rd_peer *p = &r->session->peer;
-    bool admin = p->local && (p->uid == 0 || p->uid == geteuid()); /* others see no other user's doings */
-    size_t len = admin ? q->metrics->len : q->metrics->totals;     /* the loop alone changes them: it needs no lock */
+    bool admin = rd_session_is_admin(r->session);              /* others see no other user's doings */
+    size_t len = admin ? q->metrics->len : q->metrics->totals; /* the loop alone changes them: it needs no lock */
     uint8_t *body = rd_exchange_reply(&r->exchange, len);
     if (!body)
         return rd_no_memory(f);
@@ -240,11 +240,33 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     return RP_OK;
 }
 
+/* The oldest, as many as a reply has entries for, and how many there are. */
+static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };
+    rd_dump d;
+    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    if (!body || !rd_dump_take(q, r->session, &d))
+        return rd_no_memory(f);
+    rp_writer w = {.out = body, .cap = ROOM};
+    put_u64(&w, "requests", d.n);
+    for (size_t i = 0; i < d.n && i + 1 < RP_MAX_ENTRIES; i++) {
+        char key[RP_MAX_KEY + 1];
+        snprintf(key, sizeof key, "request.%u", d.line[i].exchange);
+        put_text(&w, key, d.line[i].text);
+    }
+    rd_dump_free(&d);
+    rd_answer(q, r, w.used);
+    return RP_OK;
+}
+
 rp_err rd_on_query(rd_requests *q, rd_request *r, rp_fault *f)
 {
     uint32_t topic;
     rp_err err = rp_get_query(r->body, r->body_len, &topic, f);
     if (err)
         return err;
-    return topic == RP_TOPIC_METRICS ? answer_metrics(q, r, f) : answer_entries(q, r, topic, f);
+    if (topic == RP_TOPIC_METRICS)
+        return answer_metrics(q, r, f);
+    return topic == RP_TOPIC_REQUESTS ? answer_requests(q, r, f) : answer_entries(q, r, topic, f);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
 {
@@ -137,6 +138,8 @@ void rd_sessions_reap(rd_sessions *s)
         free_session(s, x);
     }
 }
+
+bool rd_session_is_admin(const rd_session *x) { return x->peer.local && (x->peer.uid == 0 || x->peer.uid == geteuid()); }
 
 uint64_t rd_sessions_streams(const rd_sessions *s)
 {

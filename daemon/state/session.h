@@ -74,6 +74,9 @@ void rd_session_close(rd_sessions *s, rd_session *x);
 
 void rd_sessions_reap(rd_sessions *s);
 
+/* May it see what other users do? Root and the daemon's own user may. */
+bool rd_session_is_admin(const rd_session *x);
+
 uint64_t rd_sessions_streams(const rd_sessions *s); /* open streams of all */
 
 #endif
