@@ -26,7 +26,8 @@ enum {
     FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
     FIRST_PAUSE_MS = 2,
     LONGEST_PAUSE_MS = 500,
-    GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
+    LONG_COPY = 64 * 1024, /* bytes: others are to read meanwhile */
+    GRACE_MS = 1000        /* past a deadline: the daemon's own answer to it is on its way */
 };
 
 /* ---- entering and leaving ---- */
@@ -54,12 +55,14 @@ static rc_place *take_outbox(reduce_client *c)
 
 static void send_place(rc_place *p)
 {
-    rc_connection_relieve(p->client->connection); /* copying may take long */
-    if (p->pause_ms)
+    if (p->pause_ms) {
         rc_slot_pause(p->exchange, p->pause_ms);
-    else
-        rc_slot_exchange(p->exchange, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
-                         p->reply_ms);
+        return;
+    }
+    const rc_call *call = p->call;
+    if (call->data_len >= LONG_COPY)
+        rc_connection_interrupt(p->client->connection);
+    rc_slot_exchange(p->exchange, p->head, p->head_len, call->data, call->data_len, call->fill, p->send_ms, p->reply_ms);
 }
 
 static void orphan(reduce_client *c, rc_call *call);
@@ -100,7 +103,7 @@ static void flush(reduce_client *c)
 static void leave_to_connection(reduce_client *c)
 {
     if (c->busy && !c->helping)
-        rc_connection_attend(c->connection);
+        rc_connection_interrupt(c->connection);
 }
 
 void rc_leave(reduce_client *c)
@@ -121,8 +124,9 @@ static bool helped_by_other(const reduce_client *c) { return c->helping && !pthr
 void rc_wake(pthread_cond_t *cond, reduce_client *c)
 {
     pthread_cond_broadcast(cond);
+    c->unreadable = false;
     if (helped_by_other(c))
-        rc_connection_nudge(c->connection);
+        rc_connection_interrupt(c->connection);
 }
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
@@ -142,14 +146,15 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 
 bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->busy != 1 || c->outbox || c->endings || c->helping || !rc_connection_begin_help(c->connection))
+    if (c->busy != 1 || c->outbox || c->endings || c->helping || c->unreadable)
         return rc_cond_wait(cond, c, until_ns);
     c->helping = true;
     c->helper = pthread_self();
     pthread_mutex_unlock(&c->lock);
-    rc_connection_help(c->connection, until_ns);
+    bool read = rc_connection_read_here(c->connection, until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
+    c->unreadable |= !read; /* what the caller waits for may have happened meanwhile: it looks, and waits then */
     return until_ns == 0 || rc_now_ns() < until_ns;
 }
 
@@ -269,11 +274,8 @@ static void post(reduce_client *c, rc_call *call)
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
     p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
-    if (c->busy > 1) { /* too many for a helper, which must not meet their replies */
-        if (helped_by_other(c))
-            rc_connection_nudge(c->connection);
-        rc_connection_attend(c->connection);
-    }
+    if (c->busy > 1) /* too many for a helper, which must not meet their replies */
+        rc_connection_interrupt(c->connection);
     push_outbox(c, p);
 }
 

@@ -547,23 +547,16 @@ void rc_connection_close(rc_connection *l)
     free(l);
 }
 
-/* ---- reading by who waits ---- */
-bool rc_connection_begin_help(rc_connection *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
-
-void rc_connection_help(rc_connection *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
-
-void rc_connection_nudge(rc_connection *l) { l->wire->ops->nudge(l->wire); }
-
-void rc_connection_attend(rc_connection *l)
+/* ---- reading by a thread that waits ---- */
+bool rc_connection_read_here(rc_connection *l, uint64_t until_ns)
 {
-    if (l->wire->ops->attend)
-        l->wire->ops->attend(l->wire);
+    return l->wire->ops->read_here && l->wire->ops->read_here(l->wire, until_ns);
 }
 
-void rc_connection_relieve(rc_connection *l)
+void rc_connection_interrupt(rc_connection *l)
 {
-    if (l->wire->ops->relieve)
-        l->wire->ops->relieve(l->wire);
+    if (l->wire->ops->interrupt)
+        l->wire->ops->interrupt(l->wire);
 }
 
 /* ---- slot ---- */

@@ -306,7 +306,7 @@ static void job_settle(reduce_client *c, rc_ending *e)
     j->callback_thread = pthread_self();
     int err = -(int)j->fault.code;
     pthread_mutex_unlock(&c->lock);
-    rc_connection_relieve(c->connection); /* it may free another job, whose callback it then waits for */
+    rc_connection_interrupt(c->connection); /* it may free another job, whose callback it then waits for */
     if (err)
         rc_report(&j->fault);
     j->callback(j->arg, j, err);

@@ -1,7 +1,7 @@
 /* A byte stream to one URL, connected when it is asked for, and a timer: what connection.c works with. ipc:// is a socket of
  * our own (wire_unix.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
  *
- * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in help(), never within
+ * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in read_here(), never within
  * the functions here; so those may be called with a lock that events take, from any thread. Within an event the next
  * operation may be asked for, whose event then may come while the first one still runs. */
 #ifndef RC_WIRE_H
@@ -38,11 +38,8 @@ typedef struct rc_wire_ops {
     void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
 
     /* NULL: the wire cannot. See connection.h. */
-    bool (*begin_help)(rc_wire *w);
-    void (*help)(rc_wire *w, uint64_t until_ns);
-    void (*nudge)(rc_wire *w);
-    void (*attend)(rc_wire *w);
-    void (*relieve)(rc_wire *w);
+    bool (*read_here)(rc_wire *w, uint64_t until_ns);
+    void (*interrupt)(rc_wire *w);
 
     void (*free)(rc_wire *w); /* waits for the tails of all events; not connected, not dialling */
 } rc_wire_ops;

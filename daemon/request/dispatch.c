@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
 
@@ -155,7 +156,8 @@ static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
         return full(q, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
     if (c->max_held && x->message_bytes + rd_account_bytes(&x->unsent) > c->max_held << 20)
         return full(q, f, "held", c->max_held << 20, "too many bytes of this session at once");
-    if (x->owner->message_bytes + rd_account_bytes(&x->owner->unsent) > u->held_cap)
+    uint64_t unread = rd_account_bytes(&x->owner->unsent);
+    if (x->owner->message_bytes + unread > u->held_cap || unread > RD_MAX_USER_UNREAD)
         return full(q, f, "user_held", u->held_cap, "too many bytes of this user at once");
     if (x->inflight > FEW && rd_transport_busy(q->transport) > c->contexts - c->contexts / 8)
         return full(q, f, "contexts", c->contexts, "too many requests of all sessions at once");
