@@ -8,6 +8,7 @@ CUDA_ARCHS ?= 75 80 90 100 120# Turing, Ampere and Ada, Hopper, Blackwell (data 
 SYSTEMD    ?= auto#             auto|yes|no: tell systemd when ready (libsystemd)
 CURSES     ?= auto#             auto|yes|no: reducectl top on a full screen (ncurses)
 SANITIZE   ?=#                  address,undefined|thread
+DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
 PORTABLE   ?= 0#                1: link nng, mbedtls, libuv and inih statically, leave libsystemd out
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
@@ -21,12 +22,12 @@ PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps
 CLANG      ?= clang#            builds the fuzzers
 CCCL       ?=#                  folder of the headers of another CCCL than the toolkit's, for CUB as a peer in the benchmarks
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -73,7 +74,7 @@ ifeq ($(CURSES),auto)
   override CURSES := $(shell pkg-config --exists ncurses 2>/dev/null && echo yes || echo no)
 endif
 
-VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(PORTABLE)),-portable)
+VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
 
@@ -81,7 +82,9 @@ Q       := $(if $(filter 1,$(V)),,@)
 # No fast-math and no contraction: the arithmetic of PROTOCOL.md is the arithmetic of the binary.
 FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
+# In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
+HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
+OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) $(if $(filter 1,$(WERROR)),-Werror)
@@ -105,6 +108,7 @@ KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard ker
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
+ABI_C    := $(wildcard client/abi/*.c)
 CTL_C    := $(filter-out client/ctl/top_$(if $(filter yes,$(CURSES)),none,ncurses).c,$(wildcard client/ctl/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
 LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
@@ -116,6 +120,7 @@ SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C))
 CLIENT_O := $(call obj,$(CLIENT_C))
+ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
 LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU))
 # Kernels that launch kernels are relocatable device code, which takes a link of its own.
@@ -127,17 +132,17 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
-all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(B)/proto/protocol-json $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
-	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
-# build/bin and build/lib lead to the default build: the one without sanitizers that `make` makes here
+# build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
 .PHONY: build/bin
 build/bin:
-	@$(if $(SANITIZE)$(filter 1,$(PORTABLE))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
+	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
 # and see no flag that they do not need.
@@ -163,12 +168,23 @@ SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -ma
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  NVCC  $<")
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
+LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
+$(B)/proto/json/protocol_json.c.o: CPPFLAGS += '-DRP_LIMITS(X)=$(LIMITS)'
+$(B)/proto/protocol-json: $(B)/proto/json/protocol_json.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+
+protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after a change of types.def, limits.h or the codec
+	$(Q)$< >proto/protocol.json
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -183,11 +199,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-$(B)/lib/libreduce.so: $(CLIENT_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(ABI_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
@@ -300,16 +316,35 @@ header++/%:
 
 # ---- the contributor's desk ----
 CLANG_FORMAT ?= clang-format
-FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v log2_table.h)
+FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v -e log2_table.h -e tests/abi/)
 format: ## bring every C and CUDA file into the shape of .clang-format
 	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
+
+STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+lint: all ## every lint of tests/lint, and each header alone
+	$(STAGES) lint
+
+check: all ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
+	$(STAGES) lint unit short
+
+# One entry for each source, with the flags of this build. It has absolute paths, so git ignores it.
+ENTRIES = import json, os, sys; \
+  words = sys.stdin.read().split("\n")[:3]; \
+  rows = [{"directory": os.getcwd(), "file": f, "command": words[2 if f.endswith("u") else f.endswith("simd.c")] + " -c " + f} for f in sys.argv[1:]]; \
+  json.dump(rows, open("compile_commands.json", "w"), indent=1)
+INDEXED = $(PROTO_C) $(KERNEL_C) kernels/cpu/simd.c $(DAEMON_C) $(CLIENT_C) $(CTL_C) $(LADDER_C) $(wildcard tests/*/*.c) $(KERNEL_CU) $(LADDER_CU)
+PLAIN_CC = $(filter-out ccache %/ccache,$(CC)) $(CPPFLAGS) $(CFLAGS)
+quote = '$(subst ','\'',$(1))'
+compile_commands.json: force ## for clangd and clang-tidy: how each source is compiled, for this CUDA, SANITIZE, DEBUG
+	@printf '%s\n' $(call quote,$(PLAIN_CC)) $(call quote,$(PLAIN_CC) $(SIMD_FLAGS_avx2) -DRK_SIMD=avx2) $(call quote,$(NVCC_ALL)) | \
+	  $(PYTHON) -c '$(ENTRIES)' $(INDEXED)
 
 # ---- run things ----
 demo: all ## real data, real processes: watch it work (less than a minute)
 	@$(PYTHON) tests/demo.py
 
 test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
-	@MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+	$(STAGES)
 
 test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
@@ -404,7 +439,7 @@ uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
 
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/

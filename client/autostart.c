@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/internal.h"
+#include "client/autostart.h"
+#include "client/error.h"
 
 enum { MAX_PATH = 4096 };
 

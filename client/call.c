@@ -1,6 +1,6 @@
 /* Calls: one request to the daemon until it is answered.
  *
- *   start -> queue -> place (slot) -> sent -> answered -> done
+ *   start -> queue -> place (exchange) -> sent -> answered -> done
  *                       ^                 |
  *                       +-- BUSY, connection lost, session unknown: repeat
  *
@@ -8,18 +8,18 @@
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
  * which there is one under way at most.
  *
- * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
- * message would cost the connection. A CANCEL tells the
- * daemon, which then drops the request unless it has begun. A stream or an array that it has begun all the same is undone
- * when the answer comes. */
+ * A cancelled call ends at once. Its exchange goes on without it, in a place that nobody waits for: half a message would
+ * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has
+ * begun all the same is undone when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "client/internal.h"
-#include "client/tiling.h"
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/error.h"
 
 enum {
     MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
@@ -29,11 +29,7 @@ enum {
     GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
 };
 
-static const uint64_t NS_PER_MS = 1000000;
-
-/* ---- time and waiting ---- */
-
-uint64_t rc_deadline_after(uint32_t ms) { return ms ? rc_now_ns() + ms * NS_PER_MS : 0; }
+/* ---- entering and leaving ---- */
 
 void rc_cond_init(pthread_cond_t *cond)
 {
@@ -43,8 +39,6 @@ void rc_cond_init(pthread_cond_t *cond)
     pthread_cond_init(cond, &attr);
     pthread_condattr_destroy(&attr);
 }
-
-/* ---- entering and leaving ---- */
 
 void rc_enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
 
@@ -60,11 +54,11 @@ static rc_place *take_outbox(reduce_client *c)
 
 static void send_place(rc_place *p)
 {
-    rc_connection_relieve(p->client->link); /* copying may take long */
+    rc_connection_relieve(p->client->connection); /* copying may take long */
     if (p->pause_ms)
-        rc_slot_pause(p->slot, p->pause_ms);
+        rc_slot_pause(p->exchange, p->pause_ms);
     else
-        rc_slot_exchange(p->slot, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
+        rc_slot_exchange(p->exchange, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
                          p->reply_ms);
 }
 
@@ -86,10 +80,12 @@ static void flush(reduce_client *c)
 {
     for (;;) {
         rc_place *p = take_outbox(c);
-        if (!p && !c->settling)
+        if (!p && !c->endings)
             return;
         if (!p) {
-            rc_job_settle(c);
+            rc_ending *e = c->endings;
+            c->endings = e->next;
+            e->run(c, e);
             continue;
         }
         uint64_t post = p->posts;
@@ -100,18 +96,24 @@ static void flush(reduce_client *c)
     }
 }
 
-/* What is under way is for the link's threads, unless somebody reads its reply himself. */
-static void leave_to_link(reduce_client *c)
+/* What is under way is for the connection's threads, unless a caller reads its reply itself. */
+static void leave_to_connection(reduce_client *c)
 {
     if (c->busy && !c->helping)
-        rc_connection_attend(c->link);
+        rc_connection_attend(c->connection);
 }
 
 void rc_leave(reduce_client *c)
 {
     flush(c);
-    leave_to_link(c);
+    leave_to_connection(c);
     pthread_mutex_unlock(&c->lock);
+}
+
+void rc_end_later(reduce_client *c, rc_ending *e)
+{
+    e->next = c->endings;
+    c->endings = e;
 }
 
 static bool helped_by_other(const reduce_client *c) { return c->helping && !pthread_equal(c->helper, pthread_self()); }
@@ -120,16 +122,16 @@ void rc_wake(pthread_cond_t *cond, reduce_client *c)
 {
     pthread_cond_broadcast(cond);
     if (helped_by_other(c))
-        rc_connection_nudge(c->link);
+        rc_connection_nudge(c->connection);
 }
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->outbox || c->settling) { /* what the caller waits for may happen meanwhile */
+    if (c->outbox || c->endings) { /* what the caller waits for may happen meanwhile */
         flush(c);
         return true;
     }
-    leave_to_link(c);
+    leave_to_connection(c);
     if (until_ns == 0) {
         pthread_cond_wait(cond, &c->lock);
         return true;
@@ -140,12 +142,12 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 
 bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->busy != 1 || c->outbox || c->settling || c->helping || !rc_connection_begin_help(c->link))
+    if (c->busy != 1 || c->outbox || c->endings || c->helping || !rc_connection_begin_help(c->connection))
         return rc_cond_wait(cond, c, until_ns);
     c->helping = true;
     c->helper = pthread_self();
     pthread_mutex_unlock(&c->lock);
-    rc_connection_help(c->link, until_ns);
+    rc_connection_help(c->connection, until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
     return until_ns == 0 || rc_now_ns() < until_ns;
@@ -177,12 +179,12 @@ static rc_place *take_place(reduce_client *c)
             return NULL;
         p = &c->places[c->n_places];
         p->client = c;
-        p->slot = rc_slot_new(c->link, rc_slot_ended, p);
-        if (!p->slot)
+        p->exchange = rc_slot_new(c->connection, rc_call_on_exchange, p);
+        if (!p->exchange)
             return NULL;
         c->n_places++;
     }
-    rc_slot_arm(p->slot);
+    rc_slot_arm(p->exchange);
     c->busy++;
     return p;
 }
@@ -232,7 +234,7 @@ static void finish_timeout(reduce_client *c, rc_call *call)
 
 static uint32_t ms_until(uint64_t when, uint64_t now)
 {
-    uint64_t ms = when > now ? (when - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+    uint64_t ms = when > now ? (when - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS : 0;
     return ms < RP_MAX_DEADLINE_MS ? (uint32_t)ms : RP_MAX_DEADLINE_MS;
 }
 
@@ -254,7 +256,7 @@ static void post(reduce_client *c, rc_call *call)
         call->session = call->type == RP_MSG_HELLO ? 0 : c->session;
     call->id = ++c->last_id;
     bool graced = call->deadline_ns && !begins(call->type);
-    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * NS_PER_MS : 0);
+    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * RC_NS_PER_MS : 0);
     rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
                    .type = call->type,
                    .time_ms = call->deadline_ns ? ms_until(call->deadline_ns, now) : 0,
@@ -267,10 +269,10 @@ static void post(reduce_client *c, rc_call *call)
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
     p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
-    if (c->busy > 1) { /* too many for a helper, who must not meet their replies */
+    if (c->busy > 1) { /* too many for a helper, which must not meet their replies */
         if (helped_by_other(c))
-            rc_connection_nudge(c->link);
-        rc_connection_attend(c->link);
+            rc_connection_nudge(c->connection);
+        rc_connection_attend(c->connection);
     }
     push_outbox(c, p);
 }
@@ -307,7 +309,7 @@ void rc_say_hello(reduce_client *c, uint32_t within_ms)
     c->hello.losses = c->hello.waits = 0;
     c->hello.place = &c->hello_place;
     c->hello_place.call = &c->hello;
-    rc_slot_arm(c->hello_place.slot);
+    rc_slot_arm(c->hello_place.exchange);
     c->busy++;
     post(c, &c->hello);
 }
@@ -359,7 +361,7 @@ static void finish_cancelled(reduce_client *c, rc_call *call)
     finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
 }
 
-static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
+static void call_on_word(rc_call *call, int err, const uint8_t *body, size_t len)
 {
     (void)err;
     (void)body;
@@ -367,18 +369,18 @@ static void on_told(rc_call *call, int err, const uint8_t *body, size_t len)
     free(call);
 }
 
-/* A message whose answer is nothing to anybody. NULL: there is no memory, or the session ends anyway. */
+/* A message whose answer nobody needs. NULL: there is no memory, or the session ends anyway. */
 static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
 {
     rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
     if (tell) {
-        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = on_told};
+        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = call_on_word};
         tell->head_len = (uint8_t)rp_put_u64(tell->head, value);
     }
     return tell;
 }
 
-/* What tells the daemon that nobody waits for the request any more; NULL: it need not know. It may have answered already, or
+/* The message that nobody waits for the request any more; NULL: the daemon need not know. It may have answered already, or
  * never get the request: no harm. */
 static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
@@ -419,7 +421,7 @@ void rc_call_cancel(reduce_client *c, rc_call *call)
         unqueue(c, call);
         finish_cancelled(c, call);
     } else if (call->place->pause_ms) {
-        rc_slot_cancel(call->place->slot);
+        rc_slot_cancel(call->place->exchange);
     } else if (!call->place->posting) { /* else `posted` does it */
         orphan(c, call);
     }
@@ -435,7 +437,7 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     if (ms > LONGEST_PAUSE_MS)
         ms = hint_ms > LONGEST_PAUSE_MS ? hint_ms : LONGEST_PAUSE_MS;
     uint64_t end = first_of(call->give_up_ns, call->deadline_ns);
-    if (rc_now_ns() + ms * NS_PER_MS >= end) {
+    if (rc_now_ns() + ms * RC_NS_PER_MS >= end) {
         if (call->deadline_ns && end == call->deadline_ns)
             finish_late(c, call);
         else
@@ -448,7 +450,7 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     push_outbox(c, call->place);
 }
 
-/* The session that carried the call is no more: say hello and send it again. */
+/* The session that carried the call has ended: say hello and send it again. */
 static void start_over(reduce_client *c, rc_call *call)
 {
     if (c->session == call->session)
@@ -542,7 +544,7 @@ static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t
     rp_fault bad = {0};
     int wrong = (int)rp_get_header(msg, len, &h, &bad);
     if (!wrong && (!h.reply || h.type != call->type || h.id != call->id))
-        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "a reply to something else");
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "the reply answers another request");
     if (!wrong && h.status > INT16_MAX)
         wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "status", "unknown status %" PRIu32, h.status);
     if (wrong) {
@@ -557,7 +559,7 @@ static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t
         finish(c, call, 0, body, len - RP_HEADER_SIZE);
 }
 
-void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
+void rc_call_on_exchange(void *place, rc_io end, const uint8_t *reply, size_t len)
 {
     rc_place *p = place;
     reduce_client *c = p->client;
@@ -584,7 +586,7 @@ void rc_slot_ended(void *place, rc_io end, const uint8_t *reply, size_t len)
     rc_leave(c);
 }
 
-void rc_connection_changed(void *client, bool up)
+void rc_call_on_connection(void *client, bool up)
 {
     reduce_client *c = client;
     rc_enter(c);
@@ -597,116 +599,8 @@ void rc_connection_changed(void *client, bool up)
     rc_leave(c);
 }
 
-/* ---- hello ---- */
-
-/* Without a session no call can go: those that wait end with the same fault. */
-static void fail_queue(reduce_client *c, const rp_fault *f)
-{
-    rc_call *call = c->queue;
-    c->queue = c->queue_end = NULL;
-    while (call) {
-        rc_call *next = call->next;
-        call->fault = *f;
-        call->done(call, -(int)f->code, NULL, 0);
-        call = next;
-    }
-}
-
-static void on_hello(rc_call *call, int err, const uint8_t *body, size_t len)
-{
-    reduce_client *c = call->owner;
-    rp_welcome w;
-    rp_fault bad;
-    c->greeting = false;
-    if (!err &&
-        (rp_get_welcome(body, len, &w, &bad) || w.version != RP_WIRE_VERSION || w.session == 0 || w.max_data < RC_LEAST_DATA)) {
-        err = rc_fail(&call->fault, REDUCE_E_PROTOCOL, "hello", "malformed reply to hello");
-    }
-    if (err) {
-        rp_fault f = call->fault;
-        fail_queue(c, &f);
-        return;
-    }
-    memcpy(c->server, w.server, w.server_len);
-    c->server[w.server_len] = 0;
-    w.server = c->server;
-    c->welcome = w;
-    c->session = w.session;
-}
-
-void rc_session_init(reduce_client *c)
-{
-    size_t n = strlen(c->name);
-    rp_hello hello = {RP_WIRE_VERSION, RP_WIRE_VERSION, (uint8_t)c->opts.priority, (uint16_t)n, c->name};
-    c->hello.type = RP_MSG_HELLO;
-    c->hello.head_len = (uint8_t)rp_put_hello(c->hello.head, &hello);
-    c->hello.done = on_hello;
-    c->hello.owner = c;
-    c->hello_place.client = c;
-}
-
-bool rc_session_lost(int err)
+bool rc_call_lost(int err)
 {
     return err == REDUCE_E_NO_SESSION || err == REDUCE_E_NO_DAEMON || err == REDUCE_E_BAD_HANDLE ||
            err == REDUCE_E_DEVICE_LOST || err == REDUCE_E_CANCELLED;
-}
-
-/* ---- waiting for one call ---- */
-
-typedef struct waiting {
-    reduce_client *c;
-    pthread_cond_t cond;
-    bool done;
-    int err;
-    uint8_t *body;
-    size_t len;
-} waiting;
-
-static void on_waited(rc_call *call, int err, const uint8_t *body, size_t len)
-{
-    waiting *w = call->owner;
-    w->err = err;
-    if (!err && len) {
-        w->body = malloc(len);
-        w->len = len;
-        if (w->body)
-            memcpy(w->body, body, len);
-        else
-            w->err = rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a reply");
-    }
-    w->done = true;
-    rc_wake(&w->cond, w->c);
-}
-
-int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
-{
-    waiting w = {.c = c};
-    rc_cond_init(&w.cond);
-    call->owner = &w;
-    call->done = on_waited;
-    rc_call_start(c, call);
-    uint64_t until = call->deadline_ns;
-    while (!w.done)
-        if (!rc_reply_wait(&w.cond, c, until) && !w.done) {
-            until = 0;
-            rc_call_cancel(c, call);
-        }
-    pthread_cond_destroy(&w.cond);
-    if (w.err == REDUCE_E_CANCELLED && call->deadline_ns && until == 0)
-        w.err = rc_fail(&call->fault, REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
-    if (body) {
-        *body = w.body;
-        *len = w.len;
-    } else {
-        free(w.body);
-    }
-    return w.err;
-}
-
-int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
-{
-    rc_enter(c);
-    int err = rc_call_wait_locked(c, call, body, len);
-    rc_leave(c);
-    return err;
 }

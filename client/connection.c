@@ -88,13 +88,6 @@ struct rc_slot {
     rc_io end;
 };
 
-uint64_t rc_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t after_ms(uint64_t ms) { return rc_now_ns() + ms * NS_PER_MS; }
 
 /* ---- the timer ---- */

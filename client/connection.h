@@ -11,9 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/clock.h"
 #include "proto/pem.h"
-
-uint64_t rc_now_ns(void); /* CLOCK_MONOTONIC */
 
 typedef struct rc_connection rc_connection;
 typedef struct rc_slot rc_slot;

@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/internal.h"
+#include "client/client.h"
+#include "client/error.h"
 
 /* ---- the stage ---- */
 
@@ -19,13 +20,13 @@ static size_t tile_of(size_t bytes)
     return tile;
 }
 
-/* How much of such a tile its slots take; 0: it is not of the session of now. With the mutex held. */
+/* How much of such a tile its parts take; 0: it is not of the current session. With the mutex held. */
 static size_t stage_takes(const reduce_client *c, size_t tile)
 {
     const rc_stage *s = &c->stage;
     if (!s->arena.bytes || s->arena.session != c->session)
         return 0;
-    return tile < s->slot_bytes ? tile : s->slot_bytes;
+    return tile < s->part_bytes ? tile : s->part_bytes;
 }
 
 /* Get a stage for tiles of that size, or one for smaller ones: gives their size, 0 if there is none. */
@@ -37,16 +38,16 @@ static size_t open_stage(reduce_client *c, size_t tile)
     size_t takes = stage_takes(c, tile);
     bool in_use = s->busy;
     rc_leave(c);
-    if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its slots end */
+    if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its parts end */
         return takes;
-    if (!rc_fdpass_arena(c, RC_SLOTS * tile, &fresh))
+    if (!rc_fdpass_arena(c, RC_STAGE_PARTS * tile, &fresh))
         return takes;
     rc_enter(c);
     rc_arena spare = fresh; /* another thread may have been faster */
     if (!s->busy && stage_takes(c, tile) < tile) {
         spare = s->arena;
         s->arena = fresh;
-        s->slot_bytes = tile;
+        s->part_bytes = tile;
     }
     rc_fdpass_drop(c, spare.session, spare.handle);
     takes = stage_takes(c, tile);
@@ -56,25 +57,25 @@ static size_t open_stage(reduce_client *c, size_t tile)
     return takes;
 }
 
-static int take_slot(reduce_client *c)
+static int take_part(reduce_client *c)
 {
-    uint32_t idle = ~c->stage.busy & ((1u << RC_SLOTS) - 1);
-    int slot = idle ? __builtin_ctz(idle) : -1;
-    if (slot >= 0)
-        c->stage.busy |= 1u << slot;
-    return slot;
+    uint32_t idle = ~c->stage.busy & ((1u << RC_STAGE_PARTS) - 1);
+    int part = idle ? __builtin_ctz(idle) : -1;
+    if (part >= 0)
+        c->stage.busy |= 1u << part;
+    return part;
 }
 
-void rc_datapath_free_slot(reduce_client *c, int slot) { c->stage.busy &= ~(1u << slot); }
+void rc_datapath_free_part(reduce_client *c, int part) { c->stage.busy &= ~(1u << part); }
 
-uint64_t rc_datapath_slot_at(const reduce_client *c, int slot) { return (uint64_t)slot * c->stage.slot_bytes; }
+uint64_t rc_datapath_part_at(const reduce_client *c, int part) { return (uint64_t)part * c->stage.part_bytes; }
 
-uint8_t *rc_datapath_slot(const reduce_client *c, int slot) { return c->stage.arena.base + rc_datapath_slot_at(c, slot); }
+uint8_t *rc_datapath_part(const reduce_client *c, int part) { return c->stage.arena.base + rc_datapath_part_at(c, part); }
 
 /* ---- choosing ---- */
 
-/* Do the data lie in memory of reduce_alloc that the daemon of now has mapped? */
-static bool find_arena(reduce_client *c, rc_datapath *b, const uint8_t *data, size_t bytes)
+/* Do the data lie in memory of reduce_alloc that the current daemon has mapped? */
+static bool find_arena(reduce_client *c, rc_datapath *d, const uint8_t *data, size_t bytes)
 {
     rc_enter(c);
     const rc_arena *a = c->arenas;
@@ -82,63 +83,63 @@ static bool find_arena(reduce_client *c, rc_datapath *b, const uint8_t *data, si
         a = a->next;
     bool here = a && a->handle && a->session == c->session && bytes <= (size_t)(a->base + a->bytes - data);
     if (here) {
-        b->handle = a->handle;
-        b->session = a->session;
-        b->at = (uint64_t)(data - a->base);
+        d->handle = a->handle;
+        d->session = a->session;
+        d->at = (uint64_t)(data - a->base);
     }
     rc_leave(c);
     return here;
 }
 
-static bool open_file(reduce_client *c, rc_datapath *b)
+static bool open_file(reduce_client *c, rc_datapath *d)
 {
-    b->handle = rc_fdpass_file(c, b->fd, &b->session);
-    b->at = b->offset;
-    return b->handle != 0;
+    d->handle = rc_fdpass_file(c, d->fd, &d->session);
+    d->at = d->offset;
+    return d->handle != 0;
 }
 
-bool rc_datapath_open(reduce_client *c, rc_datapath *b, const void *data, size_t bytes, bool gathered, int path)
+bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path)
 {
-    bool large = bytes >= RC_BULK_BYTES;
+    bool large = bytes >= RC_LARGE_BYTES;
     if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
         return true;
-    if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && b->fd < 0))
+    if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && d->fd < 0))
         return false;
-    if (path != REDUCE_PATH_SHM && b->fd >= 0 && (open_file(c, b) || path == REDUCE_PATH_FILE))
-        return b->handle != 0;
-    if (b->fd >= 0 || !find_arena(c, b, data, bytes) || gathered)
-        b->stage = open_stage(c, tile_of(bytes));
-    return path != REDUCE_PATH_SHM || b->handle || b->stage;
+    if (path != REDUCE_PATH_SHM && d->fd >= 0 && (open_file(c, d) || path == REDUCE_PATH_FILE))
+        return d->handle != 0;
+    if (d->fd >= 0 || !find_arena(c, d, data, bytes) || gathered)
+        d->stage = open_stage(c, tile_of(bytes));
+    return path != REDUCE_PATH_SHM || d->handle || d->stage;
 }
 
 static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
 
-rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *b, const rc_tile *t, int *slot)
+rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part)
 {
-    bool mine = b->handle && b->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
-    if (b->there)
-        return RC_SHARED; /* a handle of a session that is no more is refused */
-    if (b->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
+    bool mine = d->handle && d->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
+    if (d->there)
+        return RC_SHARED; /* a handle of a session that has ended is refused */
+    if (d->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
         return RC_INLINE;
     if (mine && plain)
-        return b->fd >= 0 ? RC_FILE : RC_SHARED;
-    if (b->stage && c->stage.arena.session == c->session && t->bytes <= c->stage.slot_bytes && (*slot = take_slot(c)) >= 0)
+        return d->fd >= 0 ? RC_FILE : RC_SHARED;
+    if (d->stage && c->stage.arena.session == c->session && t->bytes <= c->stage.part_bytes && (*part = take_part(c)) >= 0)
         return RC_STAGE;
     return RC_INLINE;
 }
 
-void rc_datapath_close(reduce_client *c, rc_datapath *b)
+void rc_datapath_close(reduce_client *c, rc_datapath *d)
 {
-    if (b->fd >= 0 && b->handle)
-        rc_fdpass_drop(c, b->session, b->handle);
-    b->handle = 0;
+    if (d->fd >= 0 && d->handle)
+        rc_fdpass_drop(c, d->session, d->handle);
+    d->handle = 0;
 }
 
-bool rc_datapath_read(const rc_datapath *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
+bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
 {
-    uint64_t from = b->offset + t->at * item, got = 0;
+    uint64_t from = d->offset + t->at * item, got = 0;
     while (got < t->bytes) {
-        ssize_t n = pread(b->fd, to + got, (size_t)(t->bytes - got), (off_t)(from + got));
+        ssize_t n = pread(d->fd, to + got, (size_t)(t->bytes - got), (off_t)(from + got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -162,7 +163,7 @@ int reduce_alloc(reduce_client *c, size_t bytes, void **memory)
     if (err)
         return err;
     if (!memory)
-        return rc_error(REDUCE_E_ARGUMENT, "memory", "nowhere to put the memory");
+        return rc_error(REDUCE_E_ARGUMENT, "memory", "the pointer for the memory is NULL");
     *memory = NULL;
     rc_arena *a = bytes ? calloc(1, sizeof *a) : NULL;
     if (!bytes)

@@ -1,8 +1,8 @@
-/* Bulk data: which way the data of a job travel. Messages (inline) always work; what a side channel offers is faster:
+/* Large data: which way the data of a job travel. Messages (inline) always work; what fdpass offers is faster:
  *
  *   file    the daemon reads ranges of a file that was passed to it
  *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
- *   stage   tiles are copied, by the threads that would copy them into messages, into slots of an arena of this client */
+ *   stage   tiles are copied, by the threads that would copy them into messages, into parts of an arena of this client */
 #ifndef RC_DATAPATH_H
 #define RC_DATAPATH_H
 
@@ -10,19 +10,19 @@
 #include "client/tiling.h"
 
 enum {
-    RC_SLOTS = 12,              /* of the stage: as many tiles as a job has under way */
-    RC_LEAST_TILE = 1 << 20,    /* in a slot; to make a stage for larger ones takes longer */
+    RC_STAGE_PARTS = 12,        /* of the stage: as many tiles as a job has under way */
+    RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
-    RC_BULK_BYTES = 1 << 20     /* jobs below are one or two messages, which are faster than opening a side channel */
+    RC_LARGE_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening fdpass */
 };
 
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
-    rc_arena arena;    /* bytes 0: none yet */
-    size_t slot_bytes; /* of each slot */
-    uint32_t busy;     /* bits of slots in use */
+    rc_arena arena;    /* bytes 0: none */
+    size_t part_bytes; /* of each part */
+    uint32_t busy;     /* bits of parts in use */
 } rc_stage;
 
 /* What a job may use, and its data when they are not memory. */
@@ -34,28 +34,28 @@ typedef struct rc_datapath {
     uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
     uint64_t at;              /* bytes from the start of these to the data */
     size_t stage;             /* bytes of a tile that is copied to the stage; 0: none is */
-    bool lost;                /* the daemon knows the handles no more: messages from here on */
+    bool lost;                /* the daemon does not know the handles any more: messages from here on */
 } rc_datapath;
 
 struct reduce_client;
 
-/* Get ready for a job of `bytes` bytes at `data` or b->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
+/* Get ready for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
  * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
-bool rc_datapath_open(struct reduce_client *c, rc_datapath *b, const void *data, size_t bytes, bool gathered, int path);
+bool rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path);
 
 /* The rest with the mutex held. */
 
-/* How this tile, cut from the job's own data, travels; *slot is taken for RC_STAGE. */
-rc_carrier rc_datapath_choose(struct reduce_client *c, const rc_datapath *b, const rc_tile *t, int *slot);
-void rc_datapath_free_slot(struct reduce_client *c, int slot);
-void rc_datapath_close(struct reduce_client *c, rc_datapath *b); /* the job has ended */
+/* How this tile, cut from the job's own data, travels; *part is taken for RC_STAGE. */
+rc_carrier rc_datapath_choose(struct reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part);
+void rc_datapath_free_part(struct reduce_client *c, int part);
+void rc_datapath_close(struct reduce_client *c, rc_datapath *d); /* the job has ended */
 
 /* Its memory, and where that is in the stage; without the mutex, while it is taken. */
-uint8_t *rc_datapath_slot(const struct reduce_client *c, int slot);
-uint64_t rc_datapath_slot_at(const struct reduce_client *c, int slot);
+uint8_t *rc_datapath_part(const struct reduce_client *c, int part);
+uint64_t rc_datapath_part_at(const struct reduce_client *c, int part);
 
-/* Read the tile's elements from b->fd. False: `f` tells. Without the mutex. */
-bool rc_datapath_read(const rc_datapath *b, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
+/* Read the tile's elements from d->fd. False: `f` says why. Without the mutex. */
+bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
 
 /* The client goes: everything of reduce_alloc and the stage. */
 void rc_datapath_fini(struct reduce_client *c);

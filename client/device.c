@@ -1,5 +1,5 @@
 /* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its
- * handle is kept until reduce_device_close, or until the session is no more. What came as a descriptor is kept here as well, to
+ * handle is kept until reduce_device_close, or until the session ends. What came as a descriptor is kept here as well, to
  * be opened in the next session. */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/internal.h"
+#include "client/device.h"
+#include "client/error.h"
 
 /* With the mutex held: where it is in the list, or would be. */
 static rc_device **find(reduce_client *c, const uint8_t *device)
@@ -20,7 +21,7 @@ static rc_device **find(reduce_client *c, const uint8_t *device)
     return at;
 }
 
-/* What is known of it. Its `handle` is 0 unless the daemon gave one in the session of now. */
+/* What is known of it. Its `handle` is 0 unless the daemon gave one in the current session. */
 static rc_device known(reduce_client *c, const uint8_t *device)
 {
     rc_device here = {.fd = -1};
@@ -61,7 +62,7 @@ static int ask(reduce_client *c, rc_device *d, rp_fault *f)
     d->handle = rc_fdpass_device(c, d, &d->session, f);
     if (d->handle || -(int)f->code != REDUCE_E_ARGUMENT)
         return -(int)f->code;
-    /* no side channel, perhaps because the session ended: any call makes another one */
+    /* no fdpass, perhaps because the session ended: any call makes another one */
     if (rc_call_wait(c, &ping, NULL, NULL)) {
         *f = ping.fault;
         return -(int)f->code;
@@ -76,17 +77,16 @@ static int open_device(reduce_client *c, rc_device *d, rp_fault *f)
     return err ? err : remember(c, d, f);
 }
 
-int rc_device_open(reduce_client *c, rc_datapath *b, rp_fault *f)
+int rc_device_open(reduce_client *c, rc_datapath *path, rp_fault *f)
 {
-    rc_device d = known(c, b->device);
+    rc_device d = known(c, path->device);
     int err = d.handle ? 0 : open_device(c, &d, f);
-    b->at = b->offset;
-    b->handle = err ? 0 : known(c, b->device).handle;
+    path->at = path->offset;
+    path->handle = err ? 0 : known(c, path->device).handle;
     return err;
 }
 
-/* The daemon's handle is no good any more. */
-static void forget(reduce_client *c, const uint8_t *device)
+void rc_device_forget(reduce_client *c, const uint8_t *device)
 {
     rc_enter(c);
     rc_device *d = *find(c, device);
@@ -115,20 +115,6 @@ void rc_devices_fini(reduce_client *c)
 
 /* ---- public ---- */
 
-int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
-                  size_t room, reduce_result *result)
-{
-    const rc_input in = {.fd = -1, .offset = offset, .device = handle};
-    if (!handle)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
-    int err = rc_job_run(c, spec, &in, (size_t)bytes, out, room, result);
-    if (err == REDUCE_E_BAD_HANDLE) { /* of a session that is no more, perhaps: once again */
-        forget(c, handle);
-        err = rc_job_run(c, spec, &in, (size_t)bytes, out, room, result);
-    }
-    return err;
-}
-
 int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle)
 {
     rp_fault f = {0};
@@ -143,7 +129,7 @@ int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle)
     rc_enter(c);
     uint64_t number = ++c->device_imports;
     rc_leave(c);
-    snprintf((char *)d.device, sizeof d.device, "libreduce's own %" PRIu64, number); /* CUDA's are no text */
+    snprintf((char *)d.device, sizeof d.device, "libreduce's own %" PRIu64, number); /* CUDA's are not text */
     if ((err = open_device(c, &d, &f))) {
         close(d.fd);
         return rc_report(&f);

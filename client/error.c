@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/internal.h"
+#include "client/error.h"
+#include "client/sized.h"
 
 static _Thread_local rp_fault last;
 static _Thread_local char line[RP_MAX_TEXT + 64];
@@ -21,10 +22,10 @@ RP_ERRORS(X)
 #define LIBRARY_ERRORS(X)                                                       \
     X(ARGUMENT, "an argument is invalid")                                       \
     X(NO_DAEMON, "no daemon answers")                                           \
-    X(TIMEOUT, "no progress in time")                                           \
+    X(TIMEOUT, "the daemon made no progress in time")                           \
     X(STREAM_LOST, "the daemon restarted during a stream; begin again")         \
     X(FORKED, "used in a forked child; open a client before any in the parent") \
-    X(PROTOCOL, "the reply is not one of this protocol")                        \
+    X(PROTOCOL, "the reply does not follow the protocol")                       \
     X(START, "the daemon could not be started")
 
 /* The daemon's code of an error; any number may come, and -INT_MIN is none. */
@@ -117,16 +118,17 @@ const char *reduce_errmsg(void)
 
 int reduce_last_fault(reduce_fault *f)
 {
-    if (!f || f->size != sizeof *f)
-        return REDUCE_E_ARGUMENT;
-    *f = (reduce_fault)REDUCE_FAULT_INIT;
-    f->code = -(int)last.code;
-    f->limit = last.limit;
-    f->index = last.index;
-    f->value_low = last.value[0];
-    f->value_high = last.value[1];
-    f->retry_ms = last.retry_ms;
-    memcpy(f->field, last.field, sizeof last.field);
-    memcpy(f->text, last.text, sizeof last.text);
+    reduce_fault mine = REDUCE_FAULT_INIT;
+    if (rc_check_sized(f, RC_UP_TO(reduce_fault, text), "fault", NULL))
+        return REDUCE_E_ARGUMENT; /* not reported: the last fault stays */
+    mine.code = -(int)last.code;
+    mine.limit = last.limit;
+    mine.index = last.index;
+    mine.value_low = last.value[0];
+    mine.value_high = last.value[1];
+    mine.retry_ms = last.retry_ms;
+    memcpy(mine.field, last.field, sizeof last.field);
+    memcpy(mine.text, last.text, sizeof last.text);
+    rc_give_sized(f, &mine, sizeof mine);
     return REDUCE_OK;
 }

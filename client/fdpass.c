@@ -9,7 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/internal.h"
+#include "client/client.h"
+#include "client/error.h"
 
 enum { LIMIT_S = 10 }; /* for an answer: it takes microseconds unless the machine is swamped or something is wrong */
 
@@ -35,23 +36,23 @@ static void leave(reduce_client *c) { pthread_mutex_unlock(&c->lock); }
 static void set_why(reduce_client *c, const char *what, const char *detail)
 {
     enter(c);
-    snprintf(c->side.why, sizeof c->side.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
+    snprintf(c->fdpass.why, sizeof c->fdpass.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
     leave(c);
 }
 
 static void hang_up(reduce_client *c)
 {
     enter(c);
-    if (c->side.fd >= 0)
-        close(c->side.fd);
-    c->side.fd = -1;
+    if (c->fdpass.fd >= 0)
+        close(c->fdpass.fd);
+    c->fdpass.fd = -1;
     leave(c);
 }
 
 static bool broken(reduce_client *c, int error)
 {
     hang_up(c);
-    set_why(c, "the side channel broke", error ? strerror(error) : "");
+    set_why(c, "the fdpass socket broke", error ? strerror(error) : "");
     return false;
 }
 
@@ -98,16 +99,16 @@ static ssize_t receive_packet(int fd, uint8_t *packet, size_t room, int *passed)
     return m.msg_flags & MSG_TRUNC ? -1 : n;
 }
 
-/* Ask and wait. False: refused (the channel stays; `e` tells), or the channel is broken and gone (e->code RP_OK). */
+/* Ask and wait. False: refused (the socket stays; `e` says why), or the socket broke and is closed (e->code RP_OK). */
 static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *reply, int *got, rp_fault *e)
 {
     uint8_t packet[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
     rp_fault bad;
     *got = -1;
     e->code = RP_OK;
-    if (!send_packet(c->side.fd, ask, give, 0))
+    if (!send_packet(c->fdpass.fd, ask, give, 0))
         return broken(c, errno);
-    ssize_t n = receive_packet(c->side.fd, packet, sizeof packet, got);
+    ssize_t n = receive_packet(c->fdpass.fd, packet, sizeof packet, got);
     if (n <= 0 || rp_get_side_reply(packet, (size_t)n, reply, e, &bad) || reply->kind != ask->kind)
         return broken(c, n < 0 ? errno : 0);
     if (reply->status)
@@ -115,13 +116,13 @@ static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *re
     return reply->status == RP_OK;
 }
 
-/* Is the peer who serves the messages? Files are for no one else. */
+/* Is the peer the user that serves the messages? Files are for nobody else. */
 static bool trusted(int fd, const char *path)
 {
-    struct ucred who;
+    struct ucred peer;
     struct stat st;
-    socklen_t len = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && stat(path, &st) == 0 && who.uid == st.st_uid;
+    socklen_t len = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && stat(path, &st) == 0 && peer.uid == st.st_uid;
 }
 
 static int dial(const char *path)
@@ -148,16 +149,16 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
     rp_fault e;
     int got;
     if (strncmp(url, "ipc://", 6) != 0 || memcmp(token, none, RP_TOKEN) == 0) {
-        set_why(c, "the daemon offers no side channel here", "");
+        set_why(c, "the daemon passes no descriptors here", "");
         return false;
     }
     int fd = dial(url + 6);
     if (fd < 0) {
-        set_why(c, "the side channel cannot be reached", "");
+        set_why(c, "the fdpass socket cannot be reached", "");
         return false;
     }
     enter(c);
-    c->side.fd = fd;
+    c->fdpass.fd = fd;
     leave(c);
     memcpy(ask.token, token, RP_TOKEN);
     bool mine = exchange(c, &ask, -1, &reply, &got, &e);
@@ -171,15 +172,15 @@ static bool open_locked(reduce_client *c)
     uint8_t token[RP_TOKEN];
     enter(c);
     uint64_t session = c->session;
-    bool known = session == c->side.session;
+    bool known = session == c->fdpass.session;
     memcpy(token, c->welcome.token, RP_TOKEN);
     leave(c);
     if (known || !session)
-        return known && session && c->side.fd >= 0;
+        return known && session && c->fdpass.fd >= 0;
     hang_up(c);
     enter(c);
-    c->side.session = session;
-    c->side.why[0] = 0;
+    c->fdpass.session = session;
+    c->fdpass.why[0] = 0;
     leave(c);
     return attach(c, c->url, session, token);
 }
@@ -191,10 +192,10 @@ uint64_t rc_fdpass_file(reduce_client *c, int fd, uint64_t *session)
     rp_side ask = {.kind = RP_SIDE_FILE}, reply;
     rp_fault e;
     int got;
-    pthread_mutex_lock(&c->side.lock);
+    pthread_mutex_lock(&c->fdpass.lock);
     bool passed = open_locked(c) && exchange(c, &ask, fd, &reply, &got, &e);
-    *session = c->side.session;
-    pthread_mutex_unlock(&c->side.lock);
+    *session = c->fdpass.session;
+    pthread_mutex_unlock(&c->fdpass.lock);
     return passed ? reply.value : 0;
 }
 
@@ -204,21 +205,21 @@ bool rc_fdpass_arena(reduce_client *c, size_t bytes, rc_arena *a)
     rp_fault e;
     int got = -1;
     void *base = MAP_FAILED;
-    pthread_mutex_lock(&c->side.lock);
+    pthread_mutex_lock(&c->fdpass.lock);
     bool given = open_locked(c) && exchange(c, &ask, -1, &reply, &got, &e);
     if (given && got >= 0 && reply.size >= bytes && reply.size <= SIZE_MAX)
         base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
     if (given && base == MAP_FAILED) {
         set_why(c, "an arena cannot be mapped", strerror(errno));
         enter(c);
-        rc_fdpass_drop(c, c->side.session, reply.value); /* its bytes count */
+        rc_fdpass_drop(c, c->fdpass.session, reply.value); /* its bytes count */
         leave(c);
     }
     if (got >= 0)
         close(got);
     if (base != MAP_FAILED)
-        *a = (rc_arena){.base = base, .bytes = (size_t)reply.size, .handle = reply.value, .session = c->side.session};
-    pthread_mutex_unlock(&c->side.lock);
+        *a = (rc_arena){.base = base, .bytes = (size_t)reply.size, .handle = reply.value, .session = c->fdpass.session};
+    pthread_mutex_unlock(&c->fdpass.lock);
     return base != MAP_FAILED;
 }
 
@@ -228,19 +229,19 @@ uint64_t rc_fdpass_device(reduce_client *c, const rc_device *d, uint64_t *sessio
     int got;
     memcpy(ask.device, d->device, sizeof ask.device);
     f->code = RP_OK;
-    pthread_mutex_lock(&c->side.lock);
+    pthread_mutex_lock(&c->fdpass.lock);
     bool opened = open_locked(c) && exchange(c, &ask, d->fd, &reply, &got, f);
-    *session = c->side.session;
+    *session = c->fdpass.session;
     if (!opened && f->code == RP_OK)
-        rc_fail(f, REDUCE_E_ARGUMENT, "device", "%s", c->side.why);
-    pthread_mutex_unlock(&c->side.lock);
+        rc_fail(f, REDUCE_E_ARGUMENT, "device", "%s", c->fdpass.why);
+    pthread_mutex_unlock(&c->fdpass.lock);
     return opened ? reply.value : 0;
 }
 
 void rc_fdpass_drop(reduce_client *c, uint64_t session, uint64_t handle)
 {
-    if (!handle || c->side.fd < 0 || session != c->side.session)
+    if (!handle || c->fdpass.fd < 0 || session != c->fdpass.session)
         return;
     /* if it is lost, the session's end drops it */
-    send_packet(c->side.fd, &(rp_side){.kind = RP_SIDE_DROP, .value = handle}, -1, MSG_DONTWAIT);
+    send_packet(c->fdpass.fd, &(rp_side){.kind = RP_SIDE_DROP, .value = handle}, -1, MSG_DONTWAIT);
 }

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/internal.h"
+#include "client/clock.h"
+#include "client/error.h"
+#include "client/sized.h"
+#include "client/submit.h"
 
 enum {
     MAX_LOSSES = 10, /* a put that loses its session so often is given up */
@@ -30,8 +33,20 @@ static int call_named(reduce_client *c, uint8_t type, const char *name, uint8_t 
     return err;
 }
 
-/* What LIST tells of it. */
-static int look_up(reduce_client *c, const char *name, rc_named *found, rp_fault *f)
+static reduce_resident public_of(const rp_resident *x)
+{
+    reduce_resident r = REDUCE_RESIDENT_INIT;
+    r.dtype = x->dtype;
+    r.bytes = x->bytes;
+    r.age_ms = x->age_ms;
+    r.left_ms = x->left_ms;
+    r.uses = x->uses;
+    memcpy(r.name, x->name, x->name_len);
+    return r;
+}
+
+/* What LIST says about it; *r (may be NULL) is the public part. */
+static int look_up(reduce_client *c, const char *name, rc_named *found, reduce_resident *r, rp_fault *f)
 {
     uint8_t *body;
     size_t len;
@@ -41,15 +56,33 @@ static int look_up(reduce_client *c, const char *name, rc_named *found, rp_fault
     int err = call_named(c, RP_MSG_LIST, name, &body, &len, f);
     if (err)
         return err;
-    rp_reader r = {.body = body, .len = len};
-    if (rp_get_resident(&r, &x, &end, &bad) || end)
+    rp_reader reader = {.body = body, .len = len};
+    if (rp_get_resident(&reader, &x, &end, &bad) || end) {
         err = rc_fail(f, REDUCE_E_PROTOCOL, bad.field, "malformed reply to list: %s", bad.text);
-    else
+    } else {
         *found = (rc_named){.handle = x.handle, .bytes = x.bytes};
-    if (!err)
         memcpy(found->name, name, strlen(name) + 1);
+        if (r)
+            *r = public_of(&x);
+    }
     free(body);
     return err;
+}
+
+/* The last one looked up, if that is it: most programs reduce the same data again and again. */
+static bool remembered(reduce_client *c, const char *name, rc_named *found)
+{
+    rc_enter(c);
+    *found = c->named;
+    rc_leave(c);
+    return strcmp(found->name, name) == 0;
+}
+
+static void remember(reduce_client *c, const rc_named *found)
+{
+    rc_enter(c);
+    c->named = *found;
+    rc_leave(c);
 }
 
 /* ---- put ---- */
@@ -94,7 +127,7 @@ static bool committed(put *p)
 {
     rc_named found;
     rp_fault f;
-    return look_up(p->c, p->name, &found, &f) == 0 && found.handle == p->to.handle;
+    return look_up(p->c, p->name, &found, NULL, &f) == 0 && found.handle == p->to.handle;
 }
 
 /* 0, or the error, reported; *again: the session was lost on the way. */
@@ -105,11 +138,11 @@ static int put_once(put *p, bool *again)
     int err = begin(p);
     if (err)
         return err;
-    err = rc_job_write(p->c, &p->to, &p->in, p->ask.bytes, p->path, p->deadline_ns);
+    err = rc_run_write(p->c, &p->to, &p->in, p->ask.bytes, p->path, p->deadline_ns);
     bool written = !err;
     if (written && end(p, RP_MSG_COMMIT, p->deadline_ns, &f))
         err = rc_report(&f);
-    *again = err && rc_session_lost(err) && !(p->c->opts.flags & REDUCE_NO_RETRY);
+    *again = err && rc_call_lost(err) && !(p->c->opts.flags & REDUCE_NO_RETRY);
     if (*again && written && committed(p)) {
         *again = false;
         return 0;
@@ -121,17 +154,16 @@ static int put_once(put *p, bool *again)
     return written && err == REDUCE_E_DEADLINE && gone == REDUCE_E_BAD_HANDLE ? 0 : err;
 }
 
-static int take_opts(put *p, const reduce_put_opts *o)
+static int take_opts(put *p, const reduce_put_opts *given)
 {
-    static const reduce_put_opts defaults = REDUCE_PUT_OPTS_INIT;
-    if (!o)
-        o = &defaults;
-    if (o->size != sizeof *o)
-        return rc_error(REDUCE_E_ARGUMENT, "size", "opts.size is %u: use REDUCE_PUT_OPTS_INIT", o->size);
+    reduce_put_opts mine = REDUCE_PUT_OPTS_INIT, *o = &mine;
+    rp_fault f;
+    if (given && rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_put_opts, reserved), "opts", &f))
+        return rc_report(&f);
     if ((o->flags & ~(uint32_t)REDUCE_REPLACE) || o->reserved)
         return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
     if (o->deadline_ms > RP_MAX_DEADLINE_MS)
-        return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
+        return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (o->path && reduce_path_name(o->path)[0] == '?')
         return rc_error(REDUCE_E_ARGUMENT, "path", "unknown path %d", o->path);
     p->ask.replace = o->flags & REDUCE_REPLACE;
@@ -177,18 +209,6 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 
 /* ---- list, find, drop ---- */
 
-static reduce_resident public_of(const rp_resident *x)
-{
-    reduce_resident r = REDUCE_RESIDENT_INIT;
-    r.dtype = x->dtype;
-    r.bytes = x->bytes;
-    r.age_ms = x->age_ms;
-    r.left_ms = x->left_ms;
-    r.uses = x->uses;
-    memcpy(r.name, x->name, x->name_len);
-    return r;
-}
-
 static int each_resident(const uint8_t *body, size_t len, int (*each)(void *, const reduce_resident *), void *arg)
 {
     rp_reader r = {.body = body, .len = len};
@@ -206,40 +226,39 @@ static int each_resident(const uint8_t *body, size_t len, int (*each)(void *, co
     }
 }
 
-static int list(reduce_client *c, const char *name, int (*each)(void *, const reduce_resident *), void *arg)
+int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *r), void *arg)
 {
     uint8_t *body;
     size_t len;
     rp_fault f;
+    if (!each)
+        return rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
     int err = rc_check(c);
     if (err)
         return err;
-    if (call_named(c, RP_MSG_LIST, name, &body, &len, &f))
+    if (call_named(c, RP_MSG_LIST, "", &body, &len, &f))
         return rc_report(&f);
     err = each_resident(body, len, each, arg);
     free(body);
     return err;
 }
 
-int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *r), void *arg)
-{
-    return each ? list(c, "", each, arg) : rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
-}
-
-static int take(void *to, const reduce_resident *r)
-{
-    *(reduce_resident *)to = *r;
-    return 0;
-}
-
+/* A reduce_named that follows need not ask for it again. */
 int reduce_find(reduce_client *c, const char *name, reduce_resident *r)
 {
+    rc_named found;
+    reduce_resident mine;
+    rp_fault f;
     int err = check_name(name);
+    if (!err)
+        err = rc_check(c);
     if (err)
         return err;
-    if (!r || r->size != sizeof *r)
-        return rc_error(REDUCE_E_ARGUMENT, "r", "r is NULL or not from REDUCE_RESIDENT_INIT");
-    return list(c, name, take, r);
+    if (rc_check_sized(r, RC_UP_TO(reduce_resident, name), "r", &f) || look_up(c, name, &found, &mine, &f))
+        return rc_report(&f);
+    remember(c, &found);
+    rc_give_sized(r, &mine, sizeof mine);
+    return 0;
 }
 
 int reduce_drop(reduce_client *c, const char *name)
@@ -255,22 +274,6 @@ int reduce_drop(reduce_client *c, const char *name)
 
 /* ---- reduce ---- */
 
-/* The last one looked up, if that is it: most programs reduce the same data again and again. */
-static bool remembered(reduce_client *c, const char *name, rc_named *found)
-{
-    rc_enter(c);
-    *found = c->named;
-    rc_leave(c);
-    return strcmp(found->name, name) == 0;
-}
-
-static void remember(reduce_client *c, const rc_named *found)
-{
-    rc_enter(c);
-    c->named = *found;
-    rc_leave(c);
-}
-
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result)
 {
@@ -282,12 +285,12 @@ int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, ui
     if (err)
         return err;
     for (bool known = remembered(c, name, &found);; known = false) {
-        if (!known && look_up(c, name, &found, &f))
+        if (!known && look_up(c, name, &found, NULL, &f))
             return rc_report(&f);
         remember(c, &found);
         uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
         const rc_input in = {.fd = -1, .offset = offset, .kept = found.handle};
-        err = rc_job_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
+        err = rc_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
         if (err != REDUCE_E_BAD_HANDLE)
             return err;
         if (!known)

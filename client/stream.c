@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/internal.h"
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/error.h"
+#include "client/sized.h"
+#include "client/spec.h"
 
 enum {
     CHUNKS = 4, /* one is filled while three travel, are computed and come back */
@@ -49,7 +53,7 @@ static int fail(reduce_stream *s, const rp_fault *f)
 
 static int fail_call(reduce_stream *s, rc_call *call, int err)
 {
-    if (call->bound && !call->cancelled && rc_session_lost(err)) {
+    if (call->bound && !call->cancelled && rc_call_lost(err)) {
         s->begun = false; /* nothing to abort */
         rc_fail(&call->fault, REDUCE_E_STREAM_LOST, "", "the daemon went away during the stream; begin again");
     }
@@ -63,7 +67,7 @@ static chunk *current(reduce_stream *s) { return &s->chunks[s->now]; }
 /* Bytes of its data in a message. */
 static size_t chunk_bytes(const reduce_stream *s, const chunk *k) { return k->bytes + (s->masked ? k->bytes / s->item : 0); }
 
-static void fill(const void *data, uint8_t *to)
+static void stream_fill(const void *data, uint8_t *to)
 {
     const chunk *k = data;
     const reduce_stream *s = k->stream;
@@ -75,7 +79,7 @@ static void fill(const void *data, uint8_t *to)
 
 /* ---- talking; all with the mutex held ---- */
 
-static void on_append(rc_call *call, int err, const uint8_t *body, size_t len)
+static void stream_on_append(rc_call *call, int err, const uint8_t *body, size_t len)
 {
     (void)body;
     (void)len;
@@ -111,7 +115,7 @@ static int begin(reduce_stream *s)
     return 0;
 }
 
-/* Send the chunk of now, which holds whole elements, and move on to the next one. */
+/* Send the current chunk, which holds whole elements, and move on to the next one. */
 static int send_chunk(reduce_stream *s)
 {
     if (!s->begun && begin(s))
@@ -121,12 +125,12 @@ static int send_chunk(reduce_stream *s)
     k->call = (rc_call){.type = RP_MSG_APPEND,
                         .bound = true,
                         .head_len = RP_APPEND_SIZE,
-                        .fill = fill,
+                        .fill = stream_fill,
                         .data = k,
                         .data_len = chunk_bytes(s, k),
                         .session = s->session,
                         .deadline_ns = s->deadline_ns,
-                        .done = on_append,
+                        .done = stream_on_append,
                         .owner = k};
     rp_put_append(k->call.head, s->id, s->sent);
     k->busy = true;
@@ -138,7 +142,7 @@ static int send_chunk(reduce_stream *s)
     return -(int)s->fault.code;
 }
 
-/* Wait until at most `busy` chunks are under way and the chunk of now is free. */
+/* Wait until at most `busy` chunks are under way and the current chunk is free. */
 static void await(reduce_stream *s, unsigned busy)
 {
     while (s->busy > busy || current(s)->busy)
@@ -195,28 +199,29 @@ static void free_stream(reduce_stream *s)
     rc_unref(c);
 }
 
-int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **made)
+int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_stream **made)
 {
+    reduce_spec spec;
     rp_spec checked;
     rp_fault f = {0};
     if (!made)
-        return rc_error(REDUCE_E_ARGUMENT, "s", "nowhere to put the stream");
+        return rc_error(REDUCE_E_ARGUMENT, "s", "the pointer for the stream is NULL");
     *made = NULL;
     int err = rc_check(c);
     if (err)
         return err;
-    if (rc_spec(spec, &checked, &f))
+    if (rc_spec(given, &spec, &checked, &f))
         return rc_report(&f);
-    if (spec->path != REDUCE_PATH_AUTO && spec->path != REDUCE_PATH_STREAM)
-        return rc_error(REDUCE_E_ARGUMENT, "path", "a stream's path is stream, not %s", reduce_path_name(spec->path));
-    if (spec->rows != 1)
-        return rc_error(REDUCE_E_SHAPE, "rows", "a stream is one row, not %" PRIu64, spec->rows);
-    if (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
+    if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)
+        return rc_error(REDUCE_E_ARGUMENT, "path", "the path of a stream must be stream, not %s", reduce_path_name(spec.path));
+    if (spec.rows != 1)
+        return rc_error(REDUCE_E_SHAPE, "rows", "a stream must be one row, not %" PRIu64, spec.rows);
+    if (spec.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
         return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
-    if (spec->mask || spec->offsets)
-        return rc_error(REDUCE_E_ARGUMENT, spec->mask ? "mask" : "offsets",
+    if (spec.mask || spec.offsets)
+        return rc_error(REDUCE_E_ARGUMENT, spec.mask ? "mask" : "offsets",
                         "a stream has no offsets, and its mask comes with the pieces (REDUCE_MASKED)");
-    return new_stream(c, &checked, spec->deadline_ms, made);
+    return new_stream(c, &checked, spec.deadline_ms, made);
 }
 
 /* Wait for a chunk to fill; its memory is there afterwards. */
@@ -235,7 +240,7 @@ static int next_chunk(reduce_stream *s)
     return 0;
 }
 
-/* `bytes` more of the chunk of now are filled: send it if that was the last room. */
+/* `bytes` more of the current chunk are filled: send it if that was the last room. */
 static int filled(reduce_stream *s, size_t bytes)
 {
     s->filled += bytes;
@@ -254,7 +259,7 @@ static int check_masked(const reduce_stream *s, bool masked)
     if (!err && s->masked != masked)
         err = rc_error(REDUCE_E_ARGUMENT, "stream",
                        masked ? "a stream without REDUCE_MASKED takes no mask"
-                              : "a stream with REDUCE_MASKED wants a mask with each piece");
+                              : "a stream with REDUCE_MASKED needs a mask with each piece");
     return err;
 }
 
@@ -279,7 +284,7 @@ int reduce_stream_commit(reduce_stream *s, size_t bytes)
     if (err)
         return err;
     if (bytes > (current(s)->memory ? s->capacity - s->filled : 0))
-        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room there was", bytes);
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room was", bytes);
     return filled(s, bytes);
 }
 
@@ -322,7 +327,7 @@ int reduce_stream_append_masked(reduce_stream *s, const void *elements, const vo
     return err;
 }
 
-/* Everything is sent but the tail in the chunk of now: get the result. With the mutex held. */
+/* Everything is sent but the tail in the current chunk: get the result. With the mutex held. */
 static int finish(reduce_stream *s, uint8_t **body, size_t *len)
 {
     rc_call call = {.deadline_ns = s->deadline_ns};
@@ -338,7 +343,7 @@ static int finish(reduce_stream *s, uint8_t **body, size_t *len)
         spec.row_len = s->filled / s->item;
         call.type = RP_MSG_REDUCE;
         call.head_len = (uint8_t)rp_put_spec(call.head, &spec);
-        call.fill = fill;
+        call.fill = stream_fill;
         call.data = current(s);
         call.data_len = chunk_bytes(s, current(s));
     }
@@ -358,19 +363,19 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
         return fail(s, &bad);
     }
     memcpy(out, cells, cell);
+    reduce_result mine = {.dtype = r.dtype,
+                          .backend = r.backend,
+                          .path = r.path,
+                          .cell_size = cell,
+                          .cells = 1,
+                          .count = count,
+                          .queue_ns = r.queue_ns,
+                          .copy_ns = r.copy_ns,
+                          .compute_ns = r.compute_ns,
+                          .batch = r.batch,
+                          .wall_ns = rc_now_ns() - s->start_ns};
     if (result)
-        *result = (reduce_result){.size = sizeof *result,
-                                  .dtype = r.dtype,
-                                  .backend = r.backend,
-                                  .path = r.path,
-                                  .cell_size = cell,
-                                  .cells = 1,
-                                  .count = count,
-                                  .queue_ns = r.queue_ns,
-                                  .copy_ns = r.copy_ns,
-                                  .compute_ns = r.compute_ns,
-                                  .batch = r.batch,
-                                  .wall_ns = rc_now_ns() - s->start_ns};
+        rc_give_sized(result, &mine, sizeof mine);
     return 0;
 }
 
@@ -397,8 +402,8 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     rp_fault f = {0};
     if (!out || room < cell)
         fail(s, (rc_fail(&f, REDUCE_E_ARGUMENT, out ? "room" : "out", "the result needs %zu bytes", cell), &f));
-    if (result && result->size != sizeof *result)
-        fail(s, (rc_fail(&f, REDUCE_E_ARGUMENT, "result", "result.size: use REDUCE_RESULT_INIT"), &f));
+    if (result && rc_check_sized(result, RC_RESULT_FIRST, "result", &f))
+        fail(s, &f);
     if (cut) {
         rc_fail(&f, REDUCE_E_SHAPE, "bytes", "the last element is cut: %zu of %zu bytes", cut, s->item);
         f.limit = s->item;

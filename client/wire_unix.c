@@ -18,8 +18,8 @@
 #include "client/wire.h"
 
 enum {
-    FEWEST_THREADS = 2,          /* an event may wait for another one: of a job whose callback frees another job */
-    MOST_THREADS = RC_SLOTS + 1, /* each copies into a slot, and one leads */
+    FEWEST_THREADS = 2,                /* an event may wait for another one: of a job whose callback frees another job */
+    MOST_THREADS = RC_STAGE_PARTS + 1, /* each copies into a part of the stage, and one leads */
 };
 
 static const uint64_t NEVER = UINT64_MAX, NS_PER_S = 1000000000;

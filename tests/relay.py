@@ -24,12 +24,12 @@ def read_exactly(sock, n):
 
 class Relay:
     """Relay(path, url, max_data, chunk): listens on the unix socket `path` for the daemon at ipc `url` while the `with` block
-    lasts. `longest` is the longest data of a request that came by. `cancelled`: a kind of request; the client gets CANCELLED for
+    lasts. `longest` is the longest data of a request that came by, `kinds` those of all of them. `cancelled`: a kind of request; the client gets CANCELLED for
     the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None."""
 
     def __init__(self, path, url, max_data, chunk, cancelled=None):
         self.url, self.target, self.sizes, self.longest = f"ipc://{path}", url.removeprefix("ipc://"), struct.pack("<II", max_data, chunk), 0
-        self.cancelled = cancelled
+        self.cancelled, self.kinds = cancelled, []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -76,6 +76,7 @@ class Relay:
 
     def _look(self, frame):
         kind = HEADER.unpack_from(frame, 4)[2]
+        self.kinds.append(kind)
         fixed = {rawclient.REDUCE: 64, rawclient.APPEND: 16}.get(kind)
         if fixed:
             self.longest = max(self.longest, len(frame) - 4 - HEADER.size - fixed)

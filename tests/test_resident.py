@@ -16,8 +16,9 @@ import pytest
 from conftest import BIN, select_a_moment
 from oracle import SIZE
 from otheruser import as_user, needs_root
-from rawclient import (COLUMNS, COMMIT, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault, spec,
-                       store)
+from rawclient import (COLUMNS, COMMIT, HELLO, LIST, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault,
+                       spec, store)
+from relay import Relay
 from sideclient import Side
 
 PATH_RESIDENT = 5
@@ -610,6 +611,14 @@ def test_reducectl_put_ls_and_reduce(clean, ctl, scratch):
     assert ctl("ls", url=url).stdout == b""
 
 
+def test_reducectl_looks_an_array_up_once(clean, ctl, scratch):
+    ctl("put", "m", "-t", "f32", stdin=struct.pack("<2f", 1, 2.5), url=clean.url)
+    with Relay(scratch / "relay", clean.url, 1 << 20, 1 << 20) as relay:
+        assert ctl("sum", "@m", url=relay.url).stdout == b"3.5\n"
+        assert relay.kinds == [HELLO, LIST, REDUCE_AT]
+    assert ctl("drop", "m", url=clean.url).returncode == 0
+
+
 def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
     url = clean.url
     np.save(scratch / "f.npy", np.asfortranarray(np.arange(6.0).reshape(2, 3)))
@@ -623,10 +632,10 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
                              (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-"], 1, b"a/b: BAD_MESSAGE"),
                              (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),
                              (["sum", "-t", "f64", "@x"], 1, b"@x: TYPE: holds f32, not f64"), (["sum", "--rows", "3", "@x"], 1, b"@x: SHAPE"),
-                             (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"go no other way"),
+                             (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"take no other path"),
                              (["sum", "--mask", scratch / "odd", "@x"], 2, b"@NAME excludes"), (["sum", "--total", "@x", "@x"], 2, b"@NAME excludes"),
-                             (["drop"], 2, b"drop takes names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
-                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"are for put"),
+                             (["drop"], 2, b"drop takes one or more names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
+                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"apply to put only"),
                              (["put", "y", "--ttl", "0", scratch / "odd"], 2, b"--ttl")):
         done = ctl(*args, stdin=bytes(4), url=url)
         assert done.returncode == code and text in done.stderr, (args, done.stderr)

@@ -8,7 +8,8 @@
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_columns.c: one input each
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
- *   interrupt.c       Ctrl-C                         progress.c      the bar on a terminal
+ *   feed.c            elements on their way          interrupt.c     Ctrl-C
+ *   progress.c        the bar on a terminal
  *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -113,18 +114,18 @@ void ctl_clean(char *out, size_t cap, const char *token);
 /* ---- half.c ---- */
 
 /* The 16-bit float types, REDUCE_F16 and REDUCE_BF16. Bits are those of a magnitude, without the sign. */
-unsigned ctl_narrow_infinity(int dtype);
+unsigned ctl_half_infinity(int dtype);
 /* The value. The first pattern past the largest finite number counts as the next power of two: where rounding to infinity
  * begins. */
-double ctl_narrow_value(int dtype, unsigned bits);
+double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
-unsigned ctl_narrow_round(int dtype, double y);
+unsigned ctl_half_round(int dtype, double y);
 
 /* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
- * from the text. False: `why` says that it is no number, or out of range. */
-bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
+ * from the text. False: `why` says that it is not a number, or out of range. */
+bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
 
 /* ---- fortran_order.c ---- */
 
@@ -135,7 +136,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
 
-/* One value of a result; JSON writes what is no number ("nan", "none") as string or null. */
+/* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
     const char *name; /* in results of several */
     char text[CTL_MAX_NUMBER];
@@ -178,10 +179,10 @@ typedef struct ctl_input {
     uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_text parser;
-    double *numbers; /* text: parsed and not yet given out */
+    double *numbers; /* text: parsed and not given out */
     size_t n_numbers, numbers_at;
     bool ended;
-    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
@@ -226,11 +227,10 @@ typedef struct ctl_progress {
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed);
 void ctl_progress_add(ctl_progress *p, uint64_t bytes);
 void ctl_progress_end(ctl_progress *p); /* wipes the bar */
-uint64_t ctl_now_ns(void);
 
 /* ---- interrupt.c ---- */
 
-/* From now on Ctrl-C does not end the process, but is told by the latter. */
+/* From now on Ctrl-C does not end the process; ctl_interrupted reports it. */
 void ctl_take_interrupts(void);
 bool ctl_interrupted(void);
 
@@ -248,18 +248,18 @@ typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
     uint64_t first;          /* number of the first result */
-    const uint64_t *offsets; /* of its segment and those behind it, or NULL: all have equally many elements */
+    const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
 } ctl_where;
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-/* What -v tells about it. */
+/* What -v says about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
  * NULL. Returns the exit code. */
 int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why);
 
-/* ---- reduce.c: what a command reduces ---- */
+/* ---- what a command reduces ---- */
 
 typedef struct ctl_work {
     reduce_client *c;
@@ -273,26 +273,30 @@ typedef struct ctl_work {
     ctl_progress progress;
 } ctl_work;
 
+/* ---- feed.c: how its elements get to the daemon ---- */
+
 /* Read exactly n elements, and their mask, if there is one, to `mask`. 0, or a reduce_err with `why`. */
 int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY]);
 
 /* Add the parts of a result that sum up: times, elements, results. */
 void ctl_add_result(reduce_result *sum, const reduce_result *r);
 
-/* Commands return the exit code; results and errors are printed then. */
-int ctl_reduce(reduce_client *c, const ctl_options *o);
-int ctl_whole(ctl_work *w);
-int ctl_lines(ctl_work *w, const ctl_shape *s);
-int ctl_columns(ctl_work *w, const ctl_shape *s);
-int ctl_merge(reduce_client *c, const ctl_options *o);
-
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
- * reduced, `at` bytes behind its first element. Returns as reduce_file. */
+ * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
+
+/* ---- reduce.c, and reduce_*.c for one input each ---- */
+
+/* Commands return the exit code; results and errors are printed then. */
+int ctl_reduce(reduce_client *c, const ctl_options *o);
+int ctl_reduce_whole(ctl_work *w);
+int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
+int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
+int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- resident.c ---- */
 bool ctl_is_resident(const char *name); /* "@NAME" */
@@ -306,7 +310,7 @@ int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
 
 /* ---- query.c ---- */
-int ctl_show(reduce_client *c, const ctl_options *o);
+int ctl_query(reduce_client *c, const ctl_options *o);
 
 /* ---- ladder.c ---- */
 /* `reducectl ladder ...`: becomes the program reducectl-ladder. Returns only if that fails, with the exit code. */

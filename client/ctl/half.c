@@ -15,13 +15,13 @@ static format format_of(int dtype)
     return dtype == REDUCE_F16 ? half : brain;
 }
 
-unsigned ctl_narrow_infinity(int dtype)
+unsigned ctl_half_infinity(int dtype)
 {
     format f = format_of(dtype);
     return (unsigned)f.top << f.fraction_bits;
 }
 
-double ctl_narrow_value(int dtype, unsigned bits)
+double ctl_half_value(int dtype, unsigned bits)
 {
     format f = format_of(dtype);
     int field = (int)(bits >> f.fraction_bits);
@@ -31,18 +31,18 @@ double ctl_narrow_value(int dtype, unsigned bits)
     return ldexp(fraction, (field ? field : 1) - f.bias - f.fraction_bits);
 }
 
-unsigned ctl_narrow_round(int dtype, double y)
+unsigned ctl_half_round(int dtype, double y)
 {
-    unsigned low = 0, high = ctl_narrow_infinity(dtype); /* value(low) <= y < value(high), or y is beyond */
-    if (y >= ctl_narrow_value(dtype, high))
+    unsigned low = 0, high = ctl_half_infinity(dtype); /* value(low) <= y < value(high), or y is beyond */
+    if (y >= ctl_half_value(dtype, high))
         return high;
     while (high - low > 1) {
         unsigned middle = (low + high) / 2;
-        if (ctl_narrow_value(dtype, middle) <= y)
+        if (ctl_half_value(dtype, middle) <= y)
             low = middle;
         else
             high = middle;
     }
-    double half = (ctl_narrow_value(dtype, low) + ctl_narrow_value(dtype, high)) / 2; /* exact */
+    double half = (ctl_half_value(dtype, low) + ctl_half_value(dtype, high)) / 2; /* exact */
     return y > half || (y == half && low % 2) ? high : low;
 }

@@ -9,7 +9,7 @@
 
 enum { MAX_PATH = 4096 };
 
-static int take_device(void *arg, const reduce_entry *e)
+static int ladder_take_device(void *arg, const reduce_entry *e)
 {
     int *device = arg;
     if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "device_note"))
@@ -26,7 +26,7 @@ static int daemon_device(void)
     opts.name = "reducectl ladder";
     if (reduce_open(&c, NULL, &opts))
         return -1;
-    if (reduce_query(c, REDUCE_TOPIC_INFO, take_device, &device))
+    if (reduce_query(c, REDUCE_TOPIC_INFO, ladder_take_device, &device))
         device = -1;
     reduce_close(c);
     return device;

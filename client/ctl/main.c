@@ -44,7 +44,7 @@ static int run(reduce_client *c, const ctl_options *o)
     case CTL_DROP:
         return ctl_drop(c, o);
     default:
-        return ctl_show(c, o);
+        return ctl_query(c, o);
     }
 }
 

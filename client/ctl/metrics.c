@@ -4,7 +4,7 @@
 
 #include "client/ctl/top.h"
 
-static int order(const void *a, const void *b)
+static int metrics_order(const void *a, const void *b)
 {
     const ctl_sample *x = a, *y = b;
     int by_name = strcmp(x->name, y->name);
@@ -69,7 +69,7 @@ bool ctl_metrics_read(ctl_metrics *m, const char *text)
 {
     *m = (ctl_metrics){.text = strdup(text), .sample = calloc(count_lines(text), sizeof *m->sample)};
     if (m->text && m->sample && read_lines(m)) {
-        qsort(m->sample, m->n, sizeof *m->sample, order);
+        qsort(m->sample, m->n, sizeof *m->sample, metrics_order);
         return true;
     }
     ctl_metrics_free(m);
@@ -102,7 +102,7 @@ const ctl_sample *ctl_metrics_family(const ctl_metrics *m, const char *name, siz
 double ctl_metrics_value(const ctl_metrics *m, const char *name, const char *labels)
 {
     ctl_sample key = {.name = name, .labels = labels};
-    const ctl_sample *s = m->n ? bsearch(&key, m->sample, m->n, sizeof *m->sample, order) : NULL;
+    const ctl_sample *s = m->n ? bsearch(&key, m->sample, m->n, sizeof *m->sample, metrics_order) : NULL;
     return s ? s->value : 0;
 }
 

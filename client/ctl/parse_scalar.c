@@ -45,7 +45,7 @@ static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WH
     bool negative, fits;
     uint64_t magnitude, all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
     if (!parse_magnitude(text, &negative, &magnitude, &fits))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     uint64_t most = is_signed(dtype) ? (all >> 1) + negative : negative ? 0 : all;
     if (!fits || magnitude > most)
         return bad(text, "out of the range of", dtype, why);
@@ -77,7 +77,7 @@ static double to_odd(const char *text)
 static uint64_t narrow(const char *text, int dtype)
 {
     double v = to_odd(text);
-    return ctl_narrow_round(dtype, fabs(v)) | (signbit(v) ? 0x8000u : 0);
+    return ctl_half_round(dtype, fabs(v)) | (signbit(v) ? 0x8000u : 0);
 }
 
 static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
@@ -87,7 +87,7 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     float single = strtof(text, NULL);
     uint32_t word;
     if (end == text || *end || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     bool special = isnan(wide) || strpbrk(text, "iI"), beyond = false; /* inf in letters is meant */
     memcpy(&word, &single, sizeof word);
     *bits = word;
@@ -97,15 +97,15 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     } else if (dtype == REDUCE_F32) {
         beyond = isinf(single);
     } else if (isnan(wide)) {
-        *bits = ctl_narrow_infinity(dtype) + 1; /* daemons take every NaN for the same */
+        *bits = ctl_half_infinity(dtype) + 1; /* daemons take every NaN for the same */
     } else {
-        *bits = isinf(wide) ? ctl_narrow_infinity(dtype) | (wide < 0 ? 0x8000u : 0) : narrow(text, dtype);
-        beyond = (*bits & 0x7fff) == ctl_narrow_infinity(dtype);
+        *bits = isinf(wide) ? ctl_half_infinity(dtype) | (wide < 0 ? 0x8000u : 0) : narrow(text, dtype);
+        beyond = (*bits & 0x7fff) == ctl_half_infinity(dtype);
     }
     return special || !beyond || bad(text, "out of the range of", dtype, why);
 }
 
-bool ctl_element(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
+bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
 {
     return is_float(dtype) ? floating(text, dtype, bits, why) : integer(text, dtype, bits, why);
 }

@@ -8,11 +8,11 @@
 
 /* ---- shortest decimals ---- */
 
-static bool same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
-static bool same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
+static bool print_same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
+static bool print_same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
 
-/* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
-static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_narrow_round(dtype, y) == bits; }
+/* Does a reader that rounds to nearest even get the magnitude `bits` from the double y? */
+static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_half_round(dtype, y) == bits; }
 
 /* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
 static void plain(char *out)
@@ -47,7 +47,7 @@ static void shortest(char *out, double v, bool (*same)(const char *, double))
 
 static void shortest_narrow(char *out, int dtype, unsigned bits, bool negative)
 {
-    double v = ctl_narrow_value(dtype, bits);
+    double v = ctl_half_value(dtype, bits);
     for (int digits = 0; digits < 17; digits++) {
         snprintf(out, CTL_MAX_NUMBER, "%s%.*e", negative ? "-" : "", digits, v);
         if (same_narrow(dtype, bits, strtod(out + negative, NULL)))
@@ -78,10 +78,10 @@ static void narrow_float(char *out, int dtype, unsigned bits, bool hex)
 {
     bool negative = bits >> 15;
     bits &= 0x7fff;
-    unsigned infinity = ctl_narrow_infinity(dtype);
+    unsigned infinity = ctl_half_infinity(dtype);
     if (special(out, bits > infinity, bits == infinity, negative))
         return;
-    double v = ctl_narrow_value(dtype, bits);
+    double v = ctl_half_value(dtype, bits);
     if (hex)
         snprintf(out, CTL_MAX_NUMBER, "%a", negative ? -v : v);
     else
@@ -100,10 +100,10 @@ char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex
     memcpy(&d, &u, sizeof d);
     switch (dtype) {
     case REDUCE_F64:
-        wide_float(out, d, hex, same_f64);
+        wide_float(out, d, hex, print_same_f64);
         break;
     case REDUCE_F32:
-        wide_float(out, f, hex, same_f32);
+        wide_float(out, f, hex, print_same_f32);
         break;
     case REDUCE_F16:
     case REDUCE_BF16:
@@ -226,7 +226,7 @@ void ctl_json_string(FILE *out, const char *text)
         int n = utf8_length(s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is no text: as Latin-1 */
+        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not text: as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
             fwrite(s, 1, (size_t)n, out);

@@ -1,25 +1,18 @@
 /* A bar on standard error for work that takes over a second, if that is a terminal. */
 #include <inttypes.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/ctl/ctl.h"
 
 static const uint64_t FIRST_NS = 1000000000, EVERY_NS = 100000000;
 enum { WIDTH = 24 };
 
-uint64_t ctl_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed)
 {
     *p = (ctl_progress){.on = allowed && isatty(STDERR_FILENO), .name = name, .total = total};
     if (p->on)
-        p->start_ns = p->last_ns = ctl_now_ns();
+        p->start_ns = p->last_ns = rc_now_ns();
 }
 
 static void draw(const ctl_progress *p, uint64_t now)
@@ -44,7 +37,7 @@ void ctl_progress_add(ctl_progress *p, uint64_t bytes)
     p->done += bytes;
     if (!p->on || p->done == 0)
         return;
-    uint64_t now = ctl_now_ns();
+    uint64_t now = rc_now_ns();
     if (now - p->start_ns < FIRST_NS || now - p->last_ns < EVERY_NS)
         return;
     p->last_ns = now;

@@ -31,7 +31,7 @@ static int ping(reduce_client *c, const ctl_options *o)
     return CTL_OK;
 }
 
-static int show_line(void *arg, const reduce_entry *e)
+static int query_line(void *arg, const reduce_entry *e)
 {
     (void)arg;
     if (e->kind == REDUCE_KIND_TEXT)
@@ -43,7 +43,7 @@ static int show_line(void *arg, const reduce_entry *e)
     return 0;
 }
 
-static int show_json(void *arg, const reduce_entry *e)
+static int query_json(void *arg, const reduce_entry *e)
 {
     bool *first = arg;
     char number[CTL_MAX_NUMBER];
@@ -62,7 +62,7 @@ static int show_json(void *arg, const reduce_entry *e)
     return 0;
 }
 
-static int put_text(void *arg, const char *text)
+static int query_text(void *arg, const char *text)
 {
     fputs(text, arg);
     return 0;
@@ -70,12 +70,12 @@ static int put_text(void *arg, const char *text)
 
 static int metrics(reduce_client *c, const ctl_options *o)
 {
-    if (reduce_metrics(c, put_text, stdout))
+    if (reduce_metrics(c, query_text, stdout))
         return ctl_print_error(o, &(ctl_where){.name = "metrics"}, 0, NULL);
     return CTL_OK;
 }
 
-int ctl_show(reduce_client *c, const ctl_options *o)
+int ctl_query(reduce_client *c, const ctl_options *o)
 {
     if (o->command == CTL_PING)
         return ping(c, o);
@@ -83,7 +83,7 @@ int ctl_show(reduce_client *c, const ctl_options *o)
         return metrics(c, o);
     bool json = o->format == CTL_JSON, first = true;
     int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
-    if (reduce_query(c, topic, json ? show_json : show_line, &first))
+    if (reduce_query(c, topic, json ? query_json : query_line, &first))
         return ctl_print_error(o, &(ctl_where){.name = o->command == CTL_INFO ? "info" : "status"}, 0, NULL);
     if (json)
         puts(first ? "{}" : "}");

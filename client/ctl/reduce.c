@@ -5,42 +5,6 @@
 
 #include "client/ctl/ctl.h"
 
-/* ---- reading ---- */
-
-static int take(ctl_input *in, void *to, uint64_t bytes, char why[CTL_WHY])
-{
-    long n = ctl_read_full(in, to, (size_t)bytes, why);
-    if (n < 0)
-        return in->err;
-    if ((uint64_t)n == bytes)
-        return 0;
-    snprintf(why, CTL_WHY, "%s ends %" PRIu64 " bytes too early", in->name, bytes - (uint64_t)n);
-    return REDUCE_E_IO;
-}
-
-int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY])
-{
-    uint64_t bytes = n * reduce_dtype_size(w->spec.dtype);
-    int err = take(&w->in[0], elements, bytes, why);
-    ctl_progress_add(&w->progress, bytes);
-    return err || !w->mask ? err : take(w->mask, mask, n, why);
-}
-
-void ctl_add_result(reduce_result *sum, const reduce_result *r)
-{
-    sum->dtype = r->dtype;
-    sum->backend = r->backend;
-    sum->path = r->path;
-    sum->cells += r->cells;
-    sum->count += r->count;
-    sum->queue_ns += r->queue_ns;
-    sum->copy_ns += r->copy_ns;
-    sum->compute_ns += r->compute_ns;
-    sum->wall_ns += r->wall_ns;
-    if (r->batch > sum->batch)
-        sum->batch = r->batch;
-}
-
 /* ---- masks ---- */
 
 /* May the bytes of `mask` stand for the elements of the inputs, in the order in which they lie there? */
@@ -50,7 +14,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     uint64_t count = 0;
     bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
     if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
-        snprintf(why, CTL_WHY, "a mask is bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
+        snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
     }
     for (int i = 0; i < w->n_in; i++) {
@@ -58,7 +22,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
         sized &= w->in[i].sized;
     }
     if (sized && mask->bytes != count)
-        snprintf(why, CTL_WHY, "a mask of %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
+        snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
     else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
@@ -95,7 +59,9 @@ static int run_shape(ctl_work *w)
     if (err)
         code = fail(w, w->name, err, why);
     else
-        code = s.layout == CTL_LINES ? ctl_lines(w, &s) : s.layout == CTL_COLUMNS ? ctl_columns(w, &s) : ctl_whole(w);
+        code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
+               : s.layout == CTL_COLUMNS ? ctl_reduce_columns(w, &s)
+                                         : ctl_reduce_whole(w);
     free(offsets);
     return code;
 }
@@ -109,7 +75,7 @@ static int run_array(ctl_work *w)
     w->spec.dtype = w->in[0].dtype;
     w->spec.rows = 1;
     if (w->o->initial) {
-        if (!ctl_element(w->o->initial, w->spec.dtype, &w->initial, why))
+        if (!ctl_parse_scalar(w->o->initial, w->spec.dtype, &w->initial, why))
             return fail(w, "--initial", REDUCE_E_ARGUMENT, why);
         w->spec.initial = &w->initial;
     }
@@ -151,8 +117,8 @@ static int check_part(const ctl_work *w, int i)
     const ctl_input *in = &w->in[i];
     char why[CTL_WHY];
     if (in->dtype != w->in[0].dtype) {
-        snprintf(why, sizeof why, "holds %s, the files before it %s: no total of mixed types", reduce_dtype_name(in->dtype),
-                 reduce_dtype_name(w->in[0].dtype));
+        snprintf(why, sizeof why, "holds %s, but the files before it hold %s: a total needs one type",
+                 reduce_dtype_name(in->dtype), reduce_dtype_name(w->in[0].dtype));
         return fail(w, in->name, REDUCE_E_TYPE, why);
     }
     if (ctl_shuffled(in) && (w->o->spec.op == REDUCE_ARGMIN || w->o->spec.op == REDUCE_ARGMAX || w->o->spec.op == REDUCE_STATS))

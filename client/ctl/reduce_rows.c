@@ -116,7 +116,7 @@ static bool get_memory(lines *x)
     return x->buffer && x->cells && x->offsets && (x->mask || !x->w->mask);
 }
 
-int ctl_lines(ctl_work *w, const ctl_shape *s)
+int ctl_reduce_rows(ctl_work *w, const ctl_shape *s)
 {
     char why[CTL_WHY] = "";
     size_t cell;

@@ -75,7 +75,7 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
     if (ctl_shuffled(in)) {
-        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data have one order, that of their indexes");
+        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
         return REDUCE_E_SHAPE;
     }
     if (in->regular && in->sized && !in->text)
@@ -93,7 +93,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     bool opened = !err;
     if (opened)
         err = put_input(c, &in, name, o, why);
-    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* of whom the error tells */
+    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* which the error is about */
     int code = CTL_OK;
     if (err)
         code = ctl_print_error(o, &where, err, why[0] ? why : NULL);
@@ -111,7 +111,7 @@ typedef struct listing {
     size_t n;
 } listing;
 
-static int collect(void *arg, const reduce_resident *r)
+static int resident_collect(void *arg, const reduce_resident *r)
 {
     listing *l = arg;
     reduce_resident *more = realloc(l->all, (l->n + 1) * sizeof *more);
@@ -122,12 +122,12 @@ static int collect(void *arg, const reduce_resident *r)
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int resident_by_name(const void *a, const void *b)
 {
     return strcmp(((const reduce_resident *)a)->name, ((const reduce_resident *)b)->name);
 }
 
-static void print_line(const reduce_resident *r)
+static void resident_line(const reduce_resident *r)
 {
     char left[24] = "-";
     if (r->left_ms != UINT64_MAX)
@@ -136,7 +136,7 @@ static void print_line(const reduce_resident *r)
            r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
 }
 
-static void print_json(const reduce_resident *r)
+static void resident_json(const reduce_resident *r)
 {
     fputs("{\"name\":", stdout);
     ctl_json_string(stdout, r->name);
@@ -152,17 +152,17 @@ static void print_json(const reduce_resident *r)
 int ctl_ls(reduce_client *c, const ctl_options *o)
 {
     listing l = {0};
-    int err = reduce_list(c, collect, &l);
+    int err = reduce_list(c, resident_collect, &l);
     if (err) {
         free(l.all);
         return ctl_print_error(o, &(ctl_where){.name = "ls"}, err, err == REDUCE_E_NO_MEMORY ? "no memory for the list" : NULL);
     }
     if (l.n)
-        qsort(l.all, l.n, sizeof *l.all, by_name);
+        qsort(l.all, l.n, sizeof *l.all, resident_by_name);
     if (l.n && o->format != CTL_JSON)
         printf("%-24s %-5s %14s %16s %8s %8s %5s\n", "name", "type", "elements", "bytes", "age s", "left s", "uses");
     for (size_t i = 0; i < l.n; i++)
-        (o->format == CTL_JSON ? print_json : print_line)(&l.all[i]);
+        (o->format == CTL_JSON ? resident_json : resident_line)(&l.all[i]);
     free(l.all);
     return CTL_OK;
 }

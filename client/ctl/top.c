@@ -8,16 +8,16 @@ enum { EVERY_MS = 1000 };
 
 enum { UNREADABLE = 1 }; /* no reduce_err */
 
-static int keep(void *arg, const char *text) { return ctl_metrics_read(arg, text) ? 0 : UNREADABLE; }
+static int top_keep(void *arg, const char *text) { return ctl_metrics_read(arg, text) ? 0 : UNREADABLE; }
 
 /* 0, a reduce_err or UNREADABLE. */
 static int take(reduce_client *c, ctl_metrics *m)
 {
     *m = (ctl_metrics){0};
-    return reduce_metrics(c, keep, m);
+    return reduce_metrics(c, top_keep, m);
 }
 
-static void put_text(void *arg, bool heading, const char *line)
+static void top_text(void *arg, bool heading, const char *line)
 {
     (void)heading;
     fprintf(arg, "%s\n", line);
@@ -29,7 +29,7 @@ static int once(reduce_client *c, ctl_metrics *then)
     poll(NULL, 0, EVERY_MS);
     int err = take(c, &now);
     if (!err)
-        ctl_frame(then, &now, INT_MAX, put_text, stdout);
+        ctl_frame(then, &now, INT_MAX, top_text, stdout);
     ctl_metrics_free(&now);
     return err;
 }

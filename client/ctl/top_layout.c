@@ -80,7 +80,7 @@ typedef struct {
     double le, count;
 } bucket;
 
-static int by_le(const void *a, const void *b)
+static int top_by_le(const void *a, const void *b)
 {
     const bucket *x = a, *y = b;
     return (x->le > y->le) - (x->le < y->le);
@@ -98,7 +98,7 @@ static size_t read_buckets(const frame *f, const char *stage, bucket out[MAX_BUC
         double le = strtod(ctl_label(text, sizeof text, s[i].labels, "le"), NULL);
         out[used++] = (bucket){le, growth(f, s[i].name, s[i].labels)};
     }
-    qsort(out, used, sizeof *out, by_le);
+    qsort(out, used, sizeof *out, top_by_le);
     return used;
 }
 
@@ -189,7 +189,7 @@ typedef struct {
     double rate, errors, total; /* requests and errors per second; requests ever */
 } row;
 
-static int busiest_first(const void *a, const void *b)
+static int top_busiest_first(const void *a, const void *b)
 {
     const row *x = a, *y = b;
     return x->rate != y->rate ? (x->rate < y->rate) - (x->rate > y->rate) : (x->total < y->total) - (x->total > y->total);
@@ -233,7 +233,7 @@ static size_t read_users(const frame *f, row *rows)
     return n;
 }
 
-static void put_op(const frame *f, const row *x)
+static void top_op(const frame *f, const row *x)
 {
     char op[MAX_NAME], dtype[MAX_NAME], path[MAX_NAME];
     say(f, false, "%-14s %-8s %-8s %12.1f %10.1f %14.0f", ctl_label(op, sizeof op, x->labels, "op"),
@@ -241,7 +241,7 @@ static void put_op(const frame *f, const row *x)
         x->total);
 }
 
-static void put_user(const frame *f, const row *x)
+static void top_user(const frame *f, const row *x)
 {
     char uid[MAX_NAME], data[16];
     double engine = rate(f, "reduced_user_engine_seconds_total", x->labels);
@@ -253,7 +253,7 @@ static void put_user(const frame *f, const row *x)
 /* The busiest that fit. */
 static void put_rows(const frame *f, row *rows, size_t n, int room, void (*put)(const frame *, const row *))
 {
-    qsort(rows, n, sizeof *rows, busiest_first);
+    qsort(rows, n, sizeof *rows, top_busiest_first);
     for (size_t i = 0; i < n && room-- > 0; i++)
         put(f, &rows[i]);
 }
@@ -267,18 +267,18 @@ static void put_tables(const frame *f, int room)
         size_t n_ops = read_ops(f, ops), n_users = read_users(f, users);
         int for_users = n_users < (size_t)(room / 3) ? (int)n_users : room / 3;
         say(f, true, "%-14s %-8s %-8s %12s %10s %14s", "OP", "TYPE", "PATH", "REQUESTS/S", "ERRORS/S", "TOTAL");
-        put_rows(f, ops, n_ops, room - for_users, put_op);
-        if (n_users) { /* who may see them */
+        put_rows(f, ops, n_ops, room - for_users, top_op);
+        if (n_users) { /* this user may see them */
             say(f, false, "%s", "");
             say(f, true, "%-10s %10s %12s %12s %10s %14s", "USER", "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL");
-            put_rows(f, users, n_users, for_users, put_user);
+            put_rows(f, users, n_users, for_users, top_user);
         }
     }
     free(ops);
     free(users);
 }
 
-/* The daemon's own clock tells how long it was; a daemon that was started anew has counted since then. */
+/* The daemon's own clock says how long it was; a restarted daemon has counted since its start. */
 static double between(const ctl_metrics *then, const ctl_metrics *now)
 {
     double a = ctl_metrics_value(then, "reduced_uptime_seconds", ""), b = ctl_metrics_value(now, "reduced_uptime_seconds", "");

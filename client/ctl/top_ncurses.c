@@ -2,6 +2,7 @@
 #include <ncurses.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/ctl/top.h"
 
 static SCREEN *screen;
@@ -11,7 +12,7 @@ bool ctl_screen_open(char why[CTL_WHY])
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         screen = newterm(NULL, stdout, stdin);
     if (!screen) {
-        snprintf(why, CTL_WHY, "top needs a terminal; 'top --once' does not");
+        snprintf(why, CTL_WHY, "top needs a terminal, except as 'top --once'");
         return false;
     }
     cbreak();
@@ -27,7 +28,7 @@ void ctl_screen_close(void)
     delscreen(screen);
 }
 
-static void put_line(void *arg, bool heading, const char *line)
+static void top_line(void *arg, bool heading, const char *line)
 {
     int *at = arg;
     if (heading)
@@ -41,14 +42,14 @@ void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
 {
     int at = 0;
     erase();
-    ctl_frame(then, now, LINES, put_line, &at);
+    ctl_frame(then, now, LINES, top_line, &at);
     refresh();
 }
 
 ctl_event ctl_screen_wait(int ms)
 {
-    uint64_t end = ctl_now_ns() + (uint64_t)ms * 1000000;
-    for (uint64_t now; (now = ctl_now_ns()) < end;) {
+    uint64_t end = rc_now_ns() + (uint64_t)ms * 1000000;
+    for (uint64_t now; (now = rc_now_ns()) < end;) {
         timeout((int)((end - now) / 1000000) + 1);
         switch (getch()) {
         case 'q':

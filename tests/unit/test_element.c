@@ -25,7 +25,7 @@ static void is(int dtype, const char *text, uint64_t want)
 {
     char why[CTL_WHY] = "";
     uint64_t bits = ~want;
-    assert_true(ctl_element(text, dtype, &bits, why));
+    assert_true(ctl_parse_scalar(text, dtype, &bits, why));
     assert_int_equal(bits, want);
 }
 
@@ -33,7 +33,7 @@ static void is_no(int dtype, const char *text, const char *told)
 {
     char why[CTL_WHY] = "";
     uint64_t bits;
-    assert_false(ctl_element(text, dtype, &bits, why));
+    assert_false(ctl_parse_scalar(text, dtype, &bits, why));
     assert_non_null(strstr(why, told));
     assert_non_null(strstr(why, reduce_dtype_name(dtype)));
 }
@@ -63,7 +63,7 @@ static void integers(void **state)
     static const char *const words[] = {"",   "-",   "+",   "0x",  "1.5", "1e3", " 1",
                                         "1 ", "--1", "+-1", "12a", "0xg", "nan", "\x1b[1m"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is_no(REDUCE_I32, words[i], "is no");
+        is_no(REDUCE_I32, words[i], "is not a number");
 }
 
 static uint64_t double_bits(double v)
@@ -97,7 +97,7 @@ static void floats(void **state)
     uint64_t nan;
     for (int dtype = REDUCE_F16; dtype <= REDUCE_F64; dtype++) {
         rk_format f = rk_format_of(dtype);
-        assert_true(ctl_element("nan", dtype, &nan, why));
+        assert_true(ctl_parse_scalar("nan", dtype, &nan, why));
         assert_true((nan & ~rk_sign_bit(f, 1)) > rk_inf_bits(f));
     }
     is_no(REDUCE_F64, "1e309", "range");
@@ -107,7 +107,7 @@ static void floats(void **state)
     is_no(REDUCE_BF16, "3.4e38", "range");
     static const char *const words[] = {"", "-", "x", "1.5x", " 1", "1 ", "1,5", "0x", "infin"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is_no(REDUCE_F32, words[i], "is no");
+        is_no(REDUCE_F32, words[i], "is not a number");
 }
 
 /* Doubles, exact or just beside what separates two 16-bit floats, round as the integers of the kernels round them. */
@@ -116,21 +116,21 @@ static void narrow_rounding(void **state)
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         int dtype = i % 2 ? REDUCE_F16 : REDUCE_BF16;
-        unsigned bits = (unsigned)(next() % ctl_narrow_infinity(dtype));
-        double v = ctl_narrow_value(dtype, bits), above = ctl_narrow_value(dtype, bits + 1), y = v + (above - v) / 2;
+        unsigned bits = (unsigned)(next() % ctl_half_infinity(dtype));
+        double v = ctl_half_value(dtype, bits), above = ctl_half_value(dtype, bits + 1), y = v + (above - v) / 2;
         y = i % 3 == 0 ? y : i % 3 == 1 ? nextafter(y, 0) : nextafter(y, INFINITY);
-        assert_int_equal(ctl_narrow_round(dtype, y), rk_convert_float(RP_F64, double_bits(y), dtype));
-        assert_int_equal(ctl_narrow_round(dtype, v), bits);
+        assert_int_equal(ctl_half_round(dtype, y), rk_convert_float(RP_F64, double_bits(y), dtype));
+        assert_int_equal(ctl_half_round(dtype, v), bits);
         char text[256], why[CTL_WHY];
         uint64_t read;
         snprintf(text, sizeof text, "-%.200g", y);
-        bool fine = ctl_element(text, dtype, &read, why);
-        assert_int_equal(fine, ctl_narrow_round(dtype, y) < ctl_narrow_infinity(dtype));
+        bool fine = ctl_parse_scalar(text, dtype, &read, why);
+        assert_int_equal(fine, ctl_half_round(dtype, y) < ctl_half_infinity(dtype));
         if (fine)
-            assert_int_equal(read, 0x8000 | ctl_narrow_round(dtype, y));
+            assert_int_equal(read, 0x8000 | ctl_half_round(dtype, y));
     }
-    assert_int_equal(ctl_narrow_round(REDUCE_F16, INFINITY), 0x7c00);
-    assert_int_equal(ctl_narrow_round(REDUCE_F16, 0), 0);
+    assert_int_equal(ctl_half_round(REDUCE_F16, INFINITY), 0x7c00);
+    assert_int_equal(ctl_half_round(REDUCE_F16, 0), 0);
 }
 
 static void order(void **state)

@@ -110,13 +110,20 @@ RK_FN int rk_products_integer(const rk_state *s, uint64_t v[3])
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-/* The sum of the logarithms of `count` elements: each is at least that of the smallest subnormal, less than emax + 1. */
+/* The sum of the logarithms of `count` elements, each from that of the smallest subnormal, a whole number, to that of the
+ * largest element. (Of two elements the larger one has the larger logarithm: they differ by more than the error.) */
 RK_FN int rk_logarithms_possible(const rk_state *s, uint64_t count)
 {
     rk_format f = rk_format_of(s->dtype);
-    __int128 unit = (__int128)count << (RK_LOG2_FRACTION - 64),
-             whole = (__int128)((unsigned __int128)s->limb[2] << 64 | s->limb[1]);
-    return whole >= unit * (f.emin - (f.precision - 1)) && whole < unit * (2 - f.emin);
+    __int128 unit = (__int128)count << (RK_LOG2_FRACTION - 64);
+    __int128 whole = (__int128)((unsigned __int128)s->limb[2] << 64 | s->limb[1]);
+    if (whole < 0)
+        return whole >= unit * (f.emin - (f.precision - 1));
+    uint64_t largest[3] = {0, 0, 0}, bound[3];
+    rk_range all = {0, 2};
+    rk_log2_add(largest, f, rk_inf_bits(f) - 1);
+    rk_multiply(bound, largest, all, 0, 3, count);
+    return rk_ordered(s->limb, bound, 3);
 }
 
 RK_FN rk_flaw rk_check_float_product(const rk_state *s)
@@ -129,14 +136,13 @@ RK_FN rk_flaw rk_check_float_product(const rk_state *s)
     return zero || rk_logarithms_possible(s, s->count) ? rk_fine() : rk_bad("limbs", "more than the elements can sum to");
 }
 
-/* Magnitudes of `count` elements are at most 2^room together. */
+/* A magnitude, 0 standing for 2^64 and more, is at most largest^count. */
 RK_FN int rk_product_magnitude_possible(const rk_state *s, uint64_t count)
 {
-    int bits = 8 * rk_bytes(s->dtype) - rk_is_signed(s->dtype);
-    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], room = count < 64 ? (uint64_t)bits * count : 64;
-    if (magnitude == 0) /* 2^64 or more */
-        return room >= 64;
-    return room >= 64 || magnitude <= (uint64_t)1 << room;
+    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], most = 1;
+    for (; count && most; count--)
+        most = rk_times(most, rk_largest_magnitude(s->dtype));
+    return most == 0 || (magnitude != 0 && magnitude <= most);
 }
 
 RK_FN rk_flaw rk_check_int_product(const rk_state *s)

@@ -112,12 +112,12 @@ RK_FN uint64_t rk_finish_mean(const rk_state *s, rk_format f)
 }
 
 /* S2, or its root */
-RK_FN uint64_t rk_finish_squares(const rk_state *s, int root, rk_format f)
+RK_FN uint64_t rk_finish_squares(const rk_state *s, int op, rk_format f)
 {
     if (s->special)
         return rk_special_bits(s->special, f);
     rk_top t = rk_divide(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), 1, 1);
-    return rk_round_top(root ? rk_root(t) : t, 0, f);
+    return rk_round_top(op == RP_OP_SUMSQ ? t : rk_root(t), 0, f);
 }
 
 /* n S2 - S1^2 of a state with both sums, to scratch[0..returned) in units of 2^(2 e0 + 64 *from). */
@@ -143,12 +143,12 @@ RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_to
 }
 
 /* var or its root. `scratch`: RK_FINISH_SCRATCH words. */
-RK_FN uint64_t rk_finish_spread(const rk_state *s, int root, uint32_t ddof, uint64_t *scratch, rk_format f)
+RK_FN uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint64_t *scratch, rk_format f)
 {
     rk_top t;
     if (!rk_variance(s, ddof, scratch, &t))
         return rk_nan_bits(f);
-    return rk_round_top(root ? rk_root(t) : t, 0, f);
+    return rk_round_top(op == RP_OP_VAR ? t : rk_root(t), 0, f);
 }
 
 /* The sum of integers as 192-bit two's complement: S1, or where there is none, S2 */
@@ -176,26 +176,25 @@ RK_FN int rk_low_bits_zero(const uint64_t *limb, int bits)
     return rk_all_zero(limb, i) && (bits % 64 == 0 || (limb[i] & (((uint64_t)1 << bits % 64) - 1)) == 0);
 }
 
-/* a <= b, or a < b */
-RK_FN int rk_ordered(const uint64_t *a, const uint64_t *b, int n, int or_equal)
+/* a <= b */
+RK_FN int rk_ordered(const uint64_t *a, const uint64_t *b, int n)
 {
     int i = n - 1;
     while (i > 0 && a[i] == b[i])
         i--;
-    return a[i] < b[i] || (or_equal && a[i] == b[i]);
+    return a[i] <= b[i];
 }
 
-/* |value| < count * 2^bits, for a two's complement number of n limbs; count < 2^63. */
-RK_FN int rk_magnitude_below(const uint64_t *limb, int n, uint64_t count, int bits)
+/* |value| <= bound, for a two's complement number of n limbs. */
+RK_FN int rk_magnitude_within(const uint64_t *limb, const uint64_t *bound, int n)
 {
-    uint64_t magnitude[RP_MAX_LIMBS], bound[RP_MAX_LIMBS] = {0};
+    uint64_t magnitude[RP_MAX_LIMBS];
     int negative = (int)(limb[n - 1] >> 63), low = 0;
     while (low < n - 1 && limb[low] == 0)
         low++;
     for (int i = 0; i < n; i++)
         magnitude[i] = rk_magnitude_limb(limb, i, negative, low);
-    rk_add_shifted(bound, n, count, bits, 0);
-    return rk_ordered(magnitude, bound, n, 0);
+    return rk_ordered(magnitude, bound, n);
 }
 
 /* S1^2 <= n S2, which all numbers obey (Cauchy and Schwarz): so no variance is negative */
@@ -225,16 +224,32 @@ RK_FN rk_flaw rk_check_nz(const rk_state *s, int zero)
     return !s->nz && !zero ? rk_bad("nz", "a value without nz") : rk_fine();
 }
 
-/* A sum of `times`-th powers: elements are below 2^(2 - emin) and multiples of the smallest subnormal. */
+/* bound[0..n) = count * largest^times. In units of the limbs, the largest element is (2^p - 1) 2^unit and its square
+ * (2^2p - 2^(p+1) + 1) 2^(2 unit). */
+RK_FN void rk_largest_float_sum(const rk_state *s, uint64_t *bound, int n, int times)
+{
+    rk_format f = rk_format_of(s->dtype);
+    int p = f.precision, unit = times * (2 - f.emin - p - rk_e0(s->dtype));
+    for (int i = 0; i < n; i++)
+        bound[i] = 0;
+    rk_add_shifted(bound, n, s->count, unit + times * p, 0);
+    rk_add_shifted(bound, n, s->count, times == 2 ? unit + p + 1 : unit, 1);
+    if (times == 2)
+        rk_add_shifted(bound, n, s->count, unit, 0);
+}
+
+/* A sum of `times`-th powers of elements, which are multiples of the smallest subnormal. */
 RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int n, int times)
 {
     rk_format format = rk_format_of(s->dtype);
     int e0 = rk_e0(s->dtype), least = format.emin - (format.precision - 1);
+    uint64_t bound[RP_MAX_LIMBS];
     if (n == 0 || rk_all_zero(limb, n))
         return rk_fine();
     if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)))
         return rk_bad("limbs", "a negative sum of what is not negative");
-    if (!rk_magnitude_below(limb, n, s->count, times * (2 - format.emin - e0)))
+    rk_largest_float_sum(s, bound, n, times);
+    if (!rk_magnitude_within(limb, bound, n))
         return rk_bad("limbs", "more than the elements can sum to");
     return rk_low_bits_zero(limb, times * (least - e0)) ? rk_fine() : rk_bad("limbs", "finer than the elements are");
 }
@@ -268,7 +283,7 @@ RK_FN int rk_powers_possible(const rk_state *s, const uint64_t *limb, int n, int
     uint64_t one[2] = {(uint64_t)power, (uint64_t)(power >> 64)}, bound[3];
     rk_range all = {0, n - 1};
     rk_multiply(bound, one, all, 0, n, s->count);
-    return rk_ordered(limb, bound, n, 1);
+    return rk_ordered(limb, bound, n);
 }
 
 RK_FN rk_flaw rk_check_int_sums(const rk_state *s)

@@ -1,0 +1,103 @@
+/* Calls: one request until it is answered, with hello, repeats and queueing. And the mutex of a client: how code enters,
+ * waits and leaves. */
+#ifndef RC_CALL_H
+#define RC_CALL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/connection.h"
+#include "client/reduce.h"
+#include "proto/codec.h"
+
+enum { RC_MAX_HEAD = RP_SPEC_SIZE + RP_MAX_NAME }; /* fixed part of a body; HELLO's name too */
+
+typedef struct rc_call rc_call;
+
+/* The answer of a call. err 0: `body` (valid during the callback) is the reply's; otherwise call->fault says why. Runs
+ * with the client's mutex held, on any thread, exactly once for each rc_call_start. */
+typedef void (*rc_call_done)(rc_call *call, int err, const uint8_t *body, size_t len);
+
+struct rc_call {
+    /* set by the owner, which keeps it and the data untouched until `done` */
+    uint8_t type; /* rp_msg */
+    bool bound;   /* belongs to a stream: lost with `session`, never repeated in another one */
+    uint8_t head_len;
+    uint8_t head[RC_MAX_HEAD];
+    const void *data; /* data_len bytes, or, with `fill`, what that writes them from */
+    size_t data_len;
+    rc_fill fill;
+    uint64_t session;     /* bound calls: whose stream; else the session that carried it last */
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC, 0 = none */
+    rc_call_done done;
+    void *owner;
+    rp_fault fault;
+    /* call.c's */
+    rc_call *next;
+    struct rc_place *place; /* while it has one */
+    uint64_t id;
+    uint64_t give_up_ns;
+    uint8_t losses, logins, waits;
+    bool cancelled;
+};
+
+/* An exchange of the connection, and what is kept with it. */
+typedef struct rc_place {
+    reduce_client *client;
+    rc_slot *exchange;
+    rc_call *call;         /* NULL while busy: the call was cancelled */
+    struct rc_place *next; /* in the list of free places, or of places to send */
+    size_t head_len;
+    uint8_t head[RP_HEADER_SIZE + RC_MAX_HEAD];
+    uint32_t send_ms, reply_ms;
+    uint32_t pause_ms; /* > 0: pause instead of sending */
+    bool posting;      /* in the outbox, or its data are being copied */
+    uint64_t posts;    /* how often it was put there */
+} rc_place;
+
+/* Something to do before the mutex is left, such as to run the callback of a finished job. */
+typedef struct rc_ending {
+    void (*run)(reduce_client *c, struct rc_ending *e); /* with the mutex held; may release it meanwhile */
+    struct rc_ending *next;
+} rc_ending;
+
+/* ---- the mutex ---- */
+
+void rc_enter(reduce_client *c);
+void rc_leave(reduce_client *c); /* client.h says what it does */
+
+void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
+/* Wait with the mutex held until woken, perhaps for nothing, or until_ns (0: no end); false once that has passed. */
+bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
+/* The same for a thread that waits for the end of an exchange. */
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
+/* Wake all that wait so; with the mutex held. */
+void rc_wake(pthread_cond_t *cond, reduce_client *c);
+
+/* With the mutex held: rc_leave or the next wait runs it, the last one first. */
+void rc_end_later(reduce_client *c, rc_ending *e);
+
+/* ---- calls, with the mutex held ---- */
+
+void rc_call_start(reduce_client *c, rc_call *call);
+void rc_call_cancel(reduce_client *c, rc_call *call);    /* it ends at once or soon, with REDUCE_E_CANCELLED */
+void rc_say_hello(reduce_client *c, uint32_t within_ms); /* ends with greeting = false; session 0: hello.fault says why */
+
+/* Callbacks of the connection: of a place's exchange, of a client's connection. */
+void rc_call_on_exchange(void *place, rc_io end, const uint8_t *reply, size_t len);
+void rc_call_on_connection(void *client, bool up);
+
+/* Did a bound call, which was not cancelled here, fail because what was sent before is gone, with the session, the daemon or
+ * its memory of it? */
+bool rc_call_lost(int err);
+
+/* ---- wait.c: calls that a thread waits for ---- */
+
+/* Mutex not held. The reply's body, malloc'ed, goes to *body (may be NULL). */
+int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
+/* The same with the mutex held; it is released while waiting. */
+int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
+
+#endif

@@ -1,0 +1,98 @@
+/* What the files of libreduce share: the client.
+ *
+ *   connection.c messages to the daemon and back
+ *   wire_unix.c  their bytes, over a socket of our own     wire_nng.c   or over nng's
+ *   call.c       one request until it is answered          wait.c       calls that a thread waits for
+ *   hello.c      how a session begins                      client.c     the client itself
+ *   open.c       open and close                            discover.c, autostart.c  which daemon
+ *   query.c      ping, info, query                         spec.c       what to reduce, checked
+ *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
+ *   run.c        reduce_run, reduce_submit and kin         simple.c     reduce_simple
+ *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back
+ *   stream.c     data in pieces                            resident.c   data that stay with the daemon
+ *   device.c     data on its GPU                           sized.c      structs of other versions
+ *   error.c      error texts                               names.c      tables
+ *   clock.h      the clock                                 abi/         symbols that only old programs need
+ *
+ * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
+ * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is
+ * copied, and no code of the user runs, under the mutex; the connection's functions may be called under it, for it never
+ * calls us from within them. */
+#ifndef RC_CLIENT_H
+#define RC_CLIENT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/call.h"
+#include "client/connection.h"
+#include "client/datapath.h"
+#include "client/discover.h"
+#include "client/fdpass.h"
+#include "client/reduce.h"
+#include "proto/codec.h"
+
+/* Resident data of the daemon. */
+typedef struct rc_named {
+    char name[RP_MAX_NAME + 1]; /* "": none */
+    uint64_t handle, bytes;
+} rc_named;
+
+struct reduce_client {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a job settled, a place came to rest */
+    pid_t pid;              /* of the process that may use it */
+    unsigned refs;          /* the client itself, and each job and stream */
+    bool closing;
+    reduce_open_opts opts; /* its strings are not kept */
+    char name[RP_MAX_NAME + 1];
+    char url[RC_MAX_URL];
+    bool autostarted;
+    rc_connection *connection; /* NULL until connected, and after close */
+    bool up;
+    uint32_t reconnects;
+    bool helping; /* `helper` waits for the one exchange that is under way, and reads its reply (rc_connection_help) */
+    pthread_t helper;
+
+    uint64_t session; /* 0: hello needed */
+    rp_welcome welcome;
+    char server[RP_MAX_NAME + 1];
+    bool greeting; /* a HELLO is under way */
+    rc_call hello;
+    rc_place hello_place;
+    uint64_t last_id;
+
+    rc_place places[RP_MAX_INFLIGHT];
+    unsigned n_places; /* made so far; made on demand */
+    unsigned busy;     /* of them, and hello_place, in use */
+    rc_place *idle;    /* free ones */
+    rc_place *outbox, *outbox_end;
+    rc_call *queue, *queue_end; /* calls without a place */
+    rc_ending *endings;         /* to run before the mutex is left */
+    unsigned jobs;              /* not settled */
+
+    rc_fdpass fdpass;
+    rc_stage stage;
+    rc_arena *arenas;        /* of reduce_alloc */
+    rc_named named;          /* the resident data looked up last */
+    rc_device *devices;      /* of reduce_device, until reduce_device_close */
+    uint64_t device_imports; /* so far */
+};
+
+/* ---- client.c ---- */
+
+/* NULL: no memory. */
+reduce_client *rc_client_new(const reduce_open_opts *o);
+void rc_unref(reduce_client *c); /* mutex not held */
+
+/* Is `c` usable here? 0, or the error, reported. */
+int rc_check(const reduce_client *c);
+
+/* ---- hello.c ---- */
+
+/* Prepare the call for the client's name and priority. */
+void rc_hello_init(reduce_client *c);
+
+#endif

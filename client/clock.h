@@ -1,0 +1,21 @@
+/* The client part's clock, reducectl's too. */
+#ifndef RC_CLOCK_H
+#define RC_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define RC_NS_PER_MS UINT64_C(1000000)
+
+/* CLOCK_MONOTONIC */
+static inline uint64_t rc_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* 0, no deadline, for 0. */
+static inline uint64_t rc_deadline_after(uint32_t ms) { return ms ? rc_now_ns() + ms * RC_NS_PER_MS : 0; }
+
+#endif

@@ -1,0 +1,166 @@
+/* How elements of an input get to the daemon: read here, streamed, or read by the daemon. What the reductions of a command
+ * share. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "client/ctl/ctl.h"
+
+enum { MASKED_BLOCK = 1 << 20 }; /* elements read at a time when their mask has to be read, too */
+
+/* ---- reading ---- */
+
+static int take(ctl_input *in, void *to, uint64_t bytes, char why[CTL_WHY])
+{
+    long n = ctl_read_full(in, to, (size_t)bytes, why);
+    if (n < 0)
+        return in->err;
+    if ((uint64_t)n == bytes)
+        return 0;
+    snprintf(why, CTL_WHY, "%s ends %" PRIu64 " bytes too early", in->name, bytes - (uint64_t)n);
+    return REDUCE_E_IO;
+}
+
+int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY])
+{
+    uint64_t bytes = n * reduce_dtype_size(w->spec.dtype);
+    int err = take(&w->in[0], elements, bytes, why);
+    ctl_progress_add(&w->progress, bytes);
+    return err || !w->mask ? err : take(w->mask, mask, n, why);
+}
+
+void ctl_add_result(reduce_result *sum, const reduce_result *r)
+{
+    sum->dtype = r->dtype;
+    sum->backend = r->backend;
+    sum->path = r->path;
+    sum->cells += r->cells;
+    sum->count += r->count;
+    sum->queue_ns += r->queue_ns;
+    sum->copy_ns += r->copy_ns;
+    sum->compute_ns += r->compute_ns;
+    sum->wall_ns += r->wall_ns;
+    if (r->batch > sum->batch)
+        sum->batch = r->batch;
+}
+
+/* ---- streams ---- */
+
+/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got is how many came. */
+static int feed(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, uint64_t *got, char why[CTL_WHY])
+{
+    for (*got = 0; *got < bytes;) {
+        void *space;
+        size_t room;
+        int err = reduce_stream_space(s, &space, &room);
+        if (err)
+            return err;
+        long n = ctl_read(in, space, room < bytes - *got ? room : (size_t)(bytes - *got), why);
+        if (n < 0)
+            return in->err;
+        if (n == 0)
+            return 0;
+        if ((err = reduce_stream_commit(s, (size_t)n)))
+            return err;
+        *got += (uint64_t)n;
+        ctl_progress_add(&w->progress, (uint64_t)n);
+    }
+    return 0;
+}
+
+static int feed_all(ctl_work *w, reduce_stream *s, uint64_t n, char why[CTL_WHY])
+{
+    uint64_t size = reduce_dtype_size(w->spec.dtype), left = n == UINT64_MAX ? n : n * size, got;
+    for (int i = 0; i < w->n_in; i++) {
+        int err = feed(w, s, &w->in[i], left, &got, why);
+        if (err)
+            return err;
+        left -= n == UINT64_MAX ? 0 : got;
+    }
+    return 0;
+}
+
+/* Up to n elements of one input and their mask. */
+static int feed_masked(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n, uint8_t *block, char why[CTL_WHY])
+{
+    size_t size = reduce_dtype_size(in->dtype);
+    while (n) {
+        size_t want = (size_t)(n < MASKED_BLOCK ? n : MASKED_BLOCK);
+        long bytes = ctl_read_full(in, block, want * size, why);
+        if (bytes < 0)
+            return in->err;
+        size_t have = (size_t)bytes / size;
+        if ((size_t)bytes % size) {
+            snprintf(why, CTL_WHY, "the last element is cut");
+            return REDUCE_E_SHAPE;
+        }
+        long keep = ctl_read_full(w->mask, block + MASKED_BLOCK * size, have, why);
+        if (keep < 0)
+            return w->mask->err;
+        if ((size_t)keep < have) {
+            snprintf(why, CTL_WHY, "the mask ends before the elements do");
+            return REDUCE_E_SHAPE;
+        }
+        int err = reduce_stream_append_masked(s, block, block + MASKED_BLOCK * size, have);
+        if (err || have < want)
+            return err;
+        n -= have;
+        ctl_progress_add(&w->progress, (uint64_t)bytes);
+    }
+    return 0;
+}
+
+static int feed_all_masked(ctl_work *w, reduce_stream *s, uint64_t n, char why[CTL_WHY])
+{
+    uint8_t *block = malloc(MASKED_BLOCK * (reduce_dtype_size(w->spec.dtype) + 1)), more;
+    int err = 0;
+    if (!block) {
+        snprintf(why, CTL_WHY, "no memory for a block of elements");
+        return REDUCE_E_NO_MEMORY;
+    }
+    for (int i = 0; i < w->n_in && !err; i++)
+        err = feed_masked(w, s, &w->in[i], n, block, why);
+    if (!err && n == UINT64_MAX && ctl_read_full(w->mask, &more, 1, why) > 0) {
+        snprintf(why, CTL_WHY, "the mask goes on after the last element");
+        err = REDUCE_E_SHAPE;
+    }
+    free(block);
+    return err;
+}
+
+int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])
+{
+    reduce_stream *s;
+    reduce_spec spec = *given;
+    spec.rows = 1;
+    spec.flags |= w->mask ? REDUCE_MASKED : 0;
+    why[0] = 0;
+    int err = reduce_stream_begin(w->c, &spec, &s);
+    if (err)
+        return err;
+    err = w->mask ? feed_all_masked(w, s, n, why) : feed_all(w, s, n, why);
+    if (err) {
+        reduce_stream_abort(s);
+        return err;
+    }
+    return reduce_stream_finish(s, cell, room, r);
+}
+
+/* ---- files, passed to the daemon, and what it has ---- */
+
+bool ctl_is_direct(const ctl_work *w)
+{
+    const ctl_input *in = &w->in[0];
+    if (in->resident)
+        return true;
+    return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
+}
+
+int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)
+{
+    const ctl_input *in = &w->in[0];
+    reduce_job *job;
+    if (in->resident)
+        return reduce_named(w->c, spec, in->resident, at, bytes, cells, room, r);
+    int err = reduce_submit_file(w->c, spec, in->fd, in->start + at, bytes, cells, room, NULL, NULL, &job);
+    return err ? err : ctl_wait(job, &w->progress, r);
+}

@@ -1,0 +1,20 @@
+/* What went wrong, in this thread: one last fault each. */
+#ifndef RC_ERROR_H
+#define RC_ERROR_H
+
+#include "client/reduce.h"
+#include "proto/types.h"
+
+/* Fill a fault with a code of the library (or -rp_err) and return the code. */
+int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* The daemon counts rows within its message, also in words ("row 3: ..."): words go, the index stays. */
+void rc_drop_row(rp_fault *f);
+
+/* Make `f` this thread's last fault; returns its code as a negative reduce_err. */
+int rc_report(const rp_fault *f);
+
+/* rc_fail and rc_report in one. */
+int rc_error(int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

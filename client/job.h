@@ -1,0 +1,83 @@
+/* Jobs: one reduction of an array, of any size and shape. And the bytes of reduce_put, which are cut and travel in the same
+ * way. submit.c makes them and waits for them, job.c lets them go. */
+#ifndef RC_JOB_H
+#define RC_JOB_H
+
+#include <pthread.h>
+
+#include "client/client.h"
+#include "client/tiling.h"
+
+enum {
+    RC_UNDER_WAY = 4,                  /* calls of a job: one copied here, one on its way, one computed, one coming back */
+    RC_MOST_UNDER_WAY = RC_STAGE_PARTS /* with large data, which several cores copy or read at a time */
+};
+
+/* The data of a job: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there; with `kept` resident
+ * data of this handle. */
+typedef struct rc_input {
+    const void *data;
+    int fd;
+    uint64_t offset; /* of the first byte, but in memory */
+    const void *device;
+    uint64_t kept;
+} rc_input;
+
+/* What STORE gave, in the session that it belongs to. */
+typedef struct rc_target {
+    uint64_t handle, session;
+} rc_target;
+
+/* A call for one tile. */
+typedef struct rc_errand {
+    rc_call call;
+    reduce_job *job;
+    bool used;
+    rc_tile tile;
+    rc_carrier carrier;
+    int part;      /* RC_STAGE: of the stage, for the tile's data */
+    rp_fault read; /* code 0 unless the tile's data could not be read from the file */
+} rc_errand;
+
+struct reduce_job {
+    reduce_client *c;
+    reduce_done callback;
+    void *arg;
+    pthread_cond_t settled_cond;
+    rc_ending ending;
+
+    rc_sizes sizes;
+    rc_level whole; /* what to do, not cut */
+    uint8_t *out;   /* its cells */
+    rc_target to;   /* handle 0: none; else the elements are not reduced but written there */
+
+    /* how far it is */
+    uint64_t first, next_line; /* the lines of the current run: [first, next_line) */
+    rc_level level;
+    uint8_t *states;  /* that this level makes, or NULL: it makes cells */
+    uint8_t *merging; /* states that it merges, or NULL: its elements are the caller's */
+    unsigned under_way;
+    rc_datapath path;
+    rc_errand errands[RC_MOST_UNDER_WAY];
+
+    uint64_t start_ns, deadline_ns;
+    uint64_t bytes_done, bytes_total;
+    reduce_result result;
+    rp_fault fault; /* code 0: fine so far */
+    bool cancelled;
+    bool ended;   /* result and fault are final */
+    bool settled; /* and the callback has returned */
+    bool in_callback;
+    bool free_after; /* reduce_job_free came from the callback */
+    pthread_t callback_thread;
+};
+
+/* NULL: no memory. Its data are `in`; the caller fills in `whole`, and opens `path` for data that travel. */
+reduce_job *rc_job_new(reduce_client *c, const rc_input *in);
+void rc_job_free(reduce_job *j);
+
+/* With the mutex held. */
+void rc_job_start(reduce_job *j);
+void rc_job_cancel(reduce_job *j); /* what is under way */
+
+#endif

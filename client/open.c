@@ -1,0 +1,300 @@
+/* Open and close a client. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/autostart.h"
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/device.h"
+#include "client/discover.h"
+#include "client/error.h"
+#include "client/sized.h"
+
+enum {
+    AUTOSTART_MS = 10000,  /* a daemon being started gets this long to listen */
+    LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (call.c says why) */
+    OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
+};
+
+/* ---- closing ---- */
+
+/* Calls end; exchanges get a moment to, then are cut. */
+static void rest(reduce_client *c)
+{
+    rc_enter(c);
+    c->closing = true;
+    if (c->greeting)
+        rc_call_cancel(c, &c->hello);
+    while (c->queue)
+        rc_call_cancel(c, c->queue);
+    for (unsigned i = 0; i < c->n_places; i++)
+        if (c->places[i].call)
+            rc_call_cancel(c, c->places[i].call);
+    uint64_t end = rc_deadline_after(LINGER_MS);
+    while ((c->busy || c->jobs) && rc_cond_wait(&c->changed, c, end))
+        ;
+    for (unsigned i = 0; i < c->n_places; i++)
+        rc_slot_cancel(c->places[i].exchange);
+    if (c->hello_place.exchange)
+        rc_slot_cancel(c->hello_place.exchange);
+    while (c->busy || c->jobs)
+        rc_cond_wait(&c->changed, c, 0);
+    rc_leave(c);
+}
+
+/* Cancel all calls, wait until everything rests, and cut the connection. */
+static void disconnect(reduce_client *c)
+{
+    rest(c);
+    for (unsigned i = 0; i < c->n_places; i++)
+        rc_slot_free(c->places[i].exchange);
+    if (c->hello_place.exchange)
+        rc_slot_free(c->hello_place.exchange);
+    rc_connection_close(c->connection);
+    c->connection = NULL;
+    c->hello_place.exchange = NULL;
+    c->n_places = 0;
+}
+
+void reduce_close(reduce_client *c)
+{
+    if (!c || c->pid != getpid())
+        return;
+    disconnect(c);
+    rc_datapath_fini(c);
+    rc_devices_fini(c);
+    rc_unref(c);
+}
+
+/* ---- options ---- */
+
+static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_fault *f)
+{
+    *o = (reduce_open_opts)REDUCE_OPEN_OPTS_INIT;
+    if (!given)
+        return 0;
+    reduce_open_opts defaults = *o;
+    int err = rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_open_opts, reserved), "opts", f);
+    if (err)
+        return err;
+    if (o->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
+    if (!o->connect_timeout_ms)
+        o->connect_timeout_ms = defaults.connect_timeout_ms;
+    if (!o->reconnect_timeout_ms)
+        o->reconnect_timeout_ms = defaults.reconnect_timeout_ms;
+    if (!o->timeout_ms)
+        o->timeout_ms = defaults.timeout_ms;
+    if (o->connect_timeout_ms > RP_MAX_DEADLINE_MS || o->reconnect_timeout_ms > RP_MAX_DEADLINE_MS ||
+        o->timeout_ms > RP_MAX_DEADLINE_MS)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "the timeout is above %u ms", RP_MAX_DEADLINE_MS);
+    if (o->priority < 0 || o->priority >= RP_PRIORITY_COUNT || o->reserved)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "priority", "unknown priority %d", o->priority);
+    return 0;
+}
+
+static void take_tls(reduce_open_opts *o)
+{
+    if (!o->tls_ca)
+        o->tls_ca = getenv("REDUCED_TLS_CA");
+    if (!o->tls_cert)
+        o->tls_cert = getenv("REDUCED_TLS_CERT");
+    if (!o->tls_key)
+        o->tls_key = getenv("REDUCED_TLS_KEY");
+}
+
+/* ---- connecting ---- */
+
+static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
+{
+    rc_enter(c);
+    c->hello_place.exchange = rc_slot_new(c->connection, rc_call_on_exchange, &c->hello_place);
+    int err = 0;
+    if (!c->hello_place.exchange) {
+        err = rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+    } else {
+        rc_say_hello(c, ms);
+        while (c->greeting || c->busy)
+            rc_cond_wait(&c->changed, c, 0);
+        if (c->welcome.session == 0) {
+            *f = c->hello.fault;
+            err = -(int)f->code;
+        }
+    }
+    rc_leave(c);
+    return err;
+}
+
+static int connection_fault(rc_connection_err why, const char *url, uint32_t ms, rp_fault *f)
+{
+    switch (why) {
+    case RC_LINK_OK:
+        return 0;
+    case RC_LINK_REFUSED:
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.120s", url);
+    case RC_LINK_DENIED:
+        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
+    case RC_LINK_FORKED:
+        return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process opened a client over the network before the fork");
+    case RC_LINK_UNTRUSTED:
+        return rc_fail(f, REDUCE_E_AUTH, "tls",
+                       "no trust between %.70s and this client: a certificate is missing or not accepted", url);
+    case RC_LINK_BAD_PEM:
+        return rc_fail(f, REDUCE_E_ARGUMENT, "tls", "tls_ca (needed), tls_cert and tls_key (both or none) hold no usable PEM");
+    case RC_LINK_TIMEOUT:
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
+    case RC_LINK_BAD_URL:
+        return rc_fail(f, REDUCE_E_ARGUMENT, "url", "'%.100s' is not a valid address", url);
+    case RC_LINK_NO_MEMORY:
+        break;
+    }
+    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+}
+
+/* Only tls+tcp:// reads the files, each time anew: certificates are replaced before they expire. */
+static int open_connection(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+{
+    const reduce_open_opts *o = &c->opts;
+    rp_pem pem = {NULL, NULL, NULL};
+    char why[160];
+    bool tls = strncmp(url, "tls+", 4) == 0;
+    int err;
+    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+        err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
+    else
+        err = connection_fault(rc_connection_open(&c->connection, url, &pem, ms, rc_call_on_connection, c), url, ms, f);
+    rp_pem_wipe(&pem);
+    return err;
+}
+
+static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
+{
+    int err = open_connection(c, url, ms, f);
+    if (err)
+        return err;
+    err = greet(c, ms, f);
+    if (err) {
+        disconnect(c);
+        c->closing = false;
+        return err;
+    }
+    memcpy(c->url, url, strlen(url) + 1);
+    return 0;
+}
+
+static uint32_t ms_left(uint64_t end)
+{
+    uint64_t now = rc_now_ns();
+    return end > now ? (uint32_t)((end - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS) : 1;
+}
+
+/* Try all places once. Of several failures, report the one of a place where something is. */
+static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f)
+{
+    int err = REDUCE_E_NO_DAEMON;
+    for (int i = 0; i < u->n && err == REDUCE_E_NO_DAEMON; i++)
+        err = try_url(c, u->url[i], ms_left(end), f);
+    if (err == REDUCE_E_NO_DAEMON && u->n > 1)
+        rc_fail(f, err, "url", "nobody listens on %.70s or %.70s", u->url[0], u->url[1]);
+    return err;
+}
+
+static void pause_ms(unsigned ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        ;
+}
+
+/* `how` it failed. A place without room for a log has none for a socket, most often. */
+static int start_failed(const rc_child *child, const char *how, rp_fault *f)
+{
+    if (child->log[0])
+        return rc_fail(f, REDUCE_E_START, "daemon", "the daemon %s; see %.100s", how, child->log);
+    return rc_fail(f, REDUCE_E_START, "daemon", "the daemon %s; no log beside its socket: %s", how, strerror(child->no_log));
+}
+
+/* Try again and again until `end`. A started daemon that is gone ends it sooner: either another starter's was first, which
+ * has its lock and will soon listen, or it cannot run here. */
+static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const rc_child *child, rp_fault *f)
+{
+    bool gone = false;
+    for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
+        if (!gone && child && rc_child_gone(child)) {
+            gone = true;
+            uint64_t soon = rc_now_ns() + OTHER_STARTS_MS * RC_NS_PER_MS;
+            end = soon < end ? soon : end;
+        }
+        int err = try_all(c, u, end, f);
+        if (err != REDUCE_E_NO_DAEMON)
+            return err;
+        if (gone && rc_now_ns() >= end)
+            return start_failed(child, "left at once", f);
+        if (rc_now_ns() >= end && child)
+            return start_failed(child, "did not listen in time", f);
+        if (rc_now_ns() >= end)
+            return err;
+        pause_ms(ms);
+    }
+}
+
+static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opts *o, rp_fault *f)
+{
+    rc_child child;
+    if (!u->own)
+        return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
+                       "there is no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it is not set and "
+                       "/tmp/reduced-UID belongs to another user");
+    int err = rc_start_daemon(u->url[0], o, &child, f);
+    if (err)
+        return err;
+    u->n = 1;
+    err = keep_trying(c, u, rc_deadline_after(AUTOSTART_MS), &child, f);
+    if (child.pidfd >= 0)
+        close(child.pidfd);
+    c->autostarted = err == 0;
+    return err;
+}
+
+static int connect_client(reduce_client *c, const char *url, const reduce_open_opts *o, rp_fault *f)
+{
+    rc_urls u;
+    int err = rc_discover(&u, url, f);
+    if (err)
+        return err;
+    uint64_t end = rc_deadline_after(o->connect_timeout_ms);
+    err = try_all(c, &u, end, f);
+    /* A system daemon that is not for this user is not a reason against a private one. */
+    bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
+    if (nobody && (o->flags & REDUCE_AUTOSTART))
+        return start_and_connect(c, &u, o, f);
+    if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
+        return keep_trying(c, &u, end, NULL, f);
+    return err;
+}
+
+int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)
+{
+    rp_fault f = {0};
+    reduce_open_opts o;
+    if (!out)
+        return rc_error(REDUCE_E_ARGUMENT, "c", "the pointer for the client is NULL");
+    *out = NULL;
+    if (take_opts(&o, opts, &f))
+        return rc_report(&f);
+    take_tls(&o);
+    reduce_client *c = rc_client_new(&o);
+    if (!c)
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
+    if (connect_client(c, url, &o, &f)) {
+        rc_unref(c);
+        return rc_report(&f);
+    }
+    c->opts.name = c->opts.daemon = c->opts.tls_ca = c->opts.tls_cert = c->opts.tls_key = NULL;
+    *out = c;
+    return 0;
+}

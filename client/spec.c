@@ -1,0 +1,90 @@
+#include "client/spec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/error.h"
+#include "client/sized.h"
+
+enum { PUBLIC_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS };
+
+static uint8_t code(int32_t v) { return v >= 0 && v <= UINT8_MAX ? (uint8_t)v : UINT8_MAX; }
+
+/* Flags of the wire: those of the spec and what its pointers say. */
+static uint32_t wire_flags(const reduce_spec *g)
+{
+    return g->flags | (g->initial ? RP_INITIAL : 0) | (g->mask ? RP_MASK : 0) | (g->offsets ? RP_OFFSETS : 0);
+}
+
+int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
+{
+    int err = rc_take_sized(g, sizeof *g, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
+    if (err)
+        return err;
+    if (g->deadline_ms > RP_MAX_DEADLINE_MS)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
+    if (g->flags & ~(uint32_t)PUBLIC_FLAGS)
+        return rc_fail(f, REDUCE_E_BAD_MESSAGE, "flags", "unknown flags 0x%" PRIx32, g->flags & ~(uint32_t)PUBLIC_FLAGS);
+    if ((g->path && reduce_path_name(g->path)[0] == '?') || g->reserved)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "unknown path %" PRIi32, g->path);
+    if (g->rows == 0 || g->rows > RP_MAX_COUNT) {
+        rc_fail(f, g->rows ? REDUCE_E_TOO_LARGE : REDUCE_E_SHAPE, "rows", "%" PRIu64 " rows", g->rows);
+        f->limit = g->rows ? RP_MAX_COUNT : 1;
+        return -(int)f->code;
+    }
+    *s = (rp_spec){.op = code(g->op),
+                   .dtype = code(g->dtype),
+                   .out = code(g->out),
+                   .nan = code(g->nan),
+                   .flags = wire_flags(g),
+                   .ddof = g->ddof,
+                   .rows = 1,
+                   .index_base = g->index_base};
+    if (g->initial)
+        memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
+    return -(int)rp_spec_check(s, f);
+}
+
+int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
+{
+    bool states = l->spec.flags & RP_STATES_IN;
+    uint64_t items = bytes / l->item;
+    if (bytes % l->item) {
+        rc_fail(f, REDUCE_E_SHAPE, "bytes", "%zu bytes are not a multiple of the %" PRIu64 "-byte %s", bytes, l->item,
+                states ? "state" : "element");
+        f->limit = l->item;
+        return REDUCE_E_SHAPE;
+    }
+    l->lines = g->rows;
+    if (g->offsets) {
+        rp_spec s = {.rows = g->rows, .row_len = items};
+        return -(int)rp_offsets_check(&s, (const uint8_t *)g->offsets, f);
+    }
+    if (items % g->rows)
+        return rc_fail(f, REDUCE_E_SHAPE, "rows", "%" PRIu64 " %s cannot be cut into %" PRIu64 " equal rows", items,
+                       states ? "states" : "elements", g->rows);
+    l->len = items / g->rows;
+    if (l->spec.flags & RP_COLUMNS) {
+        l->lines = l->len;
+        l->len = g->rows;
+    }
+    return 0;
+}
+
+int reduce_result_size(const reduce_spec *given, size_t bytes, size_t *room)
+{
+    reduce_spec spec;
+    rc_level l = {0};
+    rp_fault f = {0};
+    if (!room)
+        return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer for the size is NULL");
+    if (rc_spec(given, &spec, &l.spec, &f))
+        return rc_report(&f);
+    l.item = rp_item_size(&l.spec);
+    l.lines = spec.rows;
+    if ((l.spec.flags & RP_COLUMNS) && rc_shape(&l, &spec, bytes, &f))
+        return rc_report(&f);
+    if (__builtin_mul_overflow(l.lines, (uint64_t)rp_cell_size(&l.spec), room))
+        return rc_error(REDUCE_E_TOO_LARGE, "rows", "the result would be over 2^64 bytes");
+    return 0;
+}

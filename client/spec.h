@@ -1,0 +1,16 @@
+/* What to reduce, as the user said it, checked. */
+#ifndef RC_SPEC_H
+#define RC_SPEC_H
+
+#include "client/reduce.h"
+#include "client/tiling.h"
+#include "proto/types.h"
+
+/* Check the spec that the user gave (rows apart, which the library may split): *mine is it in this version, *s is ready for the
+ * wire, with rows and row_len left to the caller. 0, or the error, in `f`. */
+int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
+
+/* The lines of a job and how long they are, from the bytes of its data; l->spec and l->item are set. 0, or the error. */
+int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f);
+
+#endif

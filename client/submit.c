@@ -1,0 +1,355 @@
+/* reduce_run and reduce_submit: jobs, from their arguments to their result. */
+#include "client/submit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/clock.h"
+#include "client/device.h"
+#include "client/error.h"
+#include "client/sized.h"
+#include "client/spec.h"
+
+/* ---- checks ---- */
+
+/* Set up what the arguments say; *spec is the one given, in this version. 0 or the error, in `f`. */
+static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, size_t bytes, size_t room, rp_fault *f)
+{
+    rc_level *l = &j->whole;
+    uint64_t need;
+    int err = rc_spec(given, spec, &l->spec, f);
+    if (err)
+        return err;
+    if (spec->flags & REDUCE_MASKED)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for streams; here `mask` is an array");
+    size_t cell = rp_cell_size(&l->spec);
+    l->item = rp_item_size(&l->spec);
+    err = rc_shape(l, spec, bytes, f);
+    if (err)
+        return err;
+    if (__builtin_mul_overflow(l->lines, (uint64_t)cell, &need) || need > room)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "room", "%" PRIu64 " results of %zu bytes do not fit the %zu given", l->lines,
+                       cell, room);
+    j->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
+    j->result.cell_size = cell;
+    j->result.cells = l->lines;
+    j->result.count = bytes / l->item;
+    j->bytes_total = bytes;
+    j->deadline_ns = rc_deadline_after(spec->deadline_ms);
+    l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
+    l->mask = spec->mask;
+    l->offsets = (const uint8_t *)spec->offsets;
+    return 0;
+}
+
+static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "%d is not a descriptor", fd) : 0; }
+
+int rc_check_file(const rc_input *in, uint64_t bytes)
+{
+    struct stat st;
+    int err = check_fd(in->fd);
+    if (err)
+        return err;
+    if (in->offset > INT64_MAX || bytes > INT64_MAX - in->offset)
+        return rc_error(REDUCE_E_ARGUMENT, "offset", "offset plus bytes is beyond 2^63");
+    if (fstat(in->fd, &st))
+        return rc_error(REDUCE_E_IO, "file", "the descriptor: %s", strerror(errno));
+    return S_ISREG(st.st_mode) ? 0 : rc_error(REDUCE_E_IO, "file", "not a regular file: use a stream");
+}
+
+static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t bytes)
+{
+    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
+        return rc_error(REDUCE_E_ARGUMENT, "spec",
+                        "a file holds elements in rows: no mask, offsets, columns or states are possible");
+    return rc_check_file(in, bytes);
+}
+
+/* Of data that the daemon has, on its device or resident. */
+static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_fault *f)
+{
+    size_t cell = rp_cell_size(&l->spec);
+    if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets or states");
+    if (spec->path && spec->path != path)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
+    if (!(spec->flags & REDUCE_COLUMNS) || l->lines <= RP_MAX_DATA / cell)
+        return 0;
+    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->lines);
+    f->limit = RP_MAX_DATA / cell;
+    return REDUCE_E_TOO_LARGE;
+}
+
+/* ---- making ---- */
+
+/* Choose the path of data that are to travel. */
+static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathered, int path)
+{
+    reduce_client *c = j->c;
+    if (rc_datapath_open(c, &j->path, in->data, bytes, gathered, path))
+        return 0;
+    rc_enter(c);
+    int err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s is not available here%s%.90s", reduce_path_name(path),
+                       c->fdpass.why[0] ? ": " : "", c->fdpass.why);
+    rc_leave(c);
+    return err;
+}
+
+/* Make a job, or report why not. */
+static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, size_t bytes, void *out, size_t room,
+                reduce_job **made)
+{
+    int err = rc_check(c);
+    if (err)
+        return err;
+    bool file = in->fd >= 0;
+    bool there = in->device || in->kept;
+    if ((!in->data && bytes && !file && !there) || (!out && room))
+        return rc_error(REDUCE_E_ARGUMENT, file || in->data || !bytes ? "out" : "data", "a pointer is NULL");
+    reduce_job *j = rc_job_new(c, in);
+    if (!j)
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
+    reduce_spec spec;
+    rp_fault f = {0};
+    if (prepare(j, given, &spec, bytes, room, &f) ||
+        (there && check_there(&spec, &j->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
+        (in->device && rc_device_open(c, &j->path, &f))) {
+        rc_job_free(j);
+        return rc_report(&f);
+    }
+    if (file && (err = check_file(&spec, in, bytes))) {
+        rc_job_free(j);
+        return err;
+    }
+    j->out = out;
+    bool gathered = spec.mask || spec.offsets || (spec.flags & REDUCE_COLUMNS);
+    if (!there && (err = open_path(j, in, bytes, gathered, spec.path))) {
+        rc_job_free(j);
+        return err;
+    }
+    *made = j;
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static bool own_callback(const reduce_job *j) { return j->in_callback && pthread_equal(j->callback_thread, pthread_self()); }
+
+/* With the mutex held: wait for the end until `until` (0: no limit); the deadline cancels. */
+static bool await_end(reduce_job *j, uint64_t until)
+{
+    bool expired = false;
+    while (!j->settled) {
+        uint64_t next = until;
+        if (j->deadline_ns && !expired && !j->ended && (!next || j->deadline_ns < next))
+            next = j->deadline_ns;
+        if ((j->callback ? rc_cond_wait : rc_reply_wait)(&j->settled_cond, j->c, next) || j->settled)
+            continue;
+        if (next == until)
+            return false;
+        expired = true;
+        if (j->fault.code == RP_OK)
+            rc_fail(&j->fault, REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
+        rc_job_cancel(j);
+    }
+    return true;
+}
+
+/* With the mutex held: what the job ended with. */
+static int outcome(const reduce_job *j, reduce_result *result)
+{
+    if (j->fault.code != RP_OK)
+        return rc_report(&j->fault);
+    if (result)
+        rc_give_sized(result, &j->result, sizeof j->result);
+    return 0;
+}
+
+static int check_result(const reduce_result *result)
+{
+    rp_fault f;
+    return result && rc_check_sized(result, RC_RESULT_FIRST, "result", &f) ? rc_report(&f) : 0;
+}
+
+/* ---- public ---- */
+
+/* Launch a job, wait for its end and free it. */
+static int run_job(reduce_job *j, reduce_result *result)
+{
+    reduce_client *c = j->c;
+    rc_enter(c);
+    rc_job_start(j);
+    await_end(j, 0);
+    int err = outcome(j, result);
+    c->refs--; /* not the last: the caller holds the client */
+    rc_leave(c);
+    rc_job_free(j);
+    return err;
+}
+
+int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
+           reduce_result *result)
+{
+    reduce_job *j;
+    int err = check_result(result);
+    if (!err)
+        err = make(c, spec, in, bytes, out, room, &j);
+    return err ? err : run_job(j, result);
+}
+
+int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
+{
+    reduce_job *j = rc_job_new(c, in);
+    if (!j)
+        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
+    j->to = *to;
+    /* cut as a count of the bytes would be */
+    j->whole.spec = (rp_spec){.op = RP_OP_COUNT, .dtype = RP_U8, .out = RP_U64, .rows = 1};
+    j->whole.item = 1;
+    j->whole.lines = 1;
+    j->whole.len = j->bytes_total = bytes;
+    j->deadline_ns = deadline_ns;
+    int err = open_path(j, in, (size_t)bytes, false, path);
+    if (!err)
+        return run_job(j, NULL);
+    rc_job_free(j);
+    return err;
+}
+
+int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+               reduce_result *result)
+{
+    return rc_run(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, result);
+}
+
+int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
+                reduce_result *result)
+{
+    int err = check_fd(fd);
+    return err ? err : rc_run(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, result);
+}
+
+int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
+                  size_t room, reduce_result *result)
+{
+    const rc_input in = {.fd = -1, .offset = offset, .device = handle};
+    if (!handle)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+    int err = rc_run(c, spec, &in, (size_t)bytes, out, room, result);
+    if (err == REDUCE_E_BAD_HANDLE) { /* perhaps of a session that has ended: try once more */
+        rc_device_forget(c, handle);
+        err = rc_run(c, spec, &in, (size_t)bytes, out, room, result);
+    }
+    return err;
+}
+
+static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
+                  reduce_done done, void *arg, reduce_job **job)
+{
+    reduce_job *j;
+    if (!job)
+        return rc_error(REDUCE_E_ARGUMENT, "job", "the pointer for the job is NULL");
+    *job = NULL;
+    int err = make(c, spec, in, bytes, out, room, &j);
+    if (err)
+        return err;
+    j->callback = done;
+    j->arg = arg;
+    *job = j;
+    rc_enter(c);
+    rc_job_start(j);
+    rc_leave(c);
+    return 0;
+}
+
+int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+                  reduce_done done, void *arg, reduce_job **job)
+{
+    return submit(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, done, arg, job);
+}
+
+int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
+                       size_t room, reduce_done done, void *arg, reduce_job **job)
+{
+    int err = check_fd(fd);
+    return err ? err : submit(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, done, arg, job);
+}
+
+static int check_job(const reduce_job *j)
+{
+    if (!j)
+        return rc_error(REDUCE_E_ARGUMENT, "job", "the job is NULL");
+    return rc_check(j->c);
+}
+
+int reduce_poll(reduce_job *j, reduce_result *result)
+{
+    int err = check_job(j);
+    if (!err)
+        err = check_result(result);
+    if (err)
+        return err;
+    rc_enter(j->c);
+    err = j->settled || own_callback(j) ? outcome(j, result) : (int)REDUCE_PENDING;
+    rc_leave(j->c);
+    return err;
+}
+
+int reduce_wait(reduce_job *j, uint32_t wait_ms, reduce_result *result)
+{
+    int err = check_job(j);
+    if (!err)
+        err = check_result(result);
+    if (err)
+        return err;
+    uint64_t until = wait_ms == UINT32_MAX ? 0 : rc_now_ns() + wait_ms * RC_NS_PER_MS;
+    rc_enter(j->c);
+    err = own_callback(j) || await_end(j, until) ? outcome(j, result) : (int)REDUCE_PENDING;
+    rc_leave(j->c);
+    return err;
+}
+
+int reduce_job_progress(const reduce_job *j, uint64_t *done, uint64_t *total)
+{
+    int err = check_job(j);
+    if (err)
+        return err;
+    rc_enter(j->c);
+    if (done)
+        *done = j->bytes_done;
+    if (total)
+        *total = j->bytes_total;
+    rc_leave(j->c);
+    return 0;
+}
+
+void reduce_cancel(reduce_job *j)
+{
+    if (check_job(j))
+        return;
+    rc_enter(j->c);
+    if (!j->ended)
+        rc_job_cancel(j);
+    rc_leave(j->c);
+}
+
+void reduce_job_free(reduce_job *j)
+{
+    if (!j || check_job(j))
+        return;
+    reduce_client *c = j->c;
+    rc_enter(c);
+    if (own_callback(j)) {
+        j->free_after = true;
+        rc_leave(c);
+        return;
+    }
+    if (!j->ended)
+        rc_job_cancel(j);
+    await_end(j, 0);
+    rc_leave(c);
+    rc_job_free(j);
+    rc_unref(c);
+}
