@@ -154,6 +154,9 @@ $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
 
+# Where operations and layouts are switched on, the compiler lists what a new one still lacks.
+$(PROTO_O) $(KERNEL_O): CFLAGS += -Wswitch-enum
+
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $<")
@@ -290,7 +293,7 @@ $(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
 $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h kernels/*/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
@@ -310,7 +313,7 @@ fuzz-kit: $(FUZZ)
 	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h)
+HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h)
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"

@@ -194,10 +194,9 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
         memcpy(&word, cell, sizeof word);
         put_index(&out[0], word);
         return 1;
-    default:
-        ctl_number(out[0].text, dtype, cell, hex);
-        return 1;
     }
+    ctl_number(out[0].text, dtype, cell, hex);
+    return 1;
 }
 
 /* ---- JSON strings ---- */

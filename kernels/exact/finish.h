@@ -67,9 +67,9 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
     case RK_FINISH_MEAN:
         return rk_finish_mean(s, f);
     case RK_FINISH_SQUARES:
-        return rk_finish_squares(s, spec->op == RP_OP_NORM2, f);
+        return rk_finish_squares(s, spec->op, f);
     case RK_FINISH_SPREAD:
-        return rk_finish_spread(s, spec->op == RP_OP_STD, spec->ddof, scratch, f);
+        return rk_finish_spread(s, spec->op, spec->ddof, scratch, f);
     case RK_FINISH_CHOSEN:
         return s->count ? rk_convert_float(s->dtype, s->limb[0], spec->out) : 0;
     case RK_FINISH_RANGE:

@@ -134,9 +134,9 @@ template <int kTerms> struct LineSums {
         case RK_FINISH_MEAN:
             return mean(v);
         case RK_FINISH_SPREAD:
-            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_STD ? v : NULL);
+            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v);
         case RK_FINISH_SQUARES:
-            return square_sum(spec.op == RP_OP_NORM2, v);
+            return square_sum(spec.op, v);
         case RK_FINISH_TOTAL:
             return whole_sum(v);
         case RK_FINISH_CHOSEN: // no sums
@@ -176,7 +176,7 @@ template <int kTerms> struct LineSums {
         return !sum.lost && in_range(high) && count < 1ull << 53 && quotient(high, low, (double)count).round(v);
     }
 
-    __device__ __forceinline__ bool square_sum(bool rooted, double *v) const
+    __device__ __forceinline__ bool square_sum(int op, double *v) const
     {
         Terms<kTerms> q = squares;
         *v = special_value();
@@ -188,7 +188,7 @@ template <int kTerms> struct LineSums {
         if (q.x[0] == 0) // then it is 0 exactly
             return true;
         const Near near = {q.x[0], q.x[1]};
-        return in_range(q.x[0]) && (rooted ? root(near) : near).round(v);
+        return in_range(q.x[0]) && (op == RP_OP_SUMSQ ? near : root(near)).round(v);
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.

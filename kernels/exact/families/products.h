@@ -115,11 +115,11 @@ RK_FN int rk_products_integer(const rk_state *s, uint64_t v[3])
 RK_FN int rk_logarithms_possible(const rk_state *s, uint64_t count)
 {
     rk_format f = rk_format_of(s->dtype);
-    __int128 unit = (__int128)count << (RK_LOG2_FRACTION - 64),
-             whole = (__int128)((unsigned __int128)s->limb[2] << 64 | s->limb[1]);
+    __int128 unit = (__int128)count << (RK_LOG2_FRACTION - 64);
+    __int128 whole = (__int128)((unsigned __int128)s->limb[2] << 64 | s->limb[1]);
     if (whole < 0)
         return whole >= unit * (f.emin - (f.precision - 1));
-    uint64_t largest[3] = {0}, bound[3];
+    uint64_t largest[3] = {0, 0, 0}, bound[3];
     rk_range all = {0, 2};
     rk_log2_add(largest, f, rk_inf_bits(f) - 1);
     rk_multiply(bound, largest, all, 0, 3, count);

@@ -112,12 +112,12 @@ RK_FN uint64_t rk_finish_mean(const rk_state *s, rk_format f)
 }
 
 /* S2, or its root */
-RK_FN uint64_t rk_finish_squares(const rk_state *s, int root, rk_format f)
+RK_FN uint64_t rk_finish_squares(const rk_state *s, int op, rk_format f)
 {
     if (s->special)
         return rk_special_bits(s->special, f);
     rk_top t = rk_divide(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), 1, 1);
-    return rk_round_top(root ? rk_root(t) : t, 0, f);
+    return rk_round_top(op == RP_OP_SUMSQ ? t : rk_root(t), 0, f);
 }
 
 /* n S2 - S1^2 of a state with both sums, to scratch[0..returned) in units of 2^(2 e0 + 64 *from). */
@@ -143,12 +143,12 @@ RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_to
 }
 
 /* var or its root. `scratch`: RK_FINISH_SCRATCH words. */
-RK_FN uint64_t rk_finish_spread(const rk_state *s, int root, uint32_t ddof, uint64_t *scratch, rk_format f)
+RK_FN uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint64_t *scratch, rk_format f)
 {
     rk_top t;
     if (!rk_variance(s, ddof, scratch, &t))
         return rk_nan_bits(f);
-    return rk_round_top(root ? rk_root(t) : t, 0, f);
+    return rk_round_top(op == RP_OP_VAR ? t : rk_root(t), 0, f);
 }
 
 /* The sum of integers as 192-bit two's complement: S1, or where there is none, S2 */
