@@ -82,11 +82,10 @@ def test_any_number_of_requests_by_a_client_that_reads_while_it_writes(start):
     """The daemon reads no further while replies wait, and nothing is lost."""
     daemon = start()
     with daemon.connect() as c:
-        body = spec("sum", "u8", rows=1000, row_len=0)
-        sent, writer = [], threading.Thread(target=lambda: sent.extend(c.send(REDUCE, body) for _ in range(3000)))
+        writer = threading.Thread(target=lambda: [c.send(PING, bytes(64)) for _ in range(5000)])
         writer.start()
-        for _ in range(3000):
-            assert len(c.receive_frame()[1]) == 40 + 48 + 8000
+        for _ in range(5000):
+            assert len(c.receive_frame()[1]) == 40 + 64
         writer.join()
 
 
@@ -265,7 +264,7 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
     parts = []
     for i, c in enumerate(clients):
         frame = b"\x80\0\0\1" + header(REDUCE, len(body), session=c.session, mid=i) + body
-        parts.append(b"\x01" + struct.pack(">Q", len(frame)) + frame)
+        parts.append(memoryview(b"\x01" + struct.pack(">Q", len(frame)) + frame))
         c.socket.setblocking(False)
     at, moved = [0] * len(clients), True
     while moved:  # until the kernel takes no more
