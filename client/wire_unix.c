@@ -1,7 +1,6 @@
 /* ipc://: a socket of our own, and threads that serve it. One of them leads: it waits for what happens, and stops leading
- * when an event begins. A thread that waits for a reply can read the socket itself (read_here): then the reply wakes that thread
- * alone. By way of another one it would wake two or three, each of which takes 20 us on a virtual machine at
- * rest. */
+ * when an event begins. A thread that waits for a reply can read the socket itself (read_here): the reply then wakes it alone.
+ * By way of another one it would wake two or three, each of which takes 20 us on a virtual machine at rest. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
