@@ -1,4 +1,4 @@
-/* What nng's threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
+/* What the wires' threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
  *
  * Events of one connection come in the order opened, messages, closed, except that a message may still come after `closed` if
  * it was passed on later than others (rd_exchange_pass). */
@@ -40,7 +40,7 @@ bool rd_inbox_put(rd_inbox *b, rd_event e);
 /* The loop: up to `cap` events, oldest first. After an empty answer, and only then, the next event wakes the loop. */
 size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap);
 
-/* The loop is leaving: later events are dropped. A wake-up may still be under way until nng's threads are stopped. */
+/* The loop is leaving: later events are dropped. A wake-up may still be under way until the wires' threads are stopped. */
 void rd_inbox_close(rd_inbox *b);
 
 #endif

@@ -546,7 +546,12 @@ static int bind_and_listen(const unix_listener *l)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     memcpy(a.sun_path, l->path, sizeof a.sun_path);
-    return bind(l->fd, (struct sockaddr *)&a, sizeof a) || listen(l->fd, BACKLOG) ? errno : 0;
+    if (bind(l->fd, (struct sockaddr *)&a, sizeof a))
+        return errno;
+    int err = listen(l->fd, BACKLOG) ? errno : 0;
+    if (err)
+        unlink(l->path);
+    return err;
 }
 
 static const rd_listener_ops listener_ops = {.start = unix_start, .close = unix_close_listener};
