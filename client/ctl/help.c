@@ -23,14 +23,18 @@ void ctl_help(FILE *out)
           out);
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
         fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
-    fputs("\n"
-          "FILE is a .npy file (known by its content), raw little-endian elements (--dtype), text (--text), or - for standard\n"
-          "input. Without FILE a pipe is read. Several files give a line each: the value, two blanks, the name. @NAME is\n"
-          "resident data, which 'put' left there: rows and columns of them, too; no --mask, --offsets, --total.\n"
-          "\n"
-          "What to reduce\n"
-          "  -t, --dtype T      elements of raw files (default f32):",
-          out);
+    fputs(
+        "\n"
+        "FILE is known by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), these after gzip\n"
+        "or zstd; else raw little-endian elements (--dtype), numbers as text (--text), or - for standard input. FILE:MEMBER "
+        "is\n"
+        "one array of many, FILE:COLUMN a column by name or number; a FILE of many gives a line each, and 'stats' a table.\n"
+        "Without FILE a pipe is read. Several files give a line each: the value, two blanks, the name. @NAME is\n"
+        "resident data, which 'put' left there: rows and columns of them, too; no --mask, --offsets, --total.\n"
+        "\n"
+        "What to reduce\n"
+        "  -t, --dtype T      elements of raw files, and of columns of text (f64 without it):",
+        out);
     names(out, reduce_dtype_name, REDUCE_I8);
     fputs("\n"
           "      --text         white-space separated numbers, read as f64\n"
@@ -85,7 +89,10 @@ void ctl_help(FILE *out)
           "  reducectl argmax --rows 1000 m.npy        the position of the largest element in each of 1000 rows\n"
           "  reducectl stats data.npy                  count, NaNs, min, max, sum, mean, var, std ... in one pass\n"
           "  seq 100 | reducectl sum --text            5050\n"
-          "  zcat big.f32.gz | reducectl sum -v -      a pipe of raw f32\n"
+          "  reducectl sum -t f32 big.f32.gz           raw elements behind gzip\n"
+          "  reducectl stats model.safetensors         a table of all tensors\n"
+          "  reducectl max run.npz:u                   one array of a file\n"
+          "  reducectl mean --nan omit data.csv:price  a column; what is missing is left out\n"
           "  reducectl put temps data.npy && reducectl stats @temps\n"
           "  reducectl sum --nan omit --json t.npy     for scripts\n"
           "\n"
