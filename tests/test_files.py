@@ -249,6 +249,20 @@ def test_hdf5_leads_into_no_other_file(run, fails, scratch):
 
 
 @needs_hdf5
+def test_netcdf_hides_its_names(run, fails, scratch):
+    """A variable called as a dimension is, in the file, called otherwise; a dimension without a variable is a dataset."""
+    def write(f):
+        f["_nc4_non_coord_x"] = np.arange(4.0)
+        f["g/_nc4_non_coord_y"] = np.arange(5.0)
+        f["t"] = np.zeros(9, ">f4")
+        f["t"].attrs["NAME"] = np.bytes_("This is a netCDF dimension but not a netCDF variable.         9")
+    path = hdf5(scratch / "x.nc", write)
+    assert run("sum", f"{path}:x") == run("sum", f"{path}:/x") == "6\n" and run("sum", f"{path}:g/y") == run("sum", f"{path}:/g/y") == "10\n"
+    fails("TYPE: it has no member 't'", "sum", f"{path}:t")
+    fails("TYPE: it has no member 'y'", "sum", f"{path}:y")
+
+
+@needs_hdf5
 def test_damaged_hdf5(fails, scratch):
     (scratch / "h").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
     fails("IO: libhdf5 cannot open it", "sum", scratch / "h")

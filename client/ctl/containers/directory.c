@@ -29,10 +29,22 @@ void ctl_directory_free(ctl_directory *d)
     *d = (ctl_directory){0};
 }
 
-/* Of HDF5 the first slash may be left out. */
+/* netCDF-4 puts this in front of a variable that has a dimension's name and is not its coordinate. */
+static const char NETCDF_PREFIX[] = "_nc4_non_coord_";
+
+/* Of HDF5 the first slash may be left out, and netCDF's prefix. */
 static bool is_called(const ctl_array *a, const char *name)
 {
-    return !strcmp(a->name, name) || (a->name[0] == '/' && !strcmp(a->name + 1, name));
+    if (!strcmp(a->name, name) || (a->name[0] == '/' && !strcmp(a->name + 1, name)))
+        return true;
+    const char *last = strrchr(a->name, '/'), *asked = strrchr(name, '/');
+    size_t group = last ? (size_t)(last + 1 - a->name) : 0;
+    if (!last || strncmp(last + 1, NETCDF_PREFIX, sizeof NETCDF_PREFIX - 1))
+        return false;
+    name += name[0] == '/';
+    asked = asked && asked >= name ? asked + 1 : name;
+    return (size_t)(asked - name) == group - 1 && !strncmp(a->name + 1, name, group - 1) &&
+           !strcmp(last + sizeof NETCDF_PREFIX, asked);
 }
 
 const ctl_array *ctl_directory_find(const ctl_directory *d, const char *name, char why[CTL_WHY])
