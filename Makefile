@@ -12,6 +12,7 @@ ZSTD       ?= auto#             auto|yes|no: reducectl reads zstd streams (libzs
 JANSSON    ?= auto#             auto|yes|no: reducectl reads safetensors (jansson)
 HDF5       ?= auto#             auto|yes|no: reducectl reads HDF5 and netCDF-4 (libhdf5)
 SANITIZE   ?=#                  address,undefined|thread
+DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
 PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
@@ -91,7 +92,7 @@ ifeq ($(HDF5),auto)
   override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
 endif
 
-VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(PORTABLE)),-portable)
+VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
 
@@ -99,7 +100,9 @@ Q       := $(if $(filter 1,$(V)),,@)
 # No fast-math and no contraction: the arithmetic of PROTOCOL.md is the arithmetic of the binary.
 FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
+# In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
+HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
+OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0) \
             -DCTL_WITH_ZLIB=$(if $(filter yes,$(ZLIB)),1,0) -DCTL_WITH_ZSTD=$(if $(filter yes,$(ZSTD)),1,0) -DCTL_WITH_JANSSON=$(if $(filter yes,$(JANSSON)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
@@ -152,18 +155,18 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
-all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
-	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
-# build/bin and build/lib lead to the default build: the one without sanitizers that `make` makes here
+# build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
 .PHONY: build/bin
 build/bin:
-	@$(if $(SANITIZE)$(filter 1,$(PORTABLE))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
+	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
 # and see no flag that they do not need.
@@ -186,12 +189,23 @@ SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -ma
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  NVCC  $<")
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
+LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
+$(B)/proto/json/protocol_json.c.o: CPPFLAGS += '-DRP_LIMITS(X)=$(LIMITS)'
+$(B)/proto/protocol-json: $(B)/proto/json/protocol_json.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+
+protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after a change of types.def, limits.h or the codec
+	$(Q)$< >proto/protocol.json
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -336,12 +350,31 @@ FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -n
 format: ## bring every C and CUDA file into the shape of .clang-format
 	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
 
+STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+lint: all ## every lint of tests/lint, and each header alone
+	$(STAGES) lint
+
+check: all ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
+	$(STAGES) lint unit short
+
+# One entry for each source, with the flags of this build. It has absolute paths, so git ignores it.
+ENTRIES = import json, os, sys; \
+  words = sys.stdin.read().split("\n")[:3]; \
+  rows = [{"directory": os.getcwd(), "file": f, "command": words[2 if f.endswith("u") else f.endswith("simd.c")] + " -c " + f} for f in sys.argv[1:]]; \
+  json.dump(rows, open("compile_commands.json", "w"), indent=1)
+INDEXED = $(PROTO_C) $(KERNEL_C) kernels/cpu/simd.c $(DAEMON_C) $(CLIENT_C) $(CTL_C) $(LADDER_C) $(wildcard tests/*/*.c) $(KERNEL_CU) $(LADDER_CU)
+PLAIN_CC = $(filter-out ccache %/ccache,$(CC)) $(CPPFLAGS) $(CFLAGS)
+quote = '$(subst ','\'',$(1))'
+compile_commands.json: force ## for clangd and clang-tidy: how each source is compiled, for this CUDA, SANITIZE, DEBUG
+	@printf '%s\n' $(call quote,$(PLAIN_CC)) $(call quote,$(PLAIN_CC) $(SIMD_FLAGS_avx2) -DRK_SIMD=avx2) $(call quote,$(NVCC_ALL)) | \
+	  $(PYTHON) -c '$(ENTRIES)' $(INDEXED)
+
 # ---- run things ----
 demo: all ## real data, real processes: watch it work (less than a minute)
 	@$(PYTHON) tests/demo.py
 
 test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
-	@MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+	$(STAGES)
 
 test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
@@ -437,7 +470,7 @@ uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
 
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/

@@ -8,10 +8,9 @@
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
  * which there is one under way at most.
  *
- * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
- * message would cost the connection. A CANCEL tells the
- * daemon, which then drops the request unless it has begun. A stream or an array that it has begun all the same is undone
- * when the answer comes. */
+ * A cancelled call ends at once. Its exchange goes on without it, in a place that nobody waits for: half a message would
+ * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has
+ * begun all the same is undone when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -362,7 +361,7 @@ static void finish_cancelled(reduce_client *c, rc_call *call)
     finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
 }
 
-static void call_on_told(rc_call *call, int err, const uint8_t *body, size_t len)
+static void call_on_word(rc_call *call, int err, const uint8_t *body, size_t len)
 {
     (void)err;
     (void)body;
@@ -370,18 +369,18 @@ static void call_on_told(rc_call *call, int err, const uint8_t *body, size_t len
     free(call);
 }
 
-/* A message whose answer is nothing to anybody. NULL: there is no memory, or the session ends anyway. */
+/* A message whose answer nobody needs. NULL: there is no memory, or the session ends anyway. */
 static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
 {
     rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
     if (tell) {
-        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = call_on_told};
+        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = call_on_word};
         tell->head_len = (uint8_t)rp_put_u64(tell->head, value);
     }
     return tell;
 }
 
-/* What tells the daemon that nobody waits for the request any more; NULL: it need not know. It may have answered already, or
+/* The message that nobody waits for the request any more; NULL: the daemon need not know. It may have answered already, or
  * never get the request: no harm. */
 static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
@@ -451,7 +450,7 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     push_outbox(c, call->place);
 }
 
-/* The session that carried the call is no more: say hello and send it again. */
+/* The session that carried the call has ended: say hello and send it again. */
 static void start_over(reduce_client *c, rc_call *call)
 {
     if (c->session == call->session)
@@ -545,7 +544,7 @@ static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t
     rp_fault bad = {0};
     int wrong = (int)rp_get_header(msg, len, &h, &bad);
     if (!wrong && (!h.reply || h.type != call->type || h.id != call->id))
-        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "a reply to something else");
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "the reply answers another request");
     if (!wrong && h.status > INT16_MAX)
         wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "status", "unknown status %" PRIu32, h.status);
     if (wrong) {

@@ -118,7 +118,7 @@ static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t l
         return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, bad.field, "malformed result: %s", bad.text);
     int type = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
     if (r.cells != p->tile.lines || r.cell_size != l->cell || r.dtype != type)
-        return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, "cells", "a result of another shape than asked for");
+        return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, "cells", "the result has another shape than was asked for");
     rc_place_cells(l, &p->tile, cells, j->states ? j->states : j->out + j->first * l->cell);
     add_result(j, &r);
     return 0;

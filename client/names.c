@@ -45,7 +45,7 @@ _Static_assert(REDUCE_NO_INDEX == RP_NO_INDEX, "index");
 _Static_assert(sizeof((reduce_fault){0}.field) >= RP_MAX_FIELD + 1, "field");
 _Static_assert(sizeof((reduce_fault){0}.text) >= RP_MAX_TEXT + 1, "text");
 _Static_assert(sizeof((reduce_info){0}.server) >= RP_MAX_NAME + 1, "server");
-_Static_assert(sizeof((reduce_info){0}.side) == RC_SIDE_WHY, "side");
+_Static_assert(sizeof((reduce_info){0}.side) == RC_FDPASS_WHY, "side");
 _Static_assert(sizeof((reduce_info){0}.url) == RC_MAX_URL, "url");
 
 uint32_t reduce_version(void) { return REDUCE_VERSION; }

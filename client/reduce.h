@@ -10,33 +10,45 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual; reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
- * jobs. What each reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
+ * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
+ * jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
  *
- * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
- *   say so. What went wrong, in words, is reduce_errmsg() of the same thread.
+ * Return values. Functions that return int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
+ *   say so. reduce_errmsg() of the same thread says in words what went wrong.
  * Threads. A reduce_client may be used by any number of threads at once. A reduce_stream and a reduce_job belong to one
  *   thread at a time. Error texts belong to the thread whose call failed. A client of a daemon on this machine has two
- *   threads, some more while it copies large arrays; for the network there are nng's. They run the completion callbacks,
+ *   threads, some more while it copies large arrays; for the network there are those of nng. They run the completion callbacks,
  *   with all signals blocked.
  * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED. The child can open its own;
- *   over the network (tcp, tls) only if the parent had not opened such a one before.
+ *   over the network (tcp, tls) this works only if the parent has not opened one before.
  * Signals. No call is cut short by a signal; the library installs no handler.
  * Memory. Arrays that you pass stay yours, may have any alignment, are only read, and must stay untouched until the call
  *   returns (jobs: until the job is done). Nothing returned has to be freed except what a function named *_open,
  *   *_begin or *_submit made: by *_close, *_finish or *_abort, *_free.
- * Time. Durations are milliseconds (uint32_t, at most 2^31 - 1 but for reduce_wait) where they are asked for, nanoseconds
- *   (uint64_t) where they are told.
+ * Time. Durations that you give are milliseconds (uint32_t, at most 2^31 - 1 except in reduce_wait); reported ones are
+ *   nanoseconds (uint64_t).
  *   Every call ends: see `timeout_ms` and `deadline_ms`.
  * Structs that begin with `size` come from their _INIT macro, so that later versions can add fields:
  *     reduce_spec s = REDUCE_SPEC_INIT;  s.op = REDUCE_MAX;  s.dtype = REDUCE_I32;
- *   A `size` that is not that of some version of the struct gives REDUCE_E_ARGUMENT.
+ *   The library takes the size of every version (see Versions); any other size gives REDUCE_E_ARGUMENT.
  * NULL. A NULL where a pointer is needed gives REDUCE_E_ARGUMENT, never a crash; arrays of zero bytes may be NULL.
  *   *_close and *_free accept NULL and do nothing.
  *
  * Any call on a client may return, besides what it lists: REDUCE_E_ARGUMENT, REDUCE_E_FORKED, REDUCE_E_NO_MEMORY; and if
  * it talks to the daemon: REDUCE_E_NO_DAEMON, REDUCE_E_TIMEOUT, REDUCE_E_BUSY, REDUCE_E_QUOTA, REDUCE_E_AUTH,
  * REDUCE_E_VERSION, REDUCE_E_DEVICE_LOST, REDUCE_E_PROTOCOL, REDUCE_E_INTERNAL. These are called the common errors.
+ *
+ * Versions. A program runs with its own version of the library and with every later one of the same soname (libreduce.so.0).
+ *   A patch version changes nothing here.
+ *   A minor version may add functions, error codes, names, flags and other constants, and fields at the end of structs that
+ *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs
+ *     (since 0.2 the simple calls of 0.1; new programs, and languages that load the library, call reduce_simple).
+ *     In a struct of an older program the fields that it lacks count as 0, and the library writes no more than its size.
+ *     In a struct of a newer program the fields that the library does not know must be 0, else the call gives
+ *     REDUCE_E_ARGUMENT; of one that the library fills, they become 0.
+ *     reduce_stats and reduce_value stay as they are. The library makes each reduce_entry and reduce_resident that callbacks
+ *     get: it may be longer than a program knows. Be ready for errors, keys and names that you do not know.
+ *   Only a new soname may remove or change a function, a field, the value of a constant or what a call means.
  */
 #ifndef REDUCE_H
 #define REDUCE_H
@@ -49,7 +61,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The version of this header; reduce_version() gives that of the library in use. Same major: compatible. */
+/* The version of this header; reduce_version() gives that of the library in use. */
 #define REDUCE_VERSION_MAJOR 0
 #define REDUCE_VERSION_MINOR 2
 #define REDUCE_VERSION_PATCH 0
@@ -63,7 +75,7 @@ typedef enum reduce_err {
     /* from the daemon: minus the code of PROTOCOL.md */
     REDUCE_E_BAD_MESSAGE = -1,  /* a field of the request is malformed */
     REDUCE_E_VERSION = -2,      /* daemon and library speak no common protocol version */
-    REDUCE_E_TYPE = -3,         /* the element or reply type does not suit the operation */
+    REDUCE_E_TYPE = -3,         /* the operation is not possible for the element or reply type */
     REDUCE_E_OP = -4,           /* unknown operation */
     REDUCE_E_SHAPE = -5,        /* lengths, rows or offsets do not fit together */
     REDUCE_E_EMPTY = -6,        /* no element to choose from (min, max, minmax, range, argmin, argmax) */
@@ -73,7 +85,7 @@ typedef enum reduce_err {
     REDUCE_E_QUOTA = -10,       /* this client's share of a resource is used up */
     REDUCE_E_BUSY = -11,        /* no capacity, also after the repeats that the time allowed */
     REDUCE_E_DEADLINE = -12,    /* not done within deadline_ms */
-    REDUCE_E_CANCELLED = -13,   /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also the daemon's end */
+    REDUCE_E_CANCELLED = -13,   /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also when the daemon ends */
     REDUCE_E_NO_SESSION = -14,  /* the daemon forgot us; the library says hello again by itself */
     REDUCE_E_BAD_HANDLE = -15,  /* the daemon does not know the stream, or has no data of the name */
     REDUCE_E_IO = -16,          /* reading the data failed */
@@ -111,7 +123,7 @@ typedef struct reduce_fault {
     }
 #define REDUCE_NO_INDEX UINT64_MAX
 
-/* One line about the last failure of this thread: "OVERFLOW: row 3: ..."; a column or segment is called row there, too. "" if
+/* One line about the last failure of this thread: "OVERFLOW: row 3: ..."; it calls a column or segment a row, too. "" if
  * none. Valid until the thread's next libreduce call. */
 const char *reduce_errmsg(void);
 
@@ -192,7 +204,7 @@ const char *reduce_backend_name(int backend);
 const char *reduce_path_name(int path);
 const char *reduce_priority_name(int priority);
 
-/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is no name. */
+/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is not a name. */
 int reduce_path_parse(const char *name);
 int reduce_priority_parse(const char *name);
 int reduce_op_parse(const char *name);
@@ -214,12 +226,12 @@ typedef struct reduce_client reduce_client;
 enum {
     REDUCE_AUTOSTART = 1, /* if nobody listens, start a private daemon of this user in the background */
     REDUCE_WAIT = 2,      /* if nobody listens, keep trying for connect_timeout_ms instead of failing at once */
-    REDUCE_NO_RETRY = 4   /* tell BUSY and lost connections instead of repeating */
+    REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
 };
 
 /* How much a client gets when there is more to do than the device can: all clients of HIGH together four times as much as all
- * of NORMAL, and those of BACKGROUND a quarter of that. HIGH is for users whom the daemon's administrator allows it,
- * REDUCE_E_AUTH for the others; who was made BACKGROUND by him stays it (reduce_info.priority). */
+ * of NORMAL, and those of BACKGROUND a quarter of that. HIGH is for users whose use of it the daemon's configuration
+ * allows, REDUCE_E_AUTH for the others; a user that the configuration makes BACKGROUND stays it (reduce_info.priority). */
 typedef enum reduce_priority {
     REDUCE_PRIORITY_NORMAL = 0,
     REDUCE_PRIORITY_HIGH = 1,
@@ -273,7 +285,7 @@ typedef struct reduce_info {
     int32_t priority;      /* reduce_priority that the daemon gave */
     char url[256];
     char server[68]; /* "reduced 0.2.0" */
-    char side[96];   /* why shared memory or a file could not be passed lately and messages served instead, or "" */
+    char side[96];   /* why shared memory or a file could not be passed last, so that messages served instead; or "" */
 } reduce_info;
 #define REDUCE_INFO_INIT                                          \
     {                                                             \
@@ -281,7 +293,7 @@ typedef struct reduce_info {
     }
 int reduce_get_info(const reduce_client *c, reduce_info *info);
 
-/* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
+/* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
  * may be added; show or skip what you do not know. */
 enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2 };
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
@@ -339,11 +351,11 @@ typedef struct reduce_stats {
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
  * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone.
- * They are inline functions that call reduce_simple; languages that load the library call that, or reduce_run. `out` has
- * room for what the call above gives; REDUCE_E_OP and REDUCE_E_TYPE are its errors, too. */
+ * They are inline functions that call reduce_simple, which other languages can call, too: its `out` has room for the
+ * result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
-/* `value` comes out, or two of them; `element` and `value` make sure of what `void *` above does not. */
+/* Each is reduce_simple with the types checked. */
 #define REDUCE_INLINE(name, OP, suffix, DTYPE, element, value)                                              \
     static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
     {                                                                                                       \
@@ -413,7 +425,7 @@ enum {
  *   rows > 1         so many equal rows, a result for each (a matrix along its last axis);
  *   REDUCE_COLUMNS   a matrix of `rows` rows, a result for each column (along its first axis);
  *   offsets          segments of any lengths, also 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
- *                    rows = how many segments. What lies before offsets[0] and behind offsets[rows] is not looked at.
+ *                    rows = how many segments. The library ignores what lies before offsets[0] and after offsets[rows].
  * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
  *
  * Partial states are exact: states of shards (same op, dtype and nan), computed anywhere in any order and merged by a run with
@@ -451,7 +463,7 @@ typedef struct reduce_spec {
 typedef struct reduce_result {
     uint32_t size;
     int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
-    int32_t backend;     /* who computed it: 1 CPU, 2 CUDA; reduce_backend_name */
+    int32_t backend;     /* what computed it: 1 CPU, 2 CUDA; reduce_backend_name */
     int32_t path;        /* reduce_path: how the data travelled; of several, the one with the lowest number */
     uint64_t cell_size;  /* bytes of a result: a value, two (minmax), a reduce_stats, or a state */
     uint64_t cells;      /* results: rows, segments or columns */
@@ -469,15 +481,15 @@ typedef struct reduce_result {
     }
 
 /* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS looks at
- * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are no matrix of
- * `rows` rows), _TOO_LARGE. */
+ * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are not a matrix
+ * of `rows` rows), _TOO_LARGE. */
 int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 
 /* Reduce `bytes` of data into `out`, which has room for `room` bytes: row after row, segment after segment or column after
  * column. Arrays of any size and shape: what does not fit one message is cut, several messages are under way at once,
  * memory stays bounded by the results and 4 % of the data, and the bits are the same. `result` may be NULL.
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
- * (bytes are no multiple of rows x element size; offsets: fault.index is the first that is wrong); REDUCE_E_EMPTY, _OVERFLOW,
+ * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
  * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error
  * the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
@@ -487,16 +499,16 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
  * rows of them, but no mask, offsets, columns or states. The daemon reads them itself, several pieces at a time, if it can
  * be given the descriptor, which must be open for reading; else the library reads them and sends them. The file is never
  * mapped, its position is neither used nor moved, and the descriptor must stay open until the call returns (jobs: until the
- * job is done). Errors: those of reduce_run; REDUCE_E_IO (no regular file: use a stream; it ends too early, or reading
- * fails); REDUCE_E_ARGUMENT (what is not possible). */
+ * job is done). Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or
+ * reading fails); REDUCE_E_ARGUMENT (what is not possible). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 
 /* `bytes` of memory, all 0 and aligned to a page, that the daemon has mapped, too: arrays in it are reduced without being
- * copied. Where the daemon cannot share (tcp, a quota), it is memory like any other: reduce_info.side tells why. While
- * arrays in it are being reduced they may be read, but not written: elements that change give some result or other.
+ * copied. Where the daemon cannot share (tcp, a quota), it is memory like any other: reduce_info.side says why. While
+ * arrays in it are being reduced they may be read, but not written: elements that change give an arbitrary result.
  * Errors: the common ones. */
 int reduce_alloc(reduce_client *c, size_t bytes, void **memory);
 
@@ -505,13 +517,13 @@ void reduce_free(reduce_client *c, void *memory);
 
 /* ---- data on the GPU ------------------------------------------------------------------------------------------- */
 
-/* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, which they do not leave: from byte `offset` of
- * the allocation that `handle` stands for, the 64 bytes that cudaIpcGetMemHandle gave of it. For memory of cudaMalloc (CuPy's
- * and PyTorch's pools included), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts
- * from the allocation's first byte (cuMemGetAddressRange tells it) and is a multiple of the element's size. No mask, no
+/* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, which they do not leave. They begin at byte
+ * `offset` of the allocation that `handle` names: the 64 bytes that cudaIpcGetMemHandle gave for it. For memory of cudaMalloc
+ * (CuPy's and PyTorch's pools included), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset`
+ * counts from the allocation's first byte (cuMemGetAddressRange gives it) and is a multiple of the element's size. No mask, no
  * offsets, no states; of columns at most what a reply holds (4 MiB).
- * Order: the daemon knows nothing of your streams. Finish what writes the data before the call (cudaStreamSynchronize),
- * and begin to overwrite them after it.
+ * Order: the daemon does not know your CUDA streams. Finish what writes the data before the call (cudaStreamSynchronize),
+ * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
  * them before you free the allocation. It takes handles of processes of its own user only, over ipc.
  * Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no such allocation on the daemon's GPU), REDUCE_E_SHAPE (beyond the
@@ -528,22 +540,22 @@ int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle,
  * REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_QUOTA. */
 int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle);
 
-/* Let go of an allocation; no reduce_device on it may be under way. Unknown ones do no harm. */
+/* Let go of an allocation; no reduce_device on it may be under way. An unknown one does no harm. */
 int reduce_device_close(reduce_client *c, const void *handle);
 
 /* ---- resident data: put once, reduce often ----------------------------------------------------------------------- */
 
 /* Arrays that stay with the daemon under a name, on its device if it has one, and are reduced there without travelling again.
- * They belong to the user: any program of the same user can reduce, replace and drop them, nobody else can or even sees them.
+ * They belong to the user: any program of the same user can reduce, replace and drop them; other users cannot see them.
  * They stay until one of these drops them, until their time to live is over, or until the daemon ends. Over ipc only. A name
- * has 1 to 64 letters, digits, '_', '.' and '-' and begins with neither of the last two. */
+ * has 1 to 64 letters, digits, '_', '.' and '-', and does not begin with one of the last two. */
 
-enum { REDUCE_REPLACE = 1 }; /* reduce_put: in place of data that have the name, in one moment, once the new ones are there */
+enum { REDUCE_REPLACE = 1 }; /* reduce_put: in place of the data of that name, atomically, once the new ones are there */
 
 typedef struct reduce_put_opts {
     uint32_t size;
     uint32_t flags;       /* REDUCE_REPLACE */
-    uint32_t ttl_ms;      /* to live; 0 = until dropped. At most 2^31 - 1 */
+    uint32_t ttl_ms;      /* time to live; 0 = until dropped. At most 2^31 - 1 */
     uint32_t deadline_ms; /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;         /* reduce_path: as in reduce_spec */
     uint32_t reserved;    /* 0 */
@@ -578,7 +590,7 @@ typedef struct reduce_resident {
     int32_t dtype; /* reduce_dtype */
     uint64_t bytes;
     uint64_t age_ms;  /* since they were put */
-    uint64_t left_ms; /* to live; UINT64_MAX = until dropped */
+    uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
 } reduce_resident;
@@ -594,13 +606,13 @@ int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *
 /* *r of one name; r->size must be set. Errors: the common ones; REDUCE_E_BAD_HANDLE (there are none of this name). */
 int reduce_find(reduce_client *c, const char *name, reduce_resident *r);
 
-/* Drop them. Reductions under way with them end as if nothing had happened; then the memory is free. Errors: the common ones;
+/* Drop them. Reductions of them that are under way still end well; then the memory is free. Errors: the common ones;
  * REDUCE_E_BAD_HANDLE (there are none of this name). */
 int reduce_drop(reduce_client *c, const char *name);
 
 /* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
 
-/* One reduction fed bit by bit, for pipes and data larger than memory. rows must be 1 and the elements in order;
+/* One reduction of data given in pieces, for pipes and data larger than memory. rows must be 1 and the elements in order;
  * REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and give masks with
  * the pieces (REDUCE_MASKED). The library buffers a few chunks. A stream cannot survive a restart of the daemon, since the
  * library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error every further call on the stream but
@@ -634,10 +646,10 @@ void reduce_stream_abort(reduce_stream *s);
 
 typedef struct reduce_job reduce_job;
 
-enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet */
+enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: the job is not done */
 
 /* Called once when a job is done, cancelled ones included, on one of the library's threads (or inside reduce_close): be
- * quick, do not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no
+ * quick and do not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no
  * client. `err` is what reduce_poll returns. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
@@ -663,8 +675,8 @@ int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
 /* Bytes of data acknowledged by the daemon so far, and in all. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);
 
-/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. What
- * the daemon has not begun is dropped there, too. */
+/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. The
+ * daemon drops the parts that it has not begun. */
 void reduce_cancel(reduce_job *job);
 
 /* Cancel, wait for the end unless called from the job's own callback, free. NULL is fine. */

@@ -1,8 +1,14 @@
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/log.h"
 #include "daemon/life.h"
+
+/* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each, which malloc_trim
+ * never returns but in the first (measured: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so
+ * all threads share the first arena: what a peak of messages took goes back when the daemon is at rest. */
+static void share_one_arena(void) { mallopt(M_ARENA_MAX, 1); }
 
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {
@@ -31,6 +37,7 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
 
 int main(int argc, char **argv)
 {
+    share_one_arena();
     rd_config config;
     rd_command command;
     char why[RD_MAX_WHY];

@@ -265,7 +265,7 @@ def test_offsets(run, fails, scratch):
     lines = [json.loads(x) for x in run("min", "--dtype", "i16", "--json", "--offsets", scratch / "o.bin", raw).splitlines()]
     assert [(x["segment"], x["value"], x["count"]) for x in lines] == [(0, -2, 2), (1, -7, 5)]
     fails(FAILED, "EMPTY: segment 1: ", "max", "--dtype", "i16", "--offsets", scratch / "u.npy", raw)
-    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, behind"),
+    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, after"),
                       (np.array([-1, 2], "<i8"), "offset 0 is -1"), (np.array([0], "<u8"), "single offset"), (np.zeros(0, "<u8"), "no offsets"),
                       (np.array([0, 2], "<i4"), "TYPE.*i32"), (np.array([0.0, 2.0]), "TYPE.*f64")):
         fails(FAILED, told, "sum", "--dtype", "i16", "--offsets", npy(scratch / "bad.npy", bad), raw)
@@ -331,7 +331,7 @@ def test_initial(run, fails, scratch):
     assert run("sum", "--initial=-1e3", "--text", stdin=b"1 2") == "-997\n"
     assert run("max", "--initial", "inf", "--rows", 3, npy(scratch / "h.npy", np.zeros(6, "<f2"))).split() == ["inf"] * 3
     assert run("sum", "--initial", "nan", "--nan", "omit", scratch / "h.npy") == "0\n"
-    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is no u8"), ("x", "is no u8"), ("", "is no u8")):
+    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is not a number of type u8"), ("x", "is not a number of type u8"), ("", "is not a number of type u8")):
         fails(USAGE, told, "sum", "--initial", text, bytes_)
     fails(USAGE, "out of the range of f16", "sum", "--initial", "70000", scratch / "h.npy")
 
@@ -374,7 +374,7 @@ def test_partial_and_merge(run, fails, scratch):
     columns = run("sum", "-t", "f32", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
     assert len(columns) == 3 * 64
     assert run("max", "--merge", "--initial", "inf", self_state(run, scratch, parts[0])) == "inf\n"
-    fails(FAILED, "SHAPE.*no partial states of sum", "sum", "--merge", whole)
+    fails(FAILED, "SHAPE.*not partial states of sum", "sum", "--merge", whole)
     fails(FAILED, "BAD_MESSAGE", "max", "--merge", "--dtype", "f64", self_state(run, scratch, parts[0]))
     short = scratch / "short"
     short.write_bytes(states[0].read_bytes()[:-64])
@@ -550,17 +550,17 @@ def test_errors_of_the_reduction(fails, scratch):
     ((), "no operation"), (("summ",), "summ"), (("sum", "--dtype", "float"), "float"), (("sum", "--out", "x"), "x"), (("sum", "--nan", "drop"), "drop"),
     (("sum", "--rows", "0"), "rows"), (("sum", "--rows", "-1"), "rows"), (("sum", "--rows", "1e3"), "rows"), (("sum", "--rows", "99999999999999999999"), "rows"),
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
-    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "only one"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
+    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "exclude each other"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
     (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
     (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
-    (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
+    (("sum", "--partial", "--json", "-"), "exclude each other"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"), (("sum", "--text", "--dtype", "i8", "-"), "text"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
     (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
-    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "for operations and put"),
-    (("ls", "--dtype", "f32"), "for operations and put"), (("status", "--deadline", "5"), "for operations and put"),
+    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "apply to operations and put only"),
+    (("ls", "--dtype", "f32"), "apply to operations and put only"), (("status", "--deadline", "5"), "apply to operations and put only"),
 ])
 def test_wrong_usage(fails, args, told):
     done = fails(USAGE, told, *args)
@@ -745,7 +745,7 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
     if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
-    assert done.returncode == NO_DAEMON and b"START: no place for a daemon of this user" in done.stderr, done.stderr
+    assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 

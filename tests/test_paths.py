@@ -272,7 +272,7 @@ def test_over_tcp_everything_goes_in_messages(shared, scratch):
             assert got == want and result.path == INLINE
         for call, where in ((c.run_at, [address(data)]), (c.file, [fd, 64])):
             e = fails("ARGUMENT", call, "sum", "u8", *where, len(data), path=SHM)
-            assert e.field == "path" and "side channel" in e.text
+            assert e.field == "path" and "passes no descriptors" in e.text
         fails("ARGUMENT", c.file, "sum", "u8", fd, 64, len(data), path=FILE)
         c.free(memory)
     os.close(fd)
@@ -309,7 +309,7 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     daemon = start("--arena", 1, tcp=True)
     np.full(MIB, 0.5, "f8").tofile(scratch / "a")
     done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.tcp_url)
-    assert json.loads(done.stdout)["path"] == "inline" and b"no shared memory and no passed files: the daemon offers no" in done.stderr
+    assert json.loads(done.stdout)["path"] == "inline" and b"no shared memory and no passed files: the daemon passes no" in done.stderr
     done = ctl("sum", "-t", "f64", "-v", "--path", "shm", scratch / "a", url=daemon.url)  # the quota is below a stage
     assert done.returncode == 2 and b"TOO_LARGE" in done.stderr
     np.save(scratch / "c.npy", np.full((1024, 1024), 0.5))

@@ -634,8 +634,8 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
                              (["sum", "-t", "f64", "@x"], 1, b"@x: TYPE: holds f32, not f64"), (["sum", "--rows", "3", "@x"], 1, b"@x: SHAPE"),
                              (["sum", "--axis", "0", "@x"], 1, b"--axis of raw elements needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"take no other path"),
                              (["sum", "--mask", scratch / "odd", "@x"], 2, b"@NAME excludes"), (["sum", "--total", "@x", "@x"], 2, b"@NAME excludes"),
-                             (["drop"], 2, b"drop takes names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
-                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"are for put"),
+                             (["drop"], 2, b"drop takes one or more names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
+                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"apply to put only"),
                              (["put", "y", "--ttl", "0", scratch / "odd"], 2, b"--ttl")):
         done = ctl(*args, stdin=bytes(4), url=url)
         assert done.returncode == code and text in done.stderr, (args, done.stderr)

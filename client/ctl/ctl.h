@@ -9,7 +9,7 @@
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
- *   progress.c        the bar on a terminal          table.c         stats of all arrays of a file
+ *   progress.c        the bar on a terminal          tensors.c       stats of all arrays of a file
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
  *   top.h             reducectl top */
@@ -127,7 +127,7 @@ unsigned ctl_half_round(int dtype, double y);
 /* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
- * from the text. False: `why` says that it is no number, or out of range. */
+ * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
 
 /* ---- fortran_order.c ---- */
@@ -139,7 +139,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
 
-/* One value of a result; JSON writes what is no number ("nan", "none") as string or null. */
+/* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
     const char *name; /* in results of several */
     char text[CTL_MAX_NUMBER];
@@ -191,10 +191,10 @@ typedef struct ctl_input {
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_text parser;
-    double *numbers; /* text: parsed and not yet given out */
+    double *numbers; /* text: parsed and not given out */
     size_t n_numbers, numbers_at;
     bool ended;
-    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
 /* The member's name in "FILE:MEMBER"; NULL: it is a file, or nothing that is there. */
@@ -264,12 +264,12 @@ typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
     uint64_t first;          /* number of the first result */
-    const uint64_t *offsets; /* of its segment and those behind it, or NULL: all have equally many elements */
+    const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
 } ctl_where;
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-/* What -v tells about it. */
+/* What -v says about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
  * NULL. Returns the exit code. */
@@ -301,7 +301,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
- * reduced, `at` bytes behind its first element. Returns as reduce_file. */
+ * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
 
@@ -314,7 +314,7 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
-/* ---- table.c ---- */
+/* ---- tensors.c ---- */
 
 struct ctl_directory;
 /* Can `o` be answered by a table of the statistics of all arrays of a file? */

@@ -45,7 +45,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r)
 
 /* ---- streams ---- */
 
-/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got tells how many came. */
+/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got is how many came. */
 static int feed(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, uint64_t *got, char why[CTL_WHY])
 {
     for (*got = 0; *got < bytes;) {
@@ -120,7 +120,7 @@ static int feed_all_masked(ctl_work *w, reduce_stream *s, uint64_t n, char why[C
     for (int i = 0; i < w->n_in && !err; i++)
         err = feed_masked(w, s, &w->in[i], n, block, why);
     if (!err && n == UINT64_MAX && ctl_read_full(w->mask, &more, 1, why) > 0) {
-        snprintf(why, CTL_WHY, "the mask goes on behind the last element");
+        snprintf(why, CTL_WHY, "the mask goes on after the last element");
         err = REDUCE_E_SHAPE;
     }
     free(block);

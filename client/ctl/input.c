@@ -64,7 +64,7 @@ static bool file_size(int fd, uint64_t *size)
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
-    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that somebody has read from */
+    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that was read from before */
     *size = at < 0 || at > st.st_size ? 0 : (uint64_t)(st.st_size - at);
     return at >= 0;
 }
@@ -108,12 +108,12 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     in->start += offset;
     in->head_at = here;
     if (npy.count > CTL_MAX_COUNT) {
-        snprintf(why, CTL_WHY, "the .npy header tells of more than 2^60 elements");
+        snprintf(why, CTL_WHY, "the .npy header says more than 2^60 elements");
         return REDUCE_E_TOO_LARGE;
     }
     in->bytes = npy.count * reduce_dtype_size(npy.dtype);
     if (in->regular && file_bytes - offset != in->bytes) {
-        snprintf(why, CTL_WHY, "the .npy header tells of %" PRIu64 " bytes of data, the file holds %" PRIu64, in->bytes,
+        snprintf(why, CTL_WHY, "the .npy header says %" PRIu64 " bytes of data, but the file holds %" PRIu64, in->bytes,
                  file_bytes - offset);
         return REDUCE_E_IO;
     }

@@ -13,7 +13,7 @@ typedef struct states {
     int files, dtype;
 } states;
 
-enum { DTYPE_AT = 4 /* where a state tells the type of its elements, see PROTOCOL.md */ };
+enum { DTYPE_AT = 4 /* where a state has the type of its elements, see PROTOCOL.md */ };
 
 static int wrong(char why[CTL_WHY], int err, const char *text)
 {
@@ -27,7 +27,7 @@ static int first_file(states *s, const ctl_options *o, const uint8_t *bytes, siz
     s->dtype = o->spec.dtype ? o->spec.dtype : n > DTYPE_AT ? bytes[DTYPE_AT] : 0;
     s->size = reduce_state_size(o->spec.op, s->dtype);
     if (s->size == 0 || n == 0 || n % s->size) {
-        snprintf(why, CTL_WHY, "%zu bytes are no partial states of %s", n, reduce_op_name(o->spec.op));
+        snprintf(why, CTL_WHY, "%zu bytes are not partial states of %s", n, reduce_op_name(o->spec.op));
         return REDUCE_E_SHAPE;
     }
     s->rows = n / s->size;
@@ -42,7 +42,7 @@ static int take_file(states *s, const ctl_options *o, int file, const uint8_t *b
     if (err)
         return err;
     if (n != s->rows * s->size) {
-        snprintf(why, CTL_WHY, "holds %zu bytes of states, the first file %" PRIu64, n, s->rows * s->size);
+        snprintf(why, CTL_WHY, "holds %zu bytes of states, but the first file %" PRIu64, n, s->rows * s->size);
         return REDUCE_E_SHAPE;
     }
     for (uint64_t i = 0; i < s->rows; i++)

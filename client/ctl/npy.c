@@ -27,7 +27,7 @@ size_t ctl_npy_data_offset(const uint8_t *p, size_t len, char why[CTL_WHY])
     uint64_t text = p[6] == 1 ? p[8] | (uint64_t)p[9] << 8
                               : p[8] | (uint64_t)p[9] << 8 | (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
     if (text > CTL_NPY_MAX_HEADER) {
-        snprintf(why, CTL_WHY, "a .npy header of %" PRIu64 " bytes, the limit is %d", text, CTL_NPY_MAX_HEADER);
+        snprintf(why, CTL_WHY, "the .npy header has %" PRIu64 " bytes; the limit is %d", text, CTL_NPY_MAX_HEADER);
         return 0;
     }
     return fixed + (size_t)text;
@@ -206,8 +206,8 @@ static bool resolve_type(ctl_npy *npy, int wanted, char why[CTL_WHY])
     }
     npy->swapped = order == '>' && reduce_dtype_size(npy->dtype) > 1;
     if (wanted && wanted != npy->dtype) {
-        snprintf(why, CTL_WHY, "--dtype says %s, the file %s ('%s')", reduce_dtype_name(wanted), reduce_dtype_name(npy->dtype),
-                 npy->descr);
+        snprintf(why, CTL_WHY, "--dtype says %s, but the file holds %s ('%s')", reduce_dtype_name(wanted),
+                 reduce_dtype_name(npy->dtype), npy->descr);
         return false;
     }
     return true;

@@ -85,7 +85,7 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
 {
     char all[176];
     list(all, sizeof all, name, first);
-    snprintf(why, CTL_WHY, "%s '%.40s' is none of %s", what, value, all);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
 
@@ -120,7 +120,7 @@ static bool take_number(uint64_t *out, const char *what, const char *value, uint
     *out = strtoull(value, &end, 10);
     if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= min && *out <= max)
         return true;
-    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not a whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
     return false;
 }
 
@@ -129,7 +129,7 @@ static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
     bool first = o->format == CTL_DECIMAL || o->format == f;
     o->format = f;
     if (!first)
-        snprintf(why, CTL_WHY, "only one of --hex, --json and --raw (also meant by --partial) is possible");
+        snprintf(why, CTL_WHY, "--hex, --json and --raw exclude each other (--partial implies --raw)");
     return first;
 }
 
@@ -271,21 +271,21 @@ static const char *misplaced(const ctl_options *o)
 {
     bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
     if (named && (o->n_files == 0 || (put && o->n_files > 2)))
-        return put ? "put takes a name and a file" : "drop takes names";
+        return put ? "put takes a name and at most one file" : "drop takes one or more names";
     if (!reduce && !named && o->n_files)
         return "ping, info, status, metrics, top and ls take no files";
     if (!reduce && has_reduction(o))
-        return "options that say what to reduce, or how, need an operation";
+        return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
-        return "--dtype, --text, --deadline and --path are for operations and put";
+        return "--dtype, --text, --deadline and --path apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms))
-        return "--replace and --ttl are for put";
+        return "--replace and --ttl apply to put only";
     if (o->once && o->command != CTL_TOP)
-        return "--once is for top";
+        return "--once applies to top only";
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top have one format";
+        return "metrics and top take no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls know --json only";
+        return "ping, info, status and ls take --json only";
     return NULL;
 }
 
@@ -297,19 +297,19 @@ static const char *clash(const ctl_options *o)
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
     if (o->text && o->spec.dtype && o->spec.dtype != REDUCE_F64)
-        return "--text reads f64; --dtype names another type";
+        return "--text reads f64, but --dtype names another type";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
         return "--offsets excludes --rows and --axis";
     if (o->spec.ddof && op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
-        return "--ddof is for var, std and stats";
+        return "--ddof applies to var, std and stats only";
     if ((o->spec.flags & REDUCE_WRAP) && op != REDUCE_PROD)
-        return "--wrap is for prod";
+        return "--wrap applies to prod only";
     if (o->initial && partial)
-        return "--initial goes in when a value is finished: not with --partial";
+        return "--partial excludes --initial, which is added when a value is finished";
     if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
-        return "--merge goes in messages: --path inline only";
+        return "--merge needs --path inline: states travel in messages";
     if (o->merge && (shaped || o->mask || o->text || o->total))
         return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
     return NULL;
@@ -334,7 +334,7 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
     if (!piped)
         return true;
     if (isatty(STDIN_FILENO)) {
-        snprintf(why, CTL_WHY, "no file given ('-' is standard input)");
+        snprintf(why, CTL_WHY, "no file given (use '-' for standard input)");
         return false;
     }
     if (o->command == CTL_REDUCE) {

@@ -125,7 +125,7 @@ static bool no_daemon(int err)
            err == REDUCE_E_VERSION || err == REDUCE_E_AUTH;
 }
 
-/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are told as that. */
+/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are reported as that. */
 typedef struct exact {
     bool known, least; /* there is one; it is that or more */
     char text[CTL_MAX_NUMBER];

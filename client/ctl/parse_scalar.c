@@ -45,7 +45,7 @@ static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WH
     bool negative, fits;
     uint64_t magnitude, all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
     if (!parse_magnitude(text, &negative, &magnitude, &fits))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     uint64_t most = is_signed(dtype) ? (all >> 1) + negative : negative ? 0 : all;
     if (!fits || magnitude > most)
         return bad(text, "out of the range of", dtype, why);
@@ -87,7 +87,7 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     float single = strtof(text, NULL);
     uint32_t word;
     if (end == text || *end || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     bool special = isnan(wide) || strpbrk(text, "iI"), beyond = false; /* inf in letters is meant */
     memcpy(&word, &single, sizeof word);
     *bits = word;

@@ -11,7 +11,7 @@
 static bool print_same_f64(const char *text, double v) { return strtod(text, NULL) == v; }
 static bool print_same_f32(const char *text, double v) { return strtof(text, NULL) == (float)v; }
 
-/* Does a reader, who rounds to nearest even, get the magnitude `bits` from the double y? */
+/* Does a reader that rounds to nearest even get the magnitude `bits` from the double y? */
 static bool same_narrow(int dtype, unsigned bits, double y) { return ctl_half_round(dtype, y) == bits; }
 
 /* Rewrite "-d.ddde+XX" as people write numbers: without exponent from 1e-5 up to 17 digits before the point. */
@@ -227,7 +227,7 @@ void ctl_json_string(FILE *out, const char *text)
         int n = utf8_length(s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is no text: as Latin-1 */
+        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not text: as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
             fwrite(s, 1, (size_t)n, out);

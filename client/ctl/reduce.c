@@ -14,7 +14,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     uint64_t count = 0;
     bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
     if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
-        snprintf(why, CTL_WHY, "a mask is bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
+        snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
     }
     for (int i = 0; i < w->n_in; i++) {
@@ -22,7 +22,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
         sized &= w->in[i].sized;
     }
     if (sized && mask->bytes != count)
-        snprintf(why, CTL_WHY, "a mask of %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
+        snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
     else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
@@ -151,8 +151,8 @@ static int check_part(const ctl_work *w, int i)
     const ctl_input *in = &w->in[i];
     char why[CTL_WHY];
     if (in->dtype != w->in[0].dtype) {
-        snprintf(why, sizeof why, "holds %s, the files before it %s: no total of mixed types", reduce_dtype_name(in->dtype),
-                 reduce_dtype_name(w->in[0].dtype));
+        snprintf(why, sizeof why, "holds %s, but the files before it hold %s: a total needs one type",
+                 reduce_dtype_name(in->dtype), reduce_dtype_name(w->in[0].dtype));
         return fail(w, in->name, REDUCE_E_TYPE, why);
     }
     if (ctl_shuffled(in) && (w->o->spec.op == REDUCE_ARGMIN || w->o->spec.op == REDUCE_ARGMAX || w->o->spec.op == REDUCE_STATS))

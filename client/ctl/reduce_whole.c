@@ -44,7 +44,7 @@ static int ordered(ctl_work *w, void *cell, size_t room, reduce_result *r, char 
     if (from && to)
         err = run_ordered(w, from, to, cell, room, r, why);
     else
-        snprintf(why, CTL_WHY, "no memory for twice the file: indexes of a .npy in Fortran order need that");
+        snprintf(why, CTL_WHY, "no memory for twice the file, which indexes of a .npy in Fortran order need");
     free(from);
     free(to);
     return err;

@@ -75,7 +75,7 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
     if (ctl_shuffled(in)) {
-        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data have one order, that of their indexes");
+        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
         return REDUCE_E_SHAPE;
     }
     if (ctl_in_file(in))
@@ -93,7 +93,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     bool opened = !err;
     if (opened)
         err = put_input(c, &in, name, o, why);
-    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* of whom the error tells */
+    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* which the error is about */
     int code = CTL_OK;
     if (err)
         code = ctl_print_error(o, &where, err, why[0] ? why : NULL);

@@ -20,7 +20,7 @@ static rd_lock_result held(int fd, const char *path, char *why, size_t cap)
     ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
     if (n > 0)
         pid[strspn(pid, "0123456789")] = '\0';
-    snprintf(why, cap, "%s is served by another daemon already, pid %s", path, pid);
+    snprintf(why, cap, "%s: another daemon, pid %s, already serves it", path, pid);
     return RD_LOCK_HELD;
 }
 
@@ -30,7 +30,7 @@ rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap)
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
     if (!S_ISSOCK(st.st_mode))
-        return fail(why, cap, path, S_ISLNK(st.st_mode) ? "is a symbolic link, refused" : "exists and is no socket");
+        return fail(why, cap, path, S_ISLNK(st.st_mode) ? "is a symbolic link, refused" : "exists and is not a socket");
     return unlink(path) == 0 ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
 }
 

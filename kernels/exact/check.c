@@ -35,26 +35,25 @@ static bool low_bits_zero(const uint64_t *limb, int bits)
     return all_zero(limb, i) && (bits % 64 == 0 || (limb[i] & (((uint64_t)1 << bits % 64) - 1)) == 0);
 }
 
-/* a <= b, or a < b */
-static bool ordered(const uint64_t *a, const uint64_t *b, int n, bool or_equal)
+/* a <= b */
+static bool ordered(const uint64_t *a, const uint64_t *b, int n)
 {
     int i = n - 1;
     while (i > 0 && a[i] == b[i])
         i--;
-    return a[i] < b[i] || (or_equal && a[i] == b[i]);
+    return a[i] <= b[i];
 }
 
-/* |value| < count * 2^bits, for a two's complement number of n limbs; count < 2^63. */
-static bool magnitude_below(const uint64_t *limb, int n, uint64_t count, int bits)
+/* |value| <= bound, for a two's complement number of n limbs. */
+static bool magnitude_within(const uint64_t *limb, const uint64_t *bound, int n)
 {
-    uint64_t magnitude[RP_MAX_LIMBS], bound[RP_MAX_LIMBS] = {0};
+    uint64_t magnitude[RP_MAX_LIMBS];
     int negative = (int)(limb[n - 1] >> 63), low = 0;
     while (low < n - 1 && limb[low] == 0)
         low++;
     for (int i = 0; i < n; i++)
         magnitude[i] = rk_magnitude_limb(limb, i, negative, low);
-    rk_add_shifted(bound, n, count, bits, 0);
-    return ordered(magnitude, bound, n, false);
+    return ordered(magnitude, bound, n);
 }
 
 /* S1^2 <= n S2, which all numbers obey (Cauchy and Schwarz): so no variance is negative */
@@ -86,16 +85,31 @@ static rp_err check_nz(const rk_state *s, bool zero, rp_fault *f)
     return !s->nz && !zero ? bad(f, "nz", "a value without nz") : RP_OK;
 }
 
-/* A sum of `times`-th powers: elements are below 2^(2 - emin) and multiples of the smallest subnormal. */
+/* bound[0..n) = count * largest^times. In units of the limbs, the largest element is (2^p - 1) 2^unit and its square
+ * (2^2p - 2^(p+1) + 1) 2^(2 unit). */
+static void largest_float_sum(const rk_state *s, uint64_t *bound, int n, int times)
+{
+    rk_format f = rk_format_of(s->dtype);
+    int p = f.precision, unit = times * (2 - f.emin - p - rk_e0(s->dtype));
+    memset(bound, 0, (size_t)n * sizeof *bound);
+    rk_add_shifted(bound, n, s->count, unit + times * p, 0);
+    rk_add_shifted(bound, n, s->count, times == 2 ? unit + p + 1 : unit, 1);
+    if (times == 2)
+        rk_add_shifted(bound, n, s->count, unit, 0);
+}
+
+/* A sum of `times`-th powers of elements, which are multiples of the smallest subnormal. */
 static rp_err check_float_limbs(const rk_state *s, const uint64_t *limb, int n, int times, rp_fault *f)
 {
     rk_format format = rk_format_of(s->dtype);
     int e0 = rk_e0(s->dtype), least = format.emin - (format.precision - 1);
+    uint64_t bound[RP_MAX_LIMBS];
     if (n == 0 || all_zero(limb, n))
         return RP_OK;
     if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)))
         return bad(f, "limbs", "a negative sum of what is not negative");
-    if (!magnitude_below(limb, n, s->count, times * (2 - format.emin - e0)))
+    largest_float_sum(s, bound, n, times);
+    if (!magnitude_within(limb, bound, n))
         return bad(f, "limbs", "more than the elements can sum to");
     return low_bits_zero(limb, times * (least - e0)) ? RP_OK : bad(f, "limbs", "finer than the elements are");
 }
@@ -129,7 +143,7 @@ static bool powers_possible(const rk_state *s, const uint64_t *limb, int n, int 
     u128 largest = largest_magnitude(s->dtype), power = times == 2 ? largest * largest : largest;
     uint64_t one[2] = {(uint64_t)power, (uint64_t)(power >> 64)}, bound[3];
     rk_multiply(bound, one, (rk_range){0, n - 1}, 0, n, s->count);
-    return ordered(limb, bound, n, true);
+    return ordered(limb, bound, n);
 }
 
 static rp_err check_int_sums(const rk_state *s, rp_fault *f)
@@ -223,12 +237,18 @@ static rp_err check_bits(const rk_state *s, rp_fault *f)
 
 /* ---- products ---- */
 
-/* The sum of the logarithms of `count` elements: each is at least that of the smallest subnormal, less than emax + 1. */
+/* The sum of the logarithms of `count` elements, each from that of the smallest subnormal, a whole number, to that of the
+ * largest element. (Of two elements the larger one has the larger logarithm: they differ by more than the error.) */
 static bool logarithms_possible(const rk_state *s, uint64_t count)
 {
     rk_format f = rk_format_of(s->dtype);
     i128 unit = (i128)count << (RK_LOG2_FRACTION - 64), whole = (i128)((u128)s->limb[2] << 64 | s->limb[1]);
-    return whole >= unit * (f.emin - (f.precision - 1)) && whole < unit * (2 - f.emin);
+    if (whole < 0)
+        return whole >= unit * (f.emin - (f.precision - 1));
+    uint64_t largest[3] = {0}, bound[3];
+    rk_log2_add(largest, f, rk_inf_bits(f) - 1);
+    rk_multiply(bound, largest, (rk_range){0, 2}, 0, 3, count);
+    return ordered(s->limb, bound, 3);
 }
 
 static rp_err check_product(const rk_state *s, rp_fault *f)
@@ -241,14 +261,13 @@ static rp_err check_product(const rk_state *s, rp_fault *f)
     return zero || logarithms_possible(s, s->count) ? RP_OK : bad(f, "limbs", "more than the elements can sum to");
 }
 
-/* Magnitudes of `count` elements are at most 2^room together. */
+/* A magnitude, 0 standing for 2^64 and more, is at most largest^count. */
 static bool product_magnitude_possible(const rk_state *s, uint64_t count)
 {
-    int bits = 8 * rk_bytes(s->dtype) - rk_is_signed(s->dtype);
-    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], room = count < 64 ? (uint64_t)bits * count : 64;
-    if (magnitude == 0) /* 2^64 or more */
-        return room >= 64;
-    return room >= 64 || magnitude <= (uint64_t)1 << room;
+    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], most = 1;
+    for (; count && most; count--)
+        most = rk_times(most, largest_magnitude(s->dtype));
+    return most == 0 || (magnitude != 0 && magnitude <= most);
 }
 
 static rp_err check_int_product(const rk_state *s, rp_fault *f)

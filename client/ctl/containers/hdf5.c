@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "client/ctl/containers/container.h"
-#include "client/ctl/hdf5/records.h"
+#include "client/ctl/hdf5/datasets.h"
 
 enum { MAX_RECORDS = 64 << 20, PIECE = 1 << 16 }; /* bytes */
 

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "client/ctl/hdf5/records.h"
+#include "client/ctl/hdf5/datasets.h"
 #include "client/reduce.h"
 
 #define THE_FILE "/proc/self/fd/0"
