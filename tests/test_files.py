@@ -293,6 +293,10 @@ def test_columns(run, fails, scratch):
     fails("TYPE: line 2: .*too few fields", "sum", f"{path}:b")
     path.write_text("a,b\n1,\n")
     fails("TYPE: line 2: .*missing", "sum", "-t", "i32", f"{path}:b")
+    path.write_text("," * (1 << 20))  # columns beyond counting
+    fails("TOO_LARGE: line 1 is longer", "sum", f"{path}:a")
+    path.write_text("a" + ",b" * 400_000 + "\n" + "1" + ",2" * 400_000 + "\n")
+    assert run("sum", f"{path}:a") == "1\n" and run("sum", f"{path}:400001") == "2\n"
     path.write_text('a,b\n1,"' + "x" * (3 << 20))
     fails("TOO_LARGE: line 2 is longer", "sum", f"{path}:a")
 

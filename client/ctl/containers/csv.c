@@ -27,17 +27,38 @@ static size_t record_length(const char *p, size_t len, bool last)
     return last ? len : 0;
 }
 
-/* Field `index` of a record, without quotes. Returns its length, or -1: there is no such field, -2: it is too long. */
-static long field(const char *p, const char *end, char delimiter, uint64_t index, char out[FIELD])
+/* The begin of field `index`, or NULL. */
+static const char *find_field(const char *p, const char *end, char delimiter, uint64_t index)
 {
-    size_t n = 0;
     bool quoted = false;
-    for (; index; index--) { /* skip those in front of it */
+    for (; index; index--) {
         for (; p < end && (quoted || *p != delimiter); p++)
             quoted ^= *p == '"';
         if (p++ == end)
-            return -1;
+            return NULL;
     }
+    return p;
+}
+
+static size_t trim(char *text, size_t n)
+{
+    size_t blanks = 0;
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\r'))
+        n--;
+    while (blanks < n && text[blanks] == ' ')
+        blanks++;
+    memmove(text, text + blanks, n - blanks);
+    text[n - blanks] = 0;
+    return n - blanks;
+}
+
+/* The field at *at, without quotes and blanks around it; *at moves to the next field, or becomes NULL. False: it is longer than
+ * any number, and cut. */
+static bool take_field(const char **at, const char *end, char delimiter, char out[FIELD])
+{
+    const char *p = *at;
+    size_t n = 0;
+    bool quoted = false, whole = true;
     for (; p < end && (quoted || *p != delimiter); p++) {
         bool twice = quoted && *p == '"' && p + 1 < end && p[1] == '"';
         if (*p == '"' && !twice) {
@@ -45,18 +66,13 @@ static long field(const char *p, const char *end, char delimiter, uint64_t index
             continue;
         }
         p += twice;
-        if (n == FIELD - 1)
-            return -2;
-        out[n++] = *p;
+        whole &= n < FIELD - 1;
+        if (n < FIELD - 1)
+            out[n++] = *p;
     }
-    while (n && (out[n - 1] == ' ' || out[n - 1] == '\r'))
-        n--;
-    size_t blanks = 0;
-    while (blanks < n && out[blanks] == ' ')
-        blanks++;
-    memmove(out, out + blanks, n - blanks);
-    out[n - blanks] = 0;
-    return (long)(n - blanks);
+    trim(out, n);
+    *at = p < end ? p + 1 : NULL;
+    return whole;
 }
 
 /* ---- numbers ---- */
@@ -149,9 +165,10 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t 
             break;
         size_t line = n - (record[n - 1] == '\n');
         line -= line && record[line - 1] == '\r';
-        long got = line ? field(record, record + line, c->delimiter, c->column, text) : 0;
-        if (got < 0) {
-            wrong(c, "", got == -1 ? "the line has too few fields" : "the field is too long for a number", why);
+        const char *at = line ? find_field(record, record + line, c->delimiter, c->column) : record;
+        const char *what = !at ? "the line has too few fields" : "the field is too long for a number";
+        if (!at || !take_field(&at, record + line, c->delimiter, text)) {
+            wrong(c, "", what, why);
             return -1;
         }
         if (line && !convert(c, text, out + made * size, why)) /* an empty line is not a record */
@@ -174,9 +191,8 @@ static char guess_delimiter(const char *record, size_t len)
 static bool has_header(const ctl_csv *c, const char *record, const char *end)
 {
     char text[FIELD];
-    long got;
-    for (uint64_t i = 0; (got = field(record, end, c->delimiter, i, text)) != -1; i++)
-        if (got == -2 || !is_number(text))
+    for (const char *at = record; at;)
+        if (!take_field(&at, end, c->delimiter, text) || !is_number(text))
             return true;
     return false;
 }
@@ -184,29 +200,30 @@ static bool has_header(const ctl_csv *c, const char *record, const char *end)
 static void list_columns(const ctl_csv *c, const char *record, const char *end, char why[CTL_WHY])
 {
     char text[FIELD], clean[40];
-    int n = (int)strlen(why);
-    for (uint64_t i = 0; field(record, end, c->delimiter, i, text) >= 0; i++) {
+    size_t n = strlen(why);
+    for (const char *at = record; at;) {
+        bool first = at == record;
+        take_field(&at, end, c->delimiter, text);
         ctl_clean(clean, sizeof clean, text);
         if (n + strlen(clean) + 8 > CTL_WHY) {
-            snprintf(why + n, CTL_WHY - (size_t)n, " ...");
+            snprintf(why + n, CTL_WHY - n, " ...");
             return;
         }
-        n += snprintf(why + n, CTL_WHY - (size_t)n, "%s %s", i ? "," : "", clean);
+        n += (size_t)snprintf(why + n, CTL_WHY - n, "%s %s", first ? "" : ",", clean);
     }
 }
 
 static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end)
 {
     char text[FIELD], *rest;
-    long got;
-    for (uint64_t i = 0; header && (got = field(record, end, c->delimiter, i, text)) != -1; i++)
-        if (got >= 0 && !strcmp(text, name)) {
+    const char *at = header ? record : NULL;
+    for (uint64_t i = 0; at; i++)
+        if (take_field(&at, end, c->delimiter, text) && !strcmp(text, name)) {
             c->column = i;
             return true;
         }
     c->column = strtoull(name, &rest, 10) - 1;
-    return name[0] >= '1' && name[0] <= '9' && *rest == 0 && c->column < UINT32_MAX &&
-           field(record, end, c->delimiter, c->column, text) != -1;
+    return name[0] >= '1' && name[0] <= '9' && *rest == 0 && find_field(record, end, c->delimiter, c->column);
 }
 
 int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column, size_t *skip, char why[CTL_WHY])
