@@ -376,14 +376,22 @@ static long read_stored(ctl_input *in, void *space, size_t room, char why[CTL_WH
     return n;
 }
 
-static void turn(uint8_t *p, size_t size)
-{
-    for (size_t i = 0; i < size / 2; i++) {
-        uint8_t b = p[i];
-        p[i] = p[size - 1 - i];
-        p[size - 1 - i] = b;
+#define TURN(bits)                                   \
+    for (uint##bits##_t v; p < end; p += sizeof v) { \
+        memcpy(&v, p, sizeof v);                     \
+        v = __builtin_bswap##bits(v);                \
+        memcpy(p, &v, sizeof v);                     \
     }
+static void turn(uint8_t *p, const uint8_t *end, size_t size)
+{
+    if (size == 2)
+        TURN(16)
+    else if (size == 4)
+        TURN(32)
+    else
+        TURN(64)
 }
+#undef TURN
 
 /* Whole elements, turned round. */
 static long read_swapped(ctl_input *in, uint8_t *space, size_t room, char why[CTL_WHY])
@@ -401,8 +409,7 @@ static long read_swapped(ctl_input *in, uint8_t *space, size_t room, char why[CT
         in->done += (uint64_t)n;
     } while (have % size);
     in->done = done; /* the caller counts */
-    for (size_t i = 0; i < have; i += size)
-        turn(space + i, size);
+    turn(space, space + have, size);
     return (long)have;
 }
 

@@ -153,29 +153,70 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     return true;
 }
 
+/* Where the record at `p` ends and the field of the column begins, in a piece without quotes: it takes two searches. False: the
+ * record is not whole. */
+static bool split_plain(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+{
+    const char *feed = memchr(p, '\n', len), *end = feed ? feed : p + len;
+    *n = (size_t)(end - p) + (feed != NULL);
+    *at = p;
+    for (uint64_t i = c->column; i && *at; i--) {
+        *at = memchr(*at, c->delimiter, (size_t)(end - *at));
+        *at += *at != NULL;
+    }
+    return feed || last;
+}
+
+static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+{
+    *n = record_length(p, len, last);
+    *at = find_field(p, p + *n - (*n && p[*n - 1] == '\n'), c->delimiter, c->column);
+    return *n != 0;
+}
+
+/* An element of the field at `at`, the record ends at `end`. */
+static bool take_element(const ctl_csv *c, const char *at, const char *end, bool quotes, uint8_t *out, char why[CTL_WHY])
+{
+    char text[FIELD];
+    if (!at)
+        return wrong(c, "", "the line has too few fields", why);
+    if (quotes) {
+        if (!take_field(&at, end, c->delimiter, text))
+            return wrong(c, "", "the field is too long for a number", why);
+    } else {
+        const char *next = memchr(at, c->delimiter, (size_t)(end - at));
+        size_t n = (size_t)((next ? next : end) - at);
+        if (n >= FIELD)
+            return wrong(c, "", "the field is too long for a number", why);
+        memcpy(text, at, n);
+        trim(text, n);
+    }
+    return convert(c, text, out, why);
+}
+
+static uint64_t lines_in(const char *p, size_t len)
+{
+    uint64_t n = 0;
+    for (const char *end = p + len; (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++)
+        n++;
+    return n;
+}
+
 long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t *out, size_t most, size_t *used,
                   char why[CTL_WHY])
 {
-    char text[FIELD];
     size_t size = reduce_dtype_size(c->dtype), made = 0, n;
+    bool quotes = memchr(bytes, '"', len) != NULL;
     for (*used = 0; made < most && *used < len; *used += n) {
-        const char *record = bytes + *used;
-        n = record_length(record, len - *used, last);
-        if (n == 0)
+        const char *record = bytes + *used, *at;
+        if (!(quotes ? split : split_plain)(c, record, len - *used, last, &n, &at))
             break;
         size_t line = n - (record[n - 1] == '\n');
         line -= line && record[line - 1] == '\r';
-        const char *at = line ? find_field(record, record + line, c->delimiter, c->column) : record;
-        const char *what = !at ? "the line has too few fields" : "the field is too long for a number";
-        if (!at || !take_field(&at, record + line, c->delimiter, text)) {
-            wrong(c, "", what, why);
-            return -1;
-        }
-        if (line && !convert(c, text, out + made * size, why)) /* an empty line is not a record */
+        if (line && !take_element(c, at, record + line, quotes, out + made * size, why)) /* an empty line is not a record */
             return -1;
         made += line > 0;
-        for (const char *q = record; (q = memchr(q, '\n', (size_t)(record + n - q))) != NULL; q++)
-            c->line++;
+        c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';
     }
     return (long)made;
 }
@@ -244,8 +285,7 @@ int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column,
     bool header = has_header(c, record, end);
     if (header) {
         *skip += n;
-        for (const char *q = record; (q = memchr(q, '\n', (size_t)(record + n - q))) != NULL; q++)
-            c->line++;
+        c->line += lines_in(record, n);
     }
     if (column && find_column(c, column, header, record, end))
         return 0;
