@@ -269,6 +269,25 @@ def test_damaged_hdf5(fails, scratch):
     fails("TYPE: a pipe of it", "sum", stdin=(scratch / "h").read_bytes())
 
 
+@needs_hdf5
+def test_hostile_hdf5_ends_with_a_typed_error(ctl, shared, scratch):
+    """Bytes changed anywhere: the values may be others, but nothing hangs, and what fails is said in a line."""
+    def write(f):
+        f["u/a"] = np.arange(600.0).reshape(20, 30)
+        f.create_dataset("u/packed", data=np.arange(600.0).reshape(20, 30), chunks=(7, 7), compression="gzip", shuffle=True)
+        f["name"] = "hello"
+    good, rng = hdf5(scratch / "good.h5", write).read_bytes(), np.random.default_rng(8)
+    for i in range(40):
+        data = bytearray(good)
+        for at in rng.integers(0, len(good) if i % 2 else 2500, 1 + i % 5):
+            data[at] = rng.integers(256)
+        (scratch / "h.h5").write_bytes(data)
+        done = ctl("sum", scratch / "h.h5", url=shared.url)
+        assert done.returncode in (OK, FAILED), (i, done)
+        for line in done.stderr.decode().splitlines():
+            assert re.match(r"reducectl: .*: (IO|TYPE|BAD_MESSAGE|TOO_LARGE|NO_MEMORY|SHAPE): .", line), line
+
+
 # ---- tables ----
 TABLE = 'day,price,"vol, total",note\n2020-01-01,1.5,10,"a ""b"" c"\n2020-01-02,,20,x\n"2020\n01",2.5,"3e1",NA\n\n2020-01-04,nan,-1e400,7\n'
 
