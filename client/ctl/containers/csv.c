@@ -161,8 +161,8 @@ static bool split_plain(const ctl_csv *c, const char *p, size_t len, bool last, 
     *n = (size_t)(end - p) + (feed != NULL);
     *at = p;
     for (uint64_t i = c->column; i && *at; i--) {
-        *at = memchr(*at, c->delimiter, (size_t)(end - *at));
-        *at += *at != NULL;
+        const char *next = memchr(*at, c->delimiter, (size_t)(end - *at));
+        *at = next ? next + 1 : NULL;
     }
     return feed || last;
 }
