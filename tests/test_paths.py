@@ -335,7 +335,7 @@ def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     env = {**os.environ, "REDUCED_URL": calm.url}
     killed = 0
     for _ in range(n):
-        p = subprocess.Popen([BIN / "reducectl", "stats", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        p = subprocess.Popen([BIN / "reducectl", "stats", "-t", "f32", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))
         except subprocess.TimeoutExpired:

@@ -651,7 +651,7 @@ def test_a_killed_put_leaves_nothing(clean, scratch):
     pick = random.Random(SEED)
     killed = 0
     for i in range(40):
-        p = subprocess.Popen([BIN / "reducectl", "put", "x", "--no-autostart", "--replace", "--path", ("file", "shm", "inline")[i % 3], scratch / "data"],
+        p = subprocess.Popen([BIN / "reducectl", "put", "x", "-t", "f32", "--no-autostart", "--replace", "--path", ("file", "shm", "inline")[i % 3], scratch / "data"],
                              stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))
