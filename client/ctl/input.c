@@ -161,7 +161,8 @@ static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
 {
     int err = 0;
     ctl_pull *from = ctl_pull_behind(in->head, in->head_len, ctl_pull_fd(in->fd, UINT64_MAX));
-    err = read_through(in, (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why), err, why);
+    from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
+    err = read_through(in, from, err, why);
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     in->head_len = n > 0 ? (size_t)n : 0;
     return n < 0 ? in->err : err;
@@ -187,9 +188,10 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
-    if (a->coding != CTL_PLAIN)
-        return read_through(in, ctl_array_pull(in->fd, a, &err, why), err, why);
-    return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
+    if (a->coding == CTL_PLAIN)
+        return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
+    ctl_pull *pull = ctl_array_pull(in->fd, a, &err, why);
+    return read_through(in, pull, err, why);
 }
 
 /* The member that the name says, or the only one. */
