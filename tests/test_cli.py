@@ -18,6 +18,7 @@ import pytest
 
 import gens
 import oracle
+from files import tensors
 from conftest import BIN, LIB, ROOT, python_env
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
@@ -179,7 +180,7 @@ def test_rows(run, scratch):
     assert run("argmax", "--rows", 2, path).split() == ["5", "5"]
     big = np.random.default_rng(53).standard_normal(100_000).astype("<f4")
     (scratch / "big").write_bytes(big.tobytes())
-    assert run("max", "--rows", 100_000, "--out", "f32", "--raw", scratch / "big", binary=True) == big.tobytes()
+    assert run("max", "--dtype", "f32", "--rows", 100_000, "--out", "f32", "--raw", scratch / "big", binary=True) == big.tobytes()
 
 
 # ---- shapes ----
@@ -209,12 +210,12 @@ def test_axis_of_other_inputs(run, fails, scratch):
     fails(FAILED, "SHAPE.*this .npy has 3", "sum", "--axis", 0, npy(scratch / "cube.npy", np.zeros((2, 2, 2))))
     fails(FAILED, "SHAPE.*this .npy has 0", "sum", "--axis", 0, npy(scratch / "one.npy", np.array(3.0)))
     (scratch / "raw").write_bytes(np.arange(12, dtype="<f4").tobytes())
-    fails(FAILED, "SHAPE.*--rows", "sum", "--axis", 0, scratch / "raw")
-    assert run("sum", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
-    assert run("sum", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
-    fails(FAILED, "SHAPE.*known size", "sum", "--rows", 3, "--axis", 0, stdin=bytes(48))
+    fails(FAILED, "SHAPE.*--rows", "sum", "-t", "f32", "--axis", 0, scratch / "raw")
+    assert run("sum", "-t", "f32", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
+    assert run("sum", "-t", "f32", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
+    fails(FAILED, "SHAPE.*known size", "sum", "-t", "f32", "--rows", 3, "--axis", 0, stdin=bytes(48))
     (scratch / "nothing").write_bytes(b"")
-    assert run("sum", "--rows", 3, scratch / "nothing") == run("sum", "--rows", 3, "-", stdin=b"") == "0\n" * 3, "no elements are a known size"
+    assert run("sum", "-t", "f32", "--rows", 3, scratch / "nothing") == run("sum", "-t", "f32", "--rows", 3, "-", stdin=b"") == "0\n" * 3, "no elements are a known size"
     assert run("sum", "--axis", 0, "-", stdin=npy_bytes(np.ones((3, 2)))).split() == ["3", "3"], "a .npy tells its size"
     for shape, axis, lines in (((0, 3), 0, 3), ((0, 3), 1, 0), ((3, 0), 0, 0), ((3, 0), 1, 3)):
         for order in MATRICES:
@@ -360,17 +361,17 @@ def test_partial_and_merge(run, fails, scratch):
     for op in oracle.ops("f32"):
         for rows in ([], ["--rows", 1]):
             for i in (2, 0, 1):
-                states[i].write_bytes(run(op, "--partial", "--index-base", 300 * i, *rows, parts[i], binary=True))
+                states[i].write_bytes(run(op, "-t", "f32", "--partial", "--index-base", 300 * i, *rows, parts[i], binary=True))
             assert len(states[0].read_bytes()) == oracle.state_size(op, "f32")
-            assert run(op, "--merge", *states) == run(op, whole)
+            assert run(op, "--merge", *states) == run(op, "-t", "f32", whole)
     for i in range(3):
-        states[i].write_bytes(run("sum", "--partial", "--rows", 100, parts[i], binary=True))
+        states[i].write_bytes(run("sum", "-t", "f32", "--partial", "--rows", 100, parts[i], binary=True))
     got = run("sum", "--merge", *states).split()
     assert [float(x) for x in got] == [float(x) for x in sums_of_columns(values.reshape(3, 100, 3))]
     both = scratch / "both"
     both.write_bytes(run("sum", "--merge", "--partial", *states[:2], binary=True))
     assert run("sum", "--merge", both, states[2]).split() == got
-    columns = run("sum", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
+    columns = run("sum", "-t", "f32", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
     assert len(columns) == 3 * 64
     assert run("max", "--merge", "--initial", "inf", self_state(run, scratch, parts[0])) == "inf\n"
     fails(FAILED, "SHAPE.*not partial states of sum", "sum", "--merge", whole)
@@ -389,7 +390,7 @@ def sums_of_columns(a):
 
 def self_state(run, scratch, part):
     path = scratch / "one"
-    path.write_bytes(run("max", "--partial", part, binary=True))
+    path.write_bytes(run("max", "-t", "f32", "--partial", part, binary=True))
     return path
 
 
@@ -492,7 +493,6 @@ def broken_npy():
     yield "more data", good + b"x", "IO"
     yield "version", good[:6] + b"\x09" + good[7:], "BAD_MESSAGE"
     yield "huge header", good[:6] + b"\x02\x00\xff\xff\xff\x7f" + good[10:], "BAD_MESSAGE"
-    yield "big-endian", npy_bytes(np.arange(3, dtype=">f8")), "TYPE.*big-endian"
     yield "complex", npy_bytes(np.zeros(3, complex)), "TYPE"
     yield "structured", npy_bytes(np.zeros(3, [("a", "i4"), ("b", "f8")])), "TYPE"
     yield "strings", npy_bytes(np.array(["abc"])), "TYPE"
@@ -532,12 +532,12 @@ def test_errors_of_the_reduction(fails, scratch):
     done = fails(FAILED, f"OVERFLOW.*{2**64 - 2}", "sum", "--dtype", "i64", "--json", stdin=i64)
     assert json.loads(done.stdout)["exact"] == 2**64 - 2 and json.loads(done.stdout)["error"] == "OVERFLOW"
     fails(FAILED, f"OVERFLOW.*-{2**64}", "sum", "--dtype", "i64", stdin=struct.pack("<2q", -(2**63), -(2**63)))
-    fails(FAILED, "EMPTY", "min", stdin=b"")
-    fails(FAILED, "NAN", "sum", "--nan", "error", stdin=struct.pack("<f", math.nan))
+    fails(FAILED, "EMPTY", "min", "-t", "f32", stdin=b"")
+    fails(FAILED, "NAN", "sum", "-t", "f32", "--nan", "error", stdin=struct.pack("<f", math.nan))
     fails(FAILED, "TYPE", "sum", "--dtype", "i32", "--out", "f64", stdin=bytes(8))
-    fails(FAILED, "SHAPE", "sum", stdin=b"12345")
+    fails(FAILED, "SHAPE", "sum", "-t", "f32", stdin=b"12345")
     (scratch / "odd").write_bytes(b"12345")
-    fails(FAILED, "SHAPE.*default", "sum", scratch / "odd")
+    fails(FAILED, "SHAPE.*multiple of the 4 of f32", "sum", "-t", "f32", scratch / "odd")
     fails(FAILED, "SHAPE", "sum", "--rows", 3, "--dtype", "u8", scratch / "odd")
     fails(FAILED, "IO", "sum", scratch)  # a directory
     fails(FAILED, "IO", "sum", scratch / "nothing")
@@ -577,7 +577,7 @@ def test_no_daemon(ctl, scratch):
 
 def test_output_that_cannot_be_written(shared):
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([BIN / "reducectl", "sum", "--no-autostart"], input=bytes(4), stdout=full, stderr=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
+        done = subprocess.run([BIN / "reducectl", "sum", "-t", "f32", "--no-autostart"], input=bytes(4), stdout=full, stderr=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
     assert done.returncode == FAILED and b"cannot write" in done.stderr
 
 
@@ -597,7 +597,7 @@ def test_closed_standard_streams(shared, scratch, source, closed, code, told):
 @contextlib.contextmanager
 def late(url):
     """`reducectl sum` that has 200 ms; in the end it must have said that it was too late."""
-    with subprocess.Popen([BIN / "reducectl", "sum", "--deadline", "200", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    with subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32", "--deadline", "200", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env={**os.environ, "REDUCED_URL": url}) as p:
         yield p
         with contextlib.suppress(BrokenPipeError):  # what it did not take
@@ -624,10 +624,10 @@ def test_deadline_of_a_stream(shared):
 def test_json(run, scratch):
     name = scratch / 'odd "name"\n\u00fc\x01'
     name.write_bytes(struct.pack("<3f", 1.5, 2.25, -0.5))
-    line = json.loads(run("sum", "--json", name))
+    line = json.loads(run("sum", "-t", "f32", "--json", name))
     assert line["value"] == 3.25 and line["op"] == "sum" and line["count"] == 3 and line["file"] == str(name) and line["backend"] in ("cpu", "cuda")
-    assert json.loads(run("sum", "--json", stdin=struct.pack("<f", math.nan)))["value"] == "nan"
-    assert [json.loads(x)["row"] for x in run("max", "--json", "--rows", 3, name).splitlines()] == [0, 1, 2]
+    assert json.loads(run("sum", "-t", "f32", "--json", stdin=struct.pack("<f", math.nan)))["value"] == "nan"
+    assert [json.loads(x)["row"] for x in run("max", "-t", "f32", "--json", "--rows", 3, name).splitlines()] == [0, 1, 2]
     assert json.loads(run("sum", "--json", "--dtype", "u64", stdin=b"\xff" * 8))["value"] == 2**64 - 1
 
 
@@ -636,9 +636,9 @@ def test_verbose_of_nothing(ctl, shared, scratch):
     assert done.returncode == OK and done.stdout == b"" and b"0 x f64" in done.stderr and b"?" not in done.stderr, done.stderr
 
 
-def test_verbose_names_the_default_type(ctl, shared):
-    done = ctl("sum", "-v", url=shared.url, stdin=bytes(8))
-    assert done.returncode == OK and done.stdout == b"0\n" and b"f32" in done.stderr and b"default" in done.stderr
+def test_verbose_names_the_type(ctl, shared):
+    done = ctl("sum", "-v", "-t", "f32", url=shared.url, stdin=bytes(8))
+    assert done.returncode == OK and done.stdout == b"0\n" and b"raw elements, 2 x f32" in done.stderr
 
 
 def test_ping_info_status(run):
@@ -668,6 +668,9 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
     (scratch / "x.raw").write_bytes(struct.pack("<2H", 7, 9))
     (scratch / "x.bin").write_bytes(struct.pack("<2q", 7, 9))
+    np.savez(scratch / "run.npz", u=np.arange(3))
+    tensors(scratch / "model.safetensors", {"w": ("F32", [2], struct.pack("<2f", 1, 2)), "b": ("BF16", [1], b"\x80\x3f")})
+    (scratch / "data.csv").write_text("day,price\n1,2.5\n2,\n")
     subprocess.run("head -c 4000 /dev/zero | gzip > big.f32.gz", shell=True, cwd=scratch, check=True)
     examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", text.split("Examples")[1], re.M)
     assert len(examples) >= 6
@@ -695,12 +698,12 @@ def test_autostart(ctl, scratch):
     root = os.geteuid() == 0  # root's daemon is the system's: give it a place of its own
     url = f"ipc://{scratch}/own.sock" if root else None
     try:
-        done = ctl("sum", "-v", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
+        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
         if root and done.returncode == NO_DAEMON:
             pytest.skip("autostart is for the usual places")
         assert done.returncode == OK and done.stdout == b"2.5\n" and b"started now" in done.stderr, done.stderr
         assert len(pids()) == 1
-        again = ctl("sum", "-v", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
+        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
         assert again.stdout == b"3.5\n" and b"started now" not in again.stderr
         assert ctl("ping", url=url).returncode == OK, "found without starting one, too"
         assert len(pids()) == 1
@@ -759,7 +762,7 @@ def test_many_autostart_at_once(ctl, scratch):
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     if os.geteuid() == 0:
         env["REDUCED_URL"] = f"ipc://{scratch}/own.sock"
-    commands = [subprocess.Popen([BIN / "reducectl", "sum"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
+    commands = [subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
     try:
         answers = [c.communicate(struct.pack("<f", 2.5), timeout=60) for c in commands]
         if os.geteuid() == 0 and all(c.returncode == NO_DAEMON for c in commands):

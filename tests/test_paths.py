@@ -294,9 +294,9 @@ def test_reducectl_by_every_path(shared, ctl, scratch):
             assert {line["path"] for line in lines} == {path or "file"}
             outputs.add(json.dumps([line["value"] for line in lines]))
         assert len(outputs) == 1
-    stream = ctl("sum", "--json", "--path", "stream", scratch / "a.raw", url=shared.url)
+    stream = ctl("sum", "-t", "f32", "--json", "--path", "stream", scratch / "a.raw", url=shared.url)
     assert json.loads(stream.stdout)["path"] == "stream"
-    assert json.loads(ctl("sum", "--json", stdin=a.tobytes(), url=shared.url).stdout)["path"] == "stream"
+    assert json.loads(ctl("sum", "-t", "f32", "--json", stdin=a.tobytes(), url=shared.url).stdout)["path"] == "stream"
     with open(scratch / "a.raw", "rb") as f:  # standard input may be a file, somewhere in the middle
         f.seek(4 * MIB)
         env = {**os.environ, "REDUCED_URL": shared.url}
@@ -319,9 +319,9 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.url)
     assert json.loads(done.stdout)["value"] == MIB / 2 and json.loads(done.stdout)["path"] == "inline"
     assert b"cannot be reached" in done.stderr
-    assert ctl("sum", "--path", "file", scratch / "a", url=daemon.url).returncode == 2
+    assert ctl("sum", "-t", "f64", "--path", "file", scratch / "a", url=daemon.url).returncode == 2
     assert ctl("sum", "--path", "nothing", scratch / "a", url=daemon.url).returncode == 2
-    assert ctl("sum", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
+    assert ctl("sum", "-t", "f32", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
 
 
 @pytest.mark.parametrize("n", [30, pytest.param(250, marks=pytest.mark.slow)])
@@ -335,7 +335,7 @@ def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     env = {**os.environ, "REDUCED_URL": calm.url}
     killed = 0
     for _ in range(n):
-        p = subprocess.Popen([BIN / "reducectl", "stats", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        p = subprocess.Popen([BIN / "reducectl", "stats", "-t", "f32", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))
         except subprocess.TimeoutExpired:

@@ -9,7 +9,8 @@
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
- *   progress.c        the bar on a terminal
+ *   progress.c        the bar on a terminal          tensors.c       stats of all arrays of a file
+ *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, status, metrics    ladder.c        runs reducectl-ladder
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -57,9 +58,10 @@ typedef struct ctl_options {
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
     bool text, total, merge, verbose, no_autostart, once, replace, requests;
-    uint32_t ttl_ms;                         /* 0: not given */
-    const char *url;                         /* NULL: the usual places */
-    int priority;                            /* reduce_priority */
+    bool members;    /* one file gives several results, each with its name: set while it is reduced, not by an option */
+    uint32_t ttl_ms; /* 0: not given */
+    const char *url; /* NULL: the usual places */
+    int priority;    /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;                            /* "-" is stdin; put, drop: names first */
     int n_files;
@@ -79,6 +81,7 @@ typedef struct ctl_npy {
     char descr[32]; /* as the file says, "<f4" */
     int dtype;      /* reduce_dtype */
     bool fortran;   /* stored with the first index running fastest */
+    bool swapped;   /* big-endian */
     int dims;
     uint64_t shape[CTL_MAX_DIMS];
     uint64_t count; /* elements */
@@ -154,12 +157,18 @@ void ctl_json_string(FILE *out, const char *s);
 
 /* ---- input.c ---- */
 
+enum { CTL_HEAD = 1024 }; /* bytes that say what a file is */
+
+struct ctl_array;
+typedef struct ctl_pull ctl_pull;
+
 /* What to take an input for. */
 typedef struct ctl_source {
-    const char *name; /* of a file, or "-" */
-    int dtype;        /* 0: not said */
-    int raw_dtype;    /* of raw bytes then */
-    bool text;        /* numbers as text, f64 */
+    const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
+    int dtype;                     /* 0: not said */
+    int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
+    bool text;                     /* numbers as text, f64 */
+    const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
 typedef struct ctl_input {
@@ -167,16 +176,19 @@ typedef struct ctl_input {
     int fd;
     const char *resident; /* its name, if these are data that the daemon has; else NULL */
     int dtype;
-    bool npy, text, defaulted; /* defaulted: raw bytes taken for raw_dtype because nobody said */
-    bool regular;              /* can be read again from the start */
-    bool fortran;              /* .npy with the first index running fastest */
-    int dims;                  /* of .npy */
+    const char *kind; /* ".npy", for messages */
+    bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool regular;     /* can be read again from the start */
+    bool fortran;     /* with the first index running fastest */
+    bool swapped;     /* big-endian: turned round as they are read */
+    int dims;         /* if `npy` */
     uint64_t shape[CTL_MAX_DIMS];
-    bool sized;                   /* `bytes` is known */
-    uint64_t bytes;               /* of elements, in all */
-    uint64_t done;                /* given out so far */
-    uint64_t start;               /* file offset of the elements */
-    uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
+    bool sized;             /* `bytes` is known */
+    uint64_t bytes;         /* of elements, in all */
+    uint64_t done;          /* given out so far */
+    uint64_t start;         /* file offset of the elements */
+    ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
+    uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_text parser;
     double *numbers; /* text: parsed and not given out */
@@ -185,6 +197,8 @@ typedef struct ctl_input {
     int err; /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
+/* The member's name in "FILE:MEMBER"; NULL: it is a file, or nothing that is there. */
+const char *ctl_member_of(const char *name);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
 void ctl_close(ctl_input *in);
@@ -194,6 +208,8 @@ long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
+/* Do its elements lie in a regular file as they are, from `start` on? Then the daemon can read them. */
+bool ctl_in_file(const ctl_input *in);
 /* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
 bool ctl_shuffled(const ctl_input *in);
 
@@ -297,6 +313,13 @@ int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
+
+/* ---- tensors.c ---- */
+
+struct ctl_directory;
+/* Can `o` be answered by a table of the statistics of all arrays of a file? */
+bool ctl_is_table(const ctl_options *o);
+int ctl_table(reduce_client *c, const ctl_options *o, const char *name, const struct ctl_directory *d);
 
 /* ---- resident.c ---- */
 bool ctl_is_resident(const char *name); /* "@NAME" */

@@ -152,7 +152,7 @@ bool ctl_is_direct(const ctl_work *w)
     const ctl_input *in = &w->in[0];
     if (in->resident)
         return true;
-    return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
+    return w->n_in == 1 && ctl_in_file(in) && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
 }
 
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)

@@ -25,13 +25,16 @@ void ctl_help(FILE *out)
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
         fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
     fputs("\n"
-          "FILE is a .npy file (recognised by its content), raw little-endian elements (--dtype), text (--text), or - for\n"
-          "standard input. Without FILE, input comes from a pipe. Each of several files gives one line: the value, two\n"
+          "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), or one of\n"
+          "these after gzip or zstd. Raw little-endian elements need --dtype, numbers as text --text; - is standard input.\n"
+          "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number. A FILE of many arrays gives one line\n"
+          "for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of several files gives one line: the "
+          "value, two\n"
           "blanks, the name. @NAME is resident data, stored by 'put'. It can be reduced whole, by rows and by columns,\n"
           "but not with --mask, --offsets or --total.\n"
           "\n"
           "What to reduce\n"
-          "  -t, --dtype T      elements of raw files (default f32):",
+          "  -t, --dtype T      elements of raw files, or of a column of text (there f64 without it):",
           out);
     names(out, reduce_dtype_name, REDUCE_I8);
     fputs("\n"
@@ -89,7 +92,10 @@ void ctl_help(FILE *out)
           "  reducectl argmax --rows 1000 m.npy        the position of the largest element in each of 1000 rows\n"
           "  reducectl stats data.npy                  count, NaNs, min, max, sum, mean, var, std ... in one pass\n"
           "  seq 100 | reducectl sum --text            5050\n"
-          "  zcat big.f32.gz | reducectl sum -v -      a pipe of raw f32\n"
+          "  reducectl sum -t f32 big.f32.gz           raw elements behind gzip\n"
+          "  reducectl stats model.safetensors         a table of all tensors\n"
+          "  reducectl max run.npz:u                   one array of a file\n"
+          "  reducectl mean --nan omit data.csv:price  a column; what is missing is left out\n"
           "  reducectl put temps data.npy && reducectl stats @temps\n"
           "  reducectl sum --nan omit --json t.npy     for scripts\n"
           "\n"

@@ -50,7 +50,7 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
 }
 
 /* Several files or lines: whose value it is. */
-static bool is_named(const ctl_options *o) { return o->n_files > 1 && !o->total && !o->merge; }
+static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->members) && !o->total && !o->merge; }
 
 /* Stats: a line for each, after those that say whose they are. */
 static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
@@ -99,9 +99,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
-    const char *kind = in->resident ? "resident" : in->npy ? ".npy" : in->text ? "text" : "raw bytes";
-    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind, r->count, reduce_dtype_name(in->dtype),
-            in->defaulted ? " (the default; --dtype names another)" : "");
+    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, in->resident ? "resident" : in->kind, r->count,
+            reduce_dtype_name(in->dtype), in->swapped ? ", big-endian" : "");
     if (!r->cells) /* nobody was asked */
         return;
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,

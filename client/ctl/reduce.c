@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/containers/container.h"
 
 /* ---- masks ---- */
 
@@ -87,10 +87,11 @@ static int run_array(ctl_work *w)
 
 /* ---- files ---- */
 
-static int open_one(const ctl_work *w, ctl_input *in, const char *name)
+/* `array`: the member that the name says, or NULL. */
+static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array)
 {
     char why[CTL_WHY] = "";
-    ctl_source source = {name, w->o->spec.dtype, REDUCE_F32, w->o->text};
+    ctl_source source = {.name = name, .dtype = w->o->spec.dtype, .text = w->o->text, .array = array};
     if (ctl_is_resident(name)) {
         int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
         return err ? ctl_print_error(w->o, &(ctl_where){.name = name}, err, why[0] ? why : NULL) : CTL_OK;
@@ -99,15 +100,48 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name)
     return err ? fail(w, in->name, err, why) : CTL_OK;
 }
 
-static int one(reduce_client *c, const ctl_options *o, const char *name)
+static int one(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
 {
     ctl_input in;
     ctl_work w = {.c = c, .o = o, .in = &in, .n_in = 1};
-    int code = open_one(&w, &in, name);
+    int code = open_one(&w, &in, name, array);
     w.name = in.name;
     if (code == CTL_OK)
         code = run_array(&w);
     ctl_close(&in);
+    return code;
+}
+
+/* Each array of a file by itself. */
+static int members(reduce_client *c, const ctl_options *given, const char *file, const ctl_directory *d)
+{
+    ctl_options o = *given;
+    int worst = CTL_OK;
+    o.members = true;
+    for (size_t i = 0; i < d->n && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
+        char *name = NULL;
+        if (asprintf(&name, "%s:%s", file, d->arrays[i].name) < 0)
+            return ctl_print_error(&o, &(ctl_where){.name = file}, REDUCE_E_NO_MEMORY, "no memory for a name");
+        int code = one(c, &o, name, &d->arrays[i]);
+        free(name);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* A file, and all arrays of it if there are several. */
+static int file(reduce_client *c, const ctl_options *o, const char *name)
+{
+    ctl_directory d = {0};
+    char why[CTL_WHY] = "";
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, &d, why), code;
+    if (err)
+        return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
+    if (d.n > 1)
+        code = ctl_is_table(o) ? ctl_table(c, o, name, &d) : members(c, o, name, &d);
+    else
+        code = one(c, o, name, NULL);
+    ctl_directory_free(&d);
     return code;
 }
 
@@ -134,7 +168,7 @@ static int total(reduce_client *c, const ctl_options *o)
     if (!in)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (; opened < n && code == CTL_OK; opened++) {
-        code = open_one(&w, &in[opened], o->files[opened]);
+        code = open_one(&w, &in[opened], o->files[opened], NULL);
         if (code == CTL_OK)
             code = check_part(&w, opened);
     }
@@ -154,7 +188,7 @@ int ctl_reduce(reduce_client *c, const ctl_options *o)
         return total(c, o);
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
-        int code = one(c, o, o->files[i]);
+        int code = file(c, o, o->files[i]);
         if (code > worst)
             worst = code;
     }

@@ -78,7 +78,7 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
         snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
         return REDUCE_E_SHAPE;
     }
-    if (in->regular && in->sized && !in->text)
+    if (ctl_in_file(in))
         return reduce_put_file(c, name, in->dtype, in->fd, in->start, in->bytes, &opts);
     return put_pipe(c, in, name, &opts, why);
 }
@@ -88,7 +88,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     const char *name = o->files[0];
     char why[CTL_WHY] = "";
     ctl_input in;
-    ctl_source source = {o->n_files > 1 ? o->files[1] : "-", o->spec.dtype, REDUCE_F32, o->text};
+    ctl_source source = {.name = o->n_files > 1 ? o->files[1] : "-", .dtype = o->spec.dtype, .text = o->text};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
     if (opened)
