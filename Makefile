@@ -7,8 +7,13 @@ CUDA       ?= auto#             auto|yes|no: compile the CUDA engine
 CUDA_ARCHS ?= 75 80 90 100 120# Turing, Ampere and Ada, Hopper, Blackwell (data centre, consumer); PTX of the last one
 SYSTEMD    ?= auto#             auto|yes|no: tell systemd when ready (libsystemd)
 CURSES     ?= auto#             auto|yes|no: reducectl top on a full screen (ncurses)
+ZLIB       ?= auto#             auto|yes|no: reducectl reads gzip streams and deflated .npz (zlib)
+ZSTD       ?= auto#             auto|yes|no: reducectl reads zstd streams (libzstd)
+JANSSON    ?= auto#             auto|yes|no: reducectl reads safetensors (jansson)
+HDF5       ?= auto#             auto|yes|no: reducectl reads HDF5 and netCDF-4 (libhdf5)
 SANITIZE   ?=#                  address,undefined|thread
-PORTABLE   ?= 0#                1: link nng, mbedtls, libuv and inih statically, leave libsystemd out
+DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
+PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
@@ -25,8 +30,8 @@ VERSION := 0.2.0
 comma   := ,
 
 # What `make deps` installs, by purpose. README.md says why each.
-DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
+DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
+DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
 
@@ -73,7 +78,21 @@ ifeq ($(CURSES),auto)
   override CURSES := $(shell pkg-config --exists ncurses 2>/dev/null && echo yes || echo no)
 endif
 
-VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(PORTABLE)),-portable)
+ifeq ($(ZLIB),auto)
+  override ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes || echo no)
+endif
+ifeq ($(ZSTD),auto)
+  override ZSTD := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes || echo no)
+endif
+ifeq ($(JANSSON),auto)
+  override JANSSON := $(shell pkg-config --exists jansson 2>/dev/null && echo yes || echo no)
+endif
+# Debian's static libhdf5 wants half of curl and OpenSSL.
+ifeq ($(HDF5),auto)
+  override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
+endif
+
+VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
 
@@ -81,8 +100,11 @@ Q       := $(if $(filter 1,$(V)),,@)
 # No fast-math and no contraction: the arithmetic of PROTOCOL.md is the arithmetic of the binary.
 FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-OPT      := $(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g
-CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0)
+# In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
+HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
+OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
+CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0) \
+            -DCTL_WITH_ZLIB=$(if $(filter yes,$(ZLIB)),1,0) -DCTL_WITH_ZSTD=$(if $(filter yes,$(ZSTD)),1,0) -DCTL_WITH_JANSSON=$(if $(filter yes,$(JANSSON)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined) $(if $(filter 1,$(WERROR)),-Werror)
 LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(PORTABLE)),-static-libgcc) -Wl,-z,relro,-z,now
@@ -90,7 +112,9 @@ static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bd
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
-LIBS_CTL := $(if $(filter yes,$(CURSES)),$(call static,-lncurses -ltinfo))
+LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
+LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS_FILES))
+LIBS_HDF5 := $(if $(filter yes,$(HDF5)),$(shell pkg-config --libs hdf5))
 
 CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
@@ -106,7 +130,8 @@ KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
 ABI_C    := $(wildcard client/abi/*.c)
-CTL_C    := $(filter-out client/ctl/top_$(if $(filter yes,$(CURSES)),none,ncurses).c,$(wildcard client/ctl/*.c))
+CTL_C    := $(filter-out client/ctl/top_$(if $(filter yes,$(CURSES)),none,ncurses).c,$(wildcard client/ctl/*.c)) $(wildcard client/ctl/containers/*.c)
+HDF5_C   := $(if $(filter yes,$(HDF5)),$(wildcard client/ctl/hdf5/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
 LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
@@ -119,6 +144,7 @@ DAEMON_O := $(call obj,$(DAEMON_C))
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
+HDF5_O   := $(call obj,$(HDF5_C))
 LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU)) $(B)/kernels/ladder/pages.o
 # Kernels that launch kernels are relocatable device code, which takes a link of its own.
 NESTED_O := $(call obj,$(filter kernels/ladder/nested%,$(LADDER_CU)))
@@ -129,17 +155,18 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
-all: say $(B)/bin/reduced $(B)/bin/reducectl $(B)/bin/reducectl-ladder $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
+all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
-	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE)) -> $(B)"
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
-# build/bin and build/lib lead to the default build: the one without sanitizers that `make` makes here
+# build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
 .PHONY: build/bin
 build/bin:
-	@$(if $(SANITIZE)$(filter 1,$(PORTABLE))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
+	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
 # and see no flag that they do not need.
@@ -150,6 +177,9 @@ $(B)/cccl-flags: FLAGS = $(CCCL)
 $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
+
+# Where operations and layouts are switched on, the compiler lists what a new one still lacks.
+$(PROTO_O) $(KERNEL_O): CFLAGS += -Wswitch-enum
 
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -162,12 +192,23 @@ SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -ma
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  NVCC  $<")
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
+LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
+$(B)/proto/json/protocol_json.c.o: CPPFLAGS += '-DRP_LIMITS(X)=$(LIMITS)'
+$(B)/proto/protocol-json: $(B)/proto/json/protocol_json.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
+
+protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after a change of types.def, limits.h or the codec
+	$(Q)$< >proto/protocol.json
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -204,6 +245,14 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
+# reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
+# hostile file does to that.
+$(HDF5_O): CPPFLAGS += $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
+$(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_HDF5) -lm -o $@
+
 $(NESTED_O): NVCC_ALL += -rdc=true
 $(B)/kernels/ladder/device_link.o: $(NESTED_O)
 	@$(if $(Q),echo "  LINK  $@")
@@ -233,7 +282,13 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(B)/tests/reduced-device
+unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/req0
+
+# A client of nng's own REQ socket
+$(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
 
 # A daemon whose device is made of memory, for tests of data on a device
 $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$(KERNEL_C)) $(SIMD_O) $(PROTO_O)
@@ -270,7 +325,8 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c
+FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+            $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
@@ -279,16 +335,16 @@ $(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
 $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h kernels/*/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h tests/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(filter %.c,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih -Wl,-Bdynamic -lm -o $@
+	  -fno-sanitize-recover=undefined $(filter %.c,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
 
 $(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC))
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih -lm -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih $(LIBS_FILES) -lm -o $@
 
 fuzz: $(FUZZ) ## run each fuzzer for MINUTES of processor time; inputs and findings go to build/fuzz-corpus/
 	@$(PYTHON) tests/fuzz/run --minutes $(MINUTES) --binaries $(B)/fuzz --inputs build/fuzz-corpus
@@ -299,7 +355,7 @@ fuzz-kit: $(FUZZ)
 	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h)
+HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h)
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -312,12 +368,32 @@ FORMATTED := $(shell find proto kernels daemon client tests -name '*.[ch]' -o -n
 format: ## bring every C and CUDA file into the shape of .clang-format
 	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
 
+.PHONY: lint check
+STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+lint: all ## every lint of tests/lint, and each header alone
+	$(STAGES) lint
+
+check: all ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
+	$(STAGES) lint unit short
+
+# One entry for each source, with the flags of this build. It has absolute paths, so git ignores it.
+ENTRIES = import json, os, sys; \
+  words = sys.stdin.read().split("\n")[:3]; \
+  rows = [{"directory": os.getcwd(), "file": f, "command": words[2 if f.endswith("u") else f.endswith("simd.c")] + " -c " + f} for f in sys.argv[1:]]; \
+  json.dump(rows, open("compile_commands.json", "w"), indent=1)
+INDEXED = $(PROTO_C) $(KERNEL_C) kernels/cpu/simd.c $(DAEMON_C) $(CLIENT_C) $(CTL_C) $(LADDER_C) $(wildcard tests/*/*.c) $(KERNEL_CU) $(LADDER_CU)
+PLAIN_CC = $(filter-out ccache %/ccache,$(CC)) $(CPPFLAGS) $(CFLAGS)
+quote = '$(subst ','\'',$(1))'
+compile_commands.json: force ## for clangd and clang-tidy: how each source is compiled, for this CUDA, SANITIZE, DEBUG
+	@printf '%s\n' $(call quote,$(PLAIN_CC)) $(call quote,$(PLAIN_CC) $(SIMD_FLAGS_avx2) -DRK_SIMD=avx2) $(call quote,$(NVCC_ALL)) | \
+	  $(PYTHON) -c '$(ENTRIES)' $(INDEXED)
+
 # ---- run things ----
 demo: all ## real data, real processes: watch it work (less than a minute)
 	@$(PYTHON) tests/demo.py
 
 test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
-	@MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR)
+	$(STAGES)
 
 test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
@@ -379,7 +455,7 @@ bench: all bench-tools ## measure kernels, host path, requests, processes and CP
 # ---- install ----
 MAN := $(wildcard client/man/*.[1-9])
 # Installed path of each file, for install and uninstall alike.
-DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder
+DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
 DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
@@ -396,6 +472,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,755,$(B)/bin/reduced,$(PREFIX)/bin/reduced)
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
+	$(if $(HDF5_C),$(Q)$(call put,755,$(B)/bin/reducectl-hdf5,$(PREFIX)/bin/reducectl-hdf5))
 	$(Q)$(call put,644,client/reduce.h,$(PREFIX)/include/reduce.h)
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
@@ -418,7 +495,7 @@ uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
 
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 18
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/

@@ -8,10 +8,9 @@
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
  * which there is one under way at most.
  *
- * A cancelled call ends at once, but its exchange goes on without it, in a place that nobody waits for: half a
- * message would cost the connection. A CANCEL tells the
- * daemon, which then drops the request unless it has begun. A stream or an array that it has begun all the same is undone
- * when the answer comes. */
+ * A cancelled call ends at once. Its exchange goes on without it, in a place that nobody waits for: half a message would
+ * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has
+ * begun all the same is undone when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +26,8 @@ enum {
     FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
     FIRST_PAUSE_MS = 2,
     LONGEST_PAUSE_MS = 500,
-    GRACE_MS = 1000 /* past a deadline: the daemon's own answer to it is on its way */
+    LONG_COPY = 64 * 1024, /* bytes: others are to read meanwhile */
+    GRACE_MS = 1000        /* past a deadline: the daemon's own answer to it is on its way */
 };
 
 /* ---- entering and leaving ---- */
@@ -55,12 +55,14 @@ static rc_place *take_outbox(reduce_client *c)
 
 static void send_place(rc_place *p)
 {
-    rc_connection_relieve(p->client->connection); /* copying may take long */
-    if (p->pause_ms)
+    if (p->pause_ms) {
         rc_slot_pause(p->exchange, p->pause_ms);
-    else
-        rc_slot_exchange(p->exchange, p->head, p->head_len, p->call->data, p->call->data_len, p->call->fill, p->send_ms,
-                         p->reply_ms);
+        return;
+    }
+    const rc_call *call = p->call;
+    if (call->data_len >= LONG_COPY)
+        rc_connection_interrupt(p->client->connection);
+    rc_slot_exchange(p->exchange, p->head, p->head_len, call->data, call->data_len, call->fill, p->send_ms, p->reply_ms);
 }
 
 static void orphan(reduce_client *c, rc_call *call);
@@ -101,7 +103,7 @@ static void flush(reduce_client *c)
 static void leave_to_connection(reduce_client *c)
 {
     if (c->busy && !c->helping)
-        rc_connection_attend(c->connection);
+        rc_connection_interrupt(c->connection);
 }
 
 void rc_leave(reduce_client *c)
@@ -122,8 +124,9 @@ static bool helped_by_other(const reduce_client *c) { return c->helping && !pthr
 void rc_wake(pthread_cond_t *cond, reduce_client *c)
 {
     pthread_cond_broadcast(cond);
+    c->unreadable = false;
     if (helped_by_other(c))
-        rc_connection_nudge(c->connection);
+        rc_connection_interrupt(c->connection);
 }
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
@@ -143,14 +146,15 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 
 bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->busy != 1 || c->outbox || c->endings || c->helping || !rc_connection_begin_help(c->connection))
+    if (c->busy != 1 || c->outbox || c->endings || c->helping || c->unreadable)
         return rc_cond_wait(cond, c, until_ns);
     c->helping = true;
     c->helper = pthread_self();
     pthread_mutex_unlock(&c->lock);
-    rc_connection_help(c->connection, until_ns);
+    bool read = rc_connection_read_here(c->connection, until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
+    c->unreadable |= !read; /* what the caller waits for may have happened meanwhile: it looks, and waits then */
     return until_ns == 0 || rc_now_ns() < until_ns;
 }
 
@@ -270,11 +274,8 @@ static void post(reduce_client *c, rc_call *call)
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
     p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
-    if (c->busy > 1) { /* too many for a helper, which must not meet their replies */
-        if (helped_by_other(c))
-            rc_connection_nudge(c->connection);
-        rc_connection_attend(c->connection);
-    }
+    if (c->busy > 1) /* too many for a helper, which must not meet their replies */
+        rc_connection_interrupt(c->connection);
     push_outbox(c, p);
 }
 
@@ -362,7 +363,7 @@ static void finish_cancelled(reduce_client *c, rc_call *call)
     finish(c, call, rc_fail(&call->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done"), NULL, 0);
 }
 
-static void call_on_told(rc_call *call, int err, const uint8_t *body, size_t len)
+static void call_on_word(rc_call *call, int err, const uint8_t *body, size_t len)
 {
     (void)err;
     (void)body;
@@ -370,18 +371,18 @@ static void call_on_told(rc_call *call, int err, const uint8_t *body, size_t len
     free(call);
 }
 
-/* A message whose answer is nothing to anybody. NULL: there is no memory, or the session ends anyway. */
+/* A message whose answer nobody needs. NULL: there is no memory, or the session ends anyway. */
 static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
 {
     rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
     if (tell) {
-        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = call_on_told};
+        *tell = (rc_call){.type = type, .bound = true, .session = session, .done = call_on_word};
         tell->head_len = (uint8_t)rp_put_u64(tell->head, value);
     }
     return tell;
 }
 
-/* What tells the daemon that nobody waits for the request any more; NULL: it need not know. It may have answered already, or
+/* The message that nobody waits for the request any more; NULL: the daemon need not know. It may have answered already, or
  * never get the request: no harm. */
 static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
@@ -451,7 +452,7 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     push_outbox(c, call->place);
 }
 
-/* The session that carried the call is no more: say hello and send it again. */
+/* The session that carried the call has ended: say hello and send it again. */
 static void start_over(reduce_client *c, rc_call *call)
 {
     if (c->session == call->session)
@@ -545,7 +546,7 @@ static void on_reply(reduce_client *c, rc_call *call, const uint8_t *msg, size_t
     rp_fault bad = {0};
     int wrong = (int)rp_get_header(msg, len, &h, &bad);
     if (!wrong && (!h.reply || h.type != call->type || h.id != call->id))
-        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "a reply to something else");
+        wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "id", "the reply answers another request");
     if (!wrong && h.status > INT16_MAX)
         wrong = rc_fail(&bad, REDUCE_E_PROTOCOL, "status", "unknown status %" PRIu32, h.status);
     if (wrong) {

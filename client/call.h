@@ -21,7 +21,7 @@ typedef struct rc_call rc_call;
 typedef void (*rc_call_done)(rc_call *call, int err, const uint8_t *body, size_t len);
 
 struct rc_call {
-    /* set by the owner, who keeps it and the data untouched until `done` */
+    /* set by the owner, which keeps it and the data untouched until `done` */
     uint8_t type; /* rp_msg */
     bool bound;   /* belongs to a stream: lost with `session`, never repeated in another one */
     uint8_t head_len;

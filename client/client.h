@@ -53,7 +53,8 @@ struct reduce_client {
     rc_connection *connection; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;
-    bool helping; /* `helper` waits for the one exchange that is under way, and reads its reply (rc_connection_help) */
+    bool helping;    /* `helper` waits for the one exchange that is under way, and reads its reply (rc_connection_read_here) */
+    bool unreadable; /* that was not possible: no other attempt before something changes */
     pthread_t helper;
 
     uint64_t session; /* 0: hello needed */

@@ -66,11 +66,8 @@ struct rc_connection {
     rc_slot *queue, *queue_end;
     /* receiving */
     bool receiving;
-    rp_intake in;
-    void (*received)(rc_connection *l); /* what to do once `in` has what it wants: enters with the lock, leaves without */
-    uint8_t head[RP_FRAME_HEAD];
+    rp_frame_reader in;
     uint8_t *frame;
-    size_t frame_size;
 };
 
 struct rc_slot {
@@ -251,7 +248,7 @@ static void send_queue(rc_connection *l)
     }
 }
 
-static void receive_greeting(rc_connection *l);
+static void receive_more(rc_connection *l);
 
 static void on_sent(void *arg, rc_connection_err err, size_t n)
 {
@@ -268,63 +265,29 @@ static void on_sent(void *arg, rc_connection_err err, size_t n)
             end_message(l);
             send_queue(l);
         } else {
-            receive_greeting(l);
+            receive_more(l);
         }
     }
     wind_up(l);
 }
 
 /* ---- receiving ---- */
-
-/* An event when there is more: at once if something was read ahead, yet in another turn. */
 static void receive_more(rc_connection *l)
 {
-    rp_intake *in = &l->in;
+    rp_frame_reader *in = &l->in;
     l->receiving = true;
-    if (in->ahead_left)
-        l->wire->ops->again(l->wire);
-    else
-        l->wire->ops->receive(l->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
+    l->wire->ops->receive(l->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
 }
 
-/* Enters with the lock, leaves without. */
-static void go_on(rc_connection *l)
-{
-    if (rp_intake_take(&l->in)) {
-        l->received(l);
-        return;
-    }
-    receive_more(l);
-    wind_up(l);
-}
-
-static void on_received(void *arg, rc_connection_err err, size_t n)
-{
-    rc_connection *l = arg;
-    pthread_mutex_lock(&l->lock);
-    l->receiving = false;
-    if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
-        break_off(l, err ? err : RC_LINK_REFUSED);
-        wind_up(l);
-        return;
-    }
-    if (n)
-        rp_intake_got(&l->in, n);
-    go_on(l);
-}
-
-static void want(rc_connection *l, void *to, size_t size, void (*received)(rc_connection *l))
-{
-    rp_intake_want(&l->in, to, size);
-    l->received = received;
-}
-
-static void on_head(rc_connection *l);
-
+/* The next frame: at once if something was read ahead, but in another turn, for what this thread does may take long. */
 static void receive_frame(rc_connection *l)
 {
-    want(l, l->head, rp_frame_head_size(l->ipc), on_head);
-    receive_more(l); /* in another turn */
+    if (!l->in.ahead_left) {
+        receive_more(l);
+        return;
+    }
+    l->receiving = true;
+    l->wire->ops->receive(l->wire, NULL, 0, NULL, 0);
 }
 
 static rc_slot *waits_for(const rc_connection *l, uint32_t id)
@@ -349,7 +312,7 @@ static uint32_t get_id(const uint8_t *from)
 static void on_frame(rc_connection *l)
 {
     uint8_t *frame = l->frame;
-    size_t len = l->frame_size - RP_ROUTE_LEAST;
+    size_t len = (size_t)l->in.size - RP_ROUTE_LEAST;
     rc_slot *s = waits_for(l, get_id(frame));
     l->frame = NULL;
     if (s) /* else: of an exchange that was given up */
@@ -363,28 +326,8 @@ static void on_frame(rc_connection *l)
     free(frame);
 }
 
-static void on_head(rc_connection *l)
+static void on_greeted(rc_connection *l)
 {
-    uint64_t size;
-    bool right = rp_get_frame_head(l->head, l->ipc, &size) && size >= RP_ROUTE_LEAST && size <= MAX_FRAME;
-    l->frame = right ? malloc(size) : NULL;
-    if (l->frame) {
-        l->frame_size = size;
-        want(l, l->frame, size, on_frame);
-        go_on(l);
-    } else {
-        break_off(l, right ? RC_LINK_NO_MEMORY : RC_LINK_TIMEOUT);
-        wind_up(l);
-    }
-}
-
-static void on_greeting(rc_connection *l)
-{
-    if (memcmp(l->head, rp_greeting_rep, RP_GREETING) != 0) {
-        break_off(l, RC_LINK_TIMEOUT); /* no daemon, whoever it is */
-        wind_up(l);
-        return;
-    }
     l->told_up = true;
     l->receiving = true; /* nobody takes the connection down meanwhile */
     pthread_mutex_unlock(&l->lock);
@@ -401,10 +344,58 @@ static void on_greeting(rc_connection *l)
     wind_up(l);
 }
 
-static void receive_greeting(rc_connection *l)
+/* What the bytes so far amount to. A frame that begins gets its memory, and what is in it is looked at next. */
+static rp_read next_event(rc_connection *l)
 {
-    want(l, l->head, RP_GREETING, on_greeting);
-    receive_more(l);
+    rp_read e = rp_frame_next(&l->in);
+    if (e != RP_READ_BEGUN)
+        return e;
+    l->frame = malloc(l->in.size);
+    if (!l->frame)
+        return RP_READ_FULL;
+    rp_frame_into(&l->in, l->frame, l->in.size);
+    return rp_frame_next(&l->in);
+}
+
+/* Enters with the lock, leaves without. */
+static void go_on(rc_connection *l)
+{
+    switch (next_event(l)) {
+    case RP_READ_MORE:
+        receive_more(l);
+        break;
+    case RP_READ_GREETED:
+        on_greeted(l);
+        return;
+    case RP_READ_FRAME:
+        on_frame(l);
+        return;
+    case RP_READ_BEGUN:
+    case RP_READ_FULL: /* there is no memory for it */
+        break_off(l, RC_LINK_NO_MEMORY);
+        break;
+    case RP_READ_STRANGER: /* no daemon, whoever it is */
+    case RP_READ_NO_HEAD:
+    case RP_READ_SHORT:
+    case RP_READ_LONG:
+        break_off(l, RC_LINK_TIMEOUT);
+    }
+    wind_up(l);
+}
+
+static void on_received(void *arg, rc_connection_err err, size_t n)
+{
+    rc_connection *l = arg;
+    pthread_mutex_lock(&l->lock);
+    l->receiving = false;
+    if (err || !(n || l->in.ahead_left) || l->state == BROKEN) {
+        break_off(l, err ? err : RC_LINK_REFUSED);
+        wind_up(l);
+        return;
+    }
+    if (n)
+        rp_frame_got(&l->in, n);
+    go_on(l);
 }
 
 /* ---- dialling ---- */
@@ -429,7 +420,7 @@ static void on_dialled(void *arg, rc_connection_err err)
         l->due_ns = after_ms(GREETING_LIMIT_MS);
         l->out = rp_greeting_req;
         l->out_left = RP_GREETING;
-        l->in.ahead_left = 0;
+        rp_frame_init(&l->in, rp_greeting_rep, l->ipc, MAX_FRAME);
         if (l->closing)
             break_off(l, RC_LINK_REFUSED);
         else
@@ -556,23 +547,16 @@ void rc_connection_close(rc_connection *l)
     free(l);
 }
 
-/* ---- reading by who waits ---- */
-bool rc_connection_begin_help(rc_connection *l) { return l->wire->ops->begin_help && l->wire->ops->begin_help(l->wire); }
-
-void rc_connection_help(rc_connection *l, uint64_t until_ns) { l->wire->ops->help(l->wire, until_ns); }
-
-void rc_connection_nudge(rc_connection *l) { l->wire->ops->nudge(l->wire); }
-
-void rc_connection_attend(rc_connection *l)
+/* ---- reading by a thread that waits ---- */
+bool rc_connection_read_here(rc_connection *l, uint64_t until_ns)
 {
-    if (l->wire->ops->attend)
-        l->wire->ops->attend(l->wire);
+    return l->wire->ops->read_here && l->wire->ops->read_here(l->wire, until_ns);
 }
 
-void rc_connection_relieve(rc_connection *l)
+void rc_connection_interrupt(rc_connection *l)
 {
-    if (l->wire->ops->relieve)
-        l->wire->ops->relieve(l->wire);
+    if (l->wire->ops->interrupt)
+        l->wire->ops->interrupt(l->wire);
 }
 
 /* ---- slot ---- */

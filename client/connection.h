@@ -2,7 +2,7 @@
  * here. (Why not nng's REQ sockets: daemon/DESIGN.md.)
  *
  * A link dials one URL, and again by itself when the connection is lost. A slot carries one exchange (request, reply) or
- * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_connection_help;
+ * one pause at a time; many slots of a link work at once. Callbacks run on the wire's threads, or in rc_connection_read_here;
  * none of the functions here but that, rc_connection_open and rc_connection_close waits for anything. */
 #ifndef RC_CONNECTION_H
 #define RC_CONNECTION_H
@@ -50,21 +50,15 @@ rc_connection_err rc_connection_open(rc_connection **link, const char *url, cons
 /* Close the connection and wait for the tails of all callbacks; every slot must have been freed. NULL is fine. */
 void rc_connection_close(rc_connection *l);
 
-/* A thread that waits for a reply may read it itself, if it is the only one under way: after rc_connection_begin_help,
- * which is false if that cannot be, rc_connection_help waits until until_ns (CLOCK_MONOTONIC; 0: no end), a message,
- * rc_connection_nudge or a signal, maybe for nothing. Meanwhile, and for some time after it, the connection's own threads do
- * not read. */
-bool rc_connection_begin_help(rc_connection *l);
-void rc_connection_help(rc_connection *l, uint64_t until_ns);
+/* A thread that waits for a reply may read it itself, if it is the only one under way: until until_ns (CLOCK_MONOTONIC; 0: no
+ * end), a message, rc_connection_interrupt or a signal, maybe for nothing. False: that cannot be, now or at all. Meanwhile, and
+ * for some time after it, the connection's own threads do not read. */
+bool rc_connection_read_here(rc_connection *l, uint64_t until_ns);
 
-/* Once for the help that is under way: it returns, and takes no message that is asked for from now on. */
-void rc_connection_nudge(rc_connection *l);
-
-/* The link's threads read again: something is under way for which no help will come. */
-void rc_connection_attend(rc_connection *l);
-
-/* Before a callback takes long, or waits for another one: the link is to be served by somebody else meanwhile. */
-void rc_connection_relieve(rc_connection *l);
+/* The thread that reads here, or the next one, returns and takes no message that is asked for from now on; the connection's own
+ * threads read again, without the one that calls: before a callback takes long, or waits for another one, or when something is
+ * under way that nobody will read here. */
+void rc_connection_interrupt(rc_connection *l);
 
 /* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
  * the call. The slot may be used again from within. */

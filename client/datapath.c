@@ -100,7 +100,7 @@ static bool open_file(reduce_client *c, rc_datapath *d)
 
 bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path)
 {
-    bool large = bytes >= RC_BULK_BYTES;
+    bool large = bytes >= RC_LARGE_BYTES;
     if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
         return true;
     if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && d->fd < 0))
@@ -163,7 +163,7 @@ int reduce_alloc(reduce_client *c, size_t bytes, void **memory)
     if (err)
         return err;
     if (!memory)
-        return rc_error(REDUCE_E_ARGUMENT, "memory", "nowhere to put the memory");
+        return rc_error(REDUCE_E_ARGUMENT, "memory", "the pointer for the memory is NULL");
     *memory = NULL;
     rc_arena *a = bytes ? calloc(1, sizeof *a) : NULL;
     if (!bytes)

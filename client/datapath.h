@@ -1,4 +1,4 @@
-/* Large data: which way the data of a job travel. Messages (inline) always work; what a side channel offers is faster:
+/* Large data: which way the data of a job travel. Messages (inline) always work; what fdpass offers is faster:
  *
  *   file    the daemon reads ranges of a file that was passed to it
  *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
@@ -14,13 +14,13 @@ enum {
     RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
-    RC_BULK_BYTES = 1 << 20     /* jobs below are one or two messages, which are faster than opening a side channel */
+    RC_LARGE_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening fdpass */
 };
 
 typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
-    rc_arena arena;    /* bytes 0: none yet */
+    rc_arena arena;    /* bytes 0: none */
     size_t part_bytes; /* of each part */
     uint32_t busy;     /* bits of parts in use */
 } rc_stage;
@@ -54,7 +54,7 @@ void rc_datapath_close(struct reduce_client *c, rc_datapath *d); /* the job has 
 uint8_t *rc_datapath_part(const struct reduce_client *c, int part);
 uint64_t rc_datapath_part_at(const struct reduce_client *c, int part);
 
-/* Read the tile's elements from d->fd. False: `f` tells. Without the mutex. */
+/* Read the tile's elements from d->fd. False: `f` says why. Without the mutex. */
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
 
 /* The client goes: everything of reduce_alloc and the stage. */

@@ -1,5 +1,5 @@
 /* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its
- * handle is kept until reduce_device_close, or until the session is no more. What came as a descriptor is kept here as well, to
+ * handle is kept until reduce_device_close, or until the session ends. What came as a descriptor is kept here as well, to
  * be opened in the next session. */
 #include <errno.h>
 #include <fcntl.h>

@@ -13,10 +13,9 @@
 static int add(rc_urls *u, const char *url, const char *field, rp_fault *f)
 {
     if (strlen(url) >= RC_MAX_URL)
-        return rc_fail(f, REDUCE_E_ARGUMENT, field, "a URL of %zu bytes, the limit is %d", strlen(url), RC_MAX_URL - 1);
+        return rc_fail(f, REDUCE_E_ARGUMENT, field, "the URL has %zu bytes; the limit is %d", strlen(url), RC_MAX_URL - 1);
     if (strncmp(url, "ipc://", 6) && strncmp(url, "tls+tcp://", 10) && strncmp(url, "tcp://", 6))
-        return rc_fail(f, REDUCE_E_ARGUMENT, field, "'%.60s' is none of ipc:///PATH, tls+tcp://HOST:PORT and tcp://HOST:PORT",
-                       url);
+        return rc_fail(f, REDUCE_E_ARGUMENT, field, "'%.60s' is not ipc:///PATH, tls+tcp://HOST:PORT or tcp://HOST:PORT", url);
     strcpy(u->url[u->n++], url);
     return 0;
 }

@@ -23,10 +23,10 @@ RP_ERRORS(X)
 #define LIBRARY_ERRORS(X)                                                             \
     X(ARGUMENT, "an argument is invalid")                                             \
     X(NO_DAEMON, "no daemon answers; start `reduced`, or open with REDUCE_AUTOSTART") \
-    X(TIMEOUT, "no progress in time")                                                 \
+    X(TIMEOUT, "the daemon made no progress in time")                                 \
     X(STREAM_LOST, "the daemon restarted during a stream; begin again")               \
     X(FORKED, "used in a forked child; open a client before any in the parent")       \
-    X(PROTOCOL, "the reply is not one of this protocol")                              \
+    X(PROTOCOL, "the reply does not follow the protocol")                             \
     X(START, "the daemon could not be started")
 
 /* The daemon's code of an error; any number may come, and -INT_MIN is none. */

@@ -52,7 +52,7 @@ static void hang_up(reduce_client *c)
 static bool broken(reduce_client *c, int error)
 {
     hang_up(c);
-    set_why(c, "the side channel broke", error ? strerror(error) : "");
+    set_why(c, "the fdpass socket broke", error ? strerror(error) : "");
     return false;
 }
 
@@ -99,7 +99,7 @@ static ssize_t receive_packet(int fd, uint8_t *packet, size_t room, int *passed)
     return m.msg_flags & MSG_TRUNC ? -1 : n;
 }
 
-/* Ask and wait. False: refused (the channel stays; `e` tells), or the channel is broken and gone (e->code RP_OK). */
+/* Ask and wait. False: refused (the socket stays; `e` says why), or the socket broke and is closed (e->code RP_OK). */
 static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *reply, int *got, rp_fault *e)
 {
     uint8_t packet[RP_SIDE_SIZE + RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT];
@@ -119,10 +119,10 @@ static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *re
 /* Is the peer the user that serves the messages? Files are for nobody else. */
 static bool trusted(int fd, const char *path)
 {
-    struct ucred who;
+    struct ucred peer;
     struct stat st;
-    socklen_t len = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && stat(path, &st) == 0 && who.uid == st.st_uid;
+    socklen_t len = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && stat(path, &st) == 0 && peer.uid == st.st_uid;
 }
 
 static int dial(const char *path)
@@ -149,12 +149,12 @@ static bool attach(reduce_client *c, const char *url, uint64_t session, const ui
     rp_fault e;
     int got;
     if (strncmp(url, "ipc://", 6) != 0 || memcmp(token, none, RP_TOKEN) == 0) {
-        set_why(c, "the daemon offers no side channel here", "");
+        set_why(c, "the daemon passes no descriptors here", "");
         return false;
     }
     int fd = dial(url + 6);
     if (fd < 0) {
-        set_why(c, "the side channel cannot be reached", "");
+        set_why(c, "the fdpass socket cannot be reached", "");
         return false;
     }
     enter(c);

@@ -1,4 +1,4 @@
-/* The side channel of a client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
+/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
  * sockets in libreduce. Everything here may fail without harm: data then travel in messages. */
 #ifndef RC_FDPASS_H
 #define RC_FDPASS_H
@@ -7,14 +7,14 @@
 
 #include "proto/codec.h"
 
-enum { RC_SIDE_WHY = 96 };
+enum { RC_FDPASS_WHY = 96 };
 
 /* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. */
 typedef struct rc_fdpass {
     pthread_mutex_t lock;
-    int fd;                /* -1: there is none */
-    uint64_t session;      /* for which it was opened, or could not be */
-    char why[RC_SIDE_WHY]; /* why something could not be had lately, "" if all could */
+    int fd;                  /* -1: there is none */
+    uint64_t session;        /* for which it was opened, or could not be */
+    char why[RC_FDPASS_WHY]; /* why something could not be had lately, "" if all could */
 } rc_fdpass;
 
 /* Memory of the daemon's that both map, or, with handle 0, plain memory. */
@@ -30,7 +30,7 @@ typedef struct rc_device {
     uint8_t device[RP_DEVICE_HANDLE]; /* its handle: CUDA's, or, with fd >= 0, made up here */
     int fd;
     uint64_t bytes;           /* of fd */
-    uint64_t handle, session; /* the daemon's, which has opened it; 0: not yet */
+    uint64_t handle, session; /* the daemon's, which has opened it; 0: none */
     struct rc_device *next;
 } rc_device;
 
@@ -39,10 +39,11 @@ struct reduce_client;
 void rc_fdpass_init(rc_fdpass *s);
 void rc_fdpass_fini(rc_fdpass *s);
 
-/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not to be had, s->why tells. */
+/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not available; s->why has
+ * the reason. */
 uint64_t rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
-uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` tells why not */
+uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` says why not */
 
 /* With the mutex held: give a handle back; never waits. */
 void rc_fdpass_drop(struct reduce_client *c, uint64_t session, uint64_t handle);

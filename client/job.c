@@ -119,7 +119,7 @@ static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t l
         return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, bad.field, "malformed result: %s", bad.text);
     int type = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
     if (r.cells != p->tile.lines || r.cell_size != l->cell || r.dtype != type)
-        return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, "cells", "a result of another shape than asked for");
+        return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, "cells", "the result has another shape than was asked for");
     rc_place_cells(l, &p->tile, cells, j->states ? j->states : j->out + j->first * l->cell);
     add_result(j, &r);
     return 0;
@@ -307,7 +307,7 @@ static void job_settle(reduce_client *c, rc_ending *e)
     j->callback_thread = pthread_self();
     int err = -(int)j->fault.code;
     pthread_mutex_unlock(&c->lock);
-    rc_connection_relieve(c->connection); /* it may free another job, whose callback it then waits for */
+    rc_connection_interrupt(c->connection); /* it may free another job, whose callback it then waits for */
     if (err)
         rc_report_of(&j->fault, rc_is_whole(&j->whole));
     j->callback(j->arg, j, err);

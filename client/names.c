@@ -2,7 +2,7 @@
 #include "client/client.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "reduce.h disagrees with types.def: " #a);
-#define X(NAME, name, code, help) SAME(REDUCE_##NAME, code)
+#define X(NAME, name, code, ...) SAME(REDUCE_##NAME, code)
 RP_OPS(X)
 #undef X
 #define X(NAME, name, code, bytes, cls) SAME(REDUCE_##NAME, code)
@@ -24,6 +24,7 @@ SAME(REDUCE_MASKED, RP_MASK)
 SAME(REDUCE_COLUMNS, RP_COLUMNS)
 SAME(REDUCE_TOPIC_INFO, RP_TOPIC_INFO)
 SAME(REDUCE_TOPIC_STATUS, RP_TOPIC_STATUS)
+SAME(REDUCE_TOPIC_REQUESTS, RP_TOPIC_REQUESTS)
 SAME(REDUCE_KIND_U64, RP_KIND_U64)
 SAME(REDUCE_KIND_F64, RP_KIND_F64)
 SAME(REDUCE_KIND_TEXT, RP_KIND_TEXT)
@@ -45,7 +46,7 @@ _Static_assert(REDUCE_NO_INDEX == RP_NO_INDEX, "index");
 _Static_assert(sizeof((reduce_fault){0}.field) >= RP_MAX_FIELD + 1, "field");
 _Static_assert(sizeof((reduce_fault){0}.text) >= RP_MAX_TEXT + 1, "text");
 _Static_assert(sizeof((reduce_info){0}.server) >= RP_MAX_NAME + 1, "server");
-_Static_assert(sizeof((reduce_info){0}.side) == RC_SIDE_WHY, "side");
+_Static_assert(sizeof((reduce_info){0}.side) == RC_FDPASS_WHY, "side");
 _Static_assert(sizeof((reduce_info){0}.url) == RC_MAX_URL, "url");
 
 uint32_t reduce_version(void) { return REDUCE_VERSION; }

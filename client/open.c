@@ -91,7 +91,7 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
         o->timeout_ms = defaults.timeout_ms;
     if (o->connect_timeout_ms > RP_MAX_DEADLINE_MS || o->reconnect_timeout_ms > RP_MAX_DEADLINE_MS ||
         o->timeout_ms > RP_MAX_DEADLINE_MS)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "a timeout above %u ms", RP_MAX_DEADLINE_MS);
+        return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "the timeout is above %u ms", RP_MAX_DEADLINE_MS);
     if (o->priority < 0 || o->priority >= RP_PRIORITY_COUNT || o->reserved)
         return rc_fail(f, REDUCE_E_ARGUMENT, "priority", "unknown priority %d", o->priority);
     return 0;
@@ -139,9 +139,10 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_DENIED:
         return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
     case RC_LINK_FORKED:
-        return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process had opened a client over the network before the fork");
+        return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process opened a client over the network before the fork");
     case RC_LINK_UNTRUSTED:
-        return rc_fail(f, REDUCE_E_AUTH, "tls", "no trust between %.70s and us: a certificate is missing or not accepted", url);
+        return rc_fail(f, REDUCE_E_AUTH, "tls",
+                       "no trust between %.70s and this client: a certificate is missing or not accepted", url);
     case RC_LINK_BAD_PEM:
         return rc_fail(f, REDUCE_E_ARGUMENT, "tls", "tls_ca (needed), tls_cert and tls_key (both or none) hold no usable PEM");
     case RC_LINK_TIMEOUT:
@@ -191,7 +192,7 @@ static uint32_t ms_left(uint64_t end)
     return end > now ? (uint32_t)((end - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS) : 1;
 }
 
-/* All places once. Of several failures, the one of a place where something is tells most. */
+/* Try all places once. Of several failures, report the one of a place where something is. */
 static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f)
 {
     int err = REDUCE_E_NO_DAEMON;
@@ -246,8 +247,8 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
     rc_child child;
     if (!u->own)
         return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
-                       "no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or not set and /tmp/reduced-UID "
-                       "somebody else's");
+                       "there is no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it is not set and "
+                       "/tmp/reduced-UID belongs to another user");
     int err = rc_start_daemon(u->url[0], o, &child, f);
     if (err)
         return err;
@@ -267,7 +268,7 @@ static int connect_client(reduce_client *c, const char *url, const reduce_open_o
         return err;
     uint64_t end = rc_deadline_after(o->connect_timeout_ms);
     err = try_all(c, &u, end, f);
-    /* A system daemon that is not for this user is no reason against a private one. */
+    /* A system daemon that is not for this user is not a reason against a private one. */
     bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
     if (nobody && (o->flags & REDUCE_AUTOSTART))
         return start_and_connect(c, &u, o, f);
@@ -281,7 +282,7 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
     rp_fault f = {0};
     reduce_open_opts o;
     if (!out)
-        return rc_error(REDUCE_E_ARGUMENT, "c", "nowhere to put the client");
+        return rc_error(REDUCE_E_ARGUMENT, "c", "the pointer for the client is NULL");
     *out = NULL;
     if (take_opts(&o, opts, &f))
         return rc_report(&f);

@@ -10,33 +10,44 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual; reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
- * jobs. What each reduction means, to the bit, stands in PROTOCOL.md ("Reductions").
+ * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
+ * jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
  *
- * Return values. Functions returning int give REDUCE_OK (0) or a negative reduce_err; the few that give something else
- *   say so. What went wrong, in words, is reduce_errmsg() of the same thread.
- * Threads. A reduce_client may be used by any number of threads at once. A reduce_stream and a reduce_job belong to one
- *   thread at a time. Error texts belong to the thread whose call failed. A client of a daemon on this machine has two
- *   threads, some more while it copies large arrays; for the network there are nng's. They run the completion callbacks,
- *   with all signals blocked.
- * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED. The child can open its own;
- *   over the network (tcp, tls) only if the parent had not opened such a one before.
- * Signals. No call is cut short by a signal; the library installs no handler.
- * Memory. Arrays that you pass stay yours, may have any alignment, are only read, and must stay untouched until the call
- *   returns (jobs: until the job is done). Nothing returned has to be freed except what a function named *_open,
- *   *_begin or *_submit made: by *_close, *_finish or *_abort, *_free.
- * Time. Durations are milliseconds (uint32_t, at most 2^31 - 1 but for reduce_wait) where they are asked for, nanoseconds
- *   (uint64_t) where they are told.
- *   Every call ends: see `timeout_ms` and `deadline_ms`.
+ * Return values. Functions that return int return REDUCE_OK (0) or a negative reduce_err, unless their comment states
+ *   otherwise. reduce_errmsg(), called by the same thread, describes the failure.
+ * Threads. Any number of threads may use a reduce_client at once. A reduce_stream and a reduce_job belong to one thread at a
+ *   time. Error texts belong to the thread whose call failed. A client of a daemon on this machine has two threads, and more
+ *   while it copies large arrays; for the network there are nng's threads. They run the completion callbacks, with all signals
+ *   blocked.
+ * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED. The child can open its own.
+ *   Over the network (tcp, tls) this works only if the parent has not opened one before.
+ * Signals. Signals do not interrupt calls, and the library installs no handler.
+ * Memory. Arrays that you pass stay yours. They may have any alignment, are only read, and must not change until the call
+ *   returns (jobs: until the job is done). Only objects of functions named *_open, *_begin or *_submit must be freed: with
+ *   *_close, with *_finish or *_abort, with *_free.
+ * Time. Durations that you pass are milliseconds (uint32_t, at most 2^31 - 1 except in reduce_wait); reported ones are
+ *   nanoseconds (uint64_t). Every call ends: see `timeout_ms` and `deadline_ms`.
  * Structs that begin with `size` come from their _INIT macro, so that later versions can add fields:
  *     reduce_spec s = REDUCE_SPEC_INIT;  s.op = REDUCE_MAX;  s.dtype = REDUCE_I32;
- *   A `size` that is not that of some version of the struct gives REDUCE_E_ARGUMENT.
- * NULL. A NULL where a pointer is needed gives REDUCE_E_ARGUMENT, never a crash; arrays of zero bytes may be NULL.
+ *   The library accepts the size of every version (see Versions); any other size is REDUCE_E_ARGUMENT.
+ * NULL. A NULL where a pointer is needed is REDUCE_E_ARGUMENT, never a crash. Arrays of zero bytes may be NULL.
  *   *_close and *_free accept NULL and do nothing.
  *
  * Any call on a client may return, besides what it lists: REDUCE_E_ARGUMENT, REDUCE_E_FORKED, REDUCE_E_NO_MEMORY; and if
  * it talks to the daemon: REDUCE_E_NO_DAEMON, REDUCE_E_TIMEOUT, REDUCE_E_BUSY, REDUCE_E_QUOTA, REDUCE_E_AUTH,
  * REDUCE_E_VERSION, REDUCE_E_DEVICE_LOST, REDUCE_E_PROTOCOL, REDUCE_E_INTERNAL. These are called the common errors.
+ *
+ * Versions. A program runs with its own version of the library and with every later one of the same soname (libreduce.so.0).
+ *   A patch version changes nothing here.
+ *   A minor version may add functions, error codes, names, flags and other constants, and fields at the end of structs that
+ *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs
+ *     (since 0.2 the simple calls of 0.1; new programs, and languages that load the library, call reduce_simple).
+ *     In a struct of an older program the missing fields count as 0, and the library writes no more than its size.
+ *     In a struct of a newer program the fields that the library does not know must be 0, else the call returns
+ *     REDUCE_E_ARGUMENT. In a struct that the library fills, they become 0.
+ *     reduce_stats and reduce_value do not change. The library creates each reduce_entry and reduce_resident for callbacks, so
+ *     it may be longer than a program knows. Programs must accept unknown errors, keys and names.
+ *   Only a new soname may remove or change a function, a field, the value of a constant or what a call means.
  */
 #ifndef REDUCE_H
 #define REDUCE_H
@@ -49,7 +60,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The version of this header; reduce_version() gives that of the library in use. Same major: compatible. */
+/* The version of this header; reduce_version() gives that of the library in use. */
 #define REDUCE_VERSION_MAJOR 0
 #define REDUCE_VERSION_MINOR 2
 #define REDUCE_VERSION_PATCH 0
@@ -63,28 +74,28 @@ typedef enum reduce_err {
     /* from the daemon: minus the code of PROTOCOL.md */
     REDUCE_E_BAD_MESSAGE = -1,  /* a field of the request is malformed */
     REDUCE_E_VERSION = -2,      /* daemon and library speak no common protocol version */
-    REDUCE_E_TYPE = -3,         /* the element or reply type does not suit the operation */
+    REDUCE_E_TYPE = -3,         /* the operation is not possible for the element or reply type */
     REDUCE_E_OP = -4,           /* unknown operation */
     REDUCE_E_SHAPE = -5,        /* lengths, rows or offsets do not fit together */
     REDUCE_E_EMPTY = -6,        /* no element to choose from (min, max, minmax, range, argmin, argmax) */
-    REDUCE_E_OVERFLOW = -7,     /* the exact value does not fit the reply type; the fault carries it */
+    REDUCE_E_OVERFLOW = -7,     /* the exact value does not fit the reply type; the fault has it */
     REDUCE_E_NAN = -8,          /* a NaN was found and the policy is REDUCE_NAN_ERROR */
     REDUCE_E_TOO_LARGE = -9,    /* above a cap; the fault names it */
     REDUCE_E_QUOTA = -10,       /* this client's share of a resource is used up */
     REDUCE_E_BUSY = -11,        /* no capacity, also after the repeats that the time allowed */
     REDUCE_E_DEADLINE = -12,    /* not done within deadline_ms */
-    REDUCE_E_CANCELLED = -13,   /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also the daemon's end */
-    REDUCE_E_NO_SESSION = -14,  /* the daemon forgot us; the library says hello again by itself */
-    REDUCE_E_BAD_HANDLE = -15,  /* the daemon does not know the stream, or has no data of the name */
+    REDUCE_E_CANCELLED = -13,   /* reduce_cancel or reduce_close came first; with REDUCE_NO_RETRY also when the daemon ends */
+    REDUCE_E_NO_SESSION = -14,  /* the daemon does not know the session; the library says hello again by itself */
+    REDUCE_E_BAD_HANDLE = -15,  /* the daemon does not know the stream, or has no data of this name */
     REDUCE_E_IO = -16,          /* reading the data failed */
     REDUCE_E_AUTH = -17,        /* not allowed */
     REDUCE_E_DEVICE_LOST = -18, /* the device failed, also after repeats */
     REDUCE_E_NO_MEMORY = -19,   /* out of memory, here or in the daemon */
     REDUCE_E_INTERNAL = -20,    /* a defect of the daemon */
-    REDUCE_E_EXISTS = -21,      /* data of the name are there already */
+    REDUCE_E_EXISTS = -21,      /* data of this name exist already */
     /* from the library */
     REDUCE_E_ARGUMENT = -101,    /* an argument is invalid (NULL, wrong `size`, wrong state) */
-    REDUCE_E_NO_DAEMON = -102,   /* nobody listens, or the daemon went away and did not come back in time */
+    REDUCE_E_NO_DAEMON = -102,   /* no daemon listens, or it went away and did not come back in time */
     REDUCE_E_TIMEOUT = -103,     /* no progress for timeout_ms */
     REDUCE_E_STREAM_LOST = -104, /* the daemon restarted during a stream: begin again with the first element */
     REDUCE_E_FORKED = -105,      /* used in a forked child */
@@ -92,11 +103,11 @@ typedef enum reduce_err {
     REDUCE_E_START = -107        /* the daemon could not be started */
 } reduce_err;
 
-/* The last failure in full. Meaningful after a call of this thread returned a negative value. */
+/* The last failure in full. Valid after a call of this thread returned a negative value. */
 typedef struct reduce_fault {
     uint32_t size;
     int32_t code;        /* reduce_err */
-    uint64_t limit;      /* the cap that was passed, 0 if none */
+    uint64_t limit;      /* the cap that was exceeded, 0 if none */
     uint64_t index;      /* the result (row, segment, column) concerned; field "offsets": the first wrong offset;
                             REDUCE_NO_INDEX if none */
     uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement; 2^127-1 stands for that or more */
@@ -111,11 +122,11 @@ typedef struct reduce_fault {
     }
 #define REDUCE_NO_INDEX UINT64_MAX
 
-/* One line about the last failure of this thread: "OVERFLOW: row 3: ...; the exact value is ..."; a column or segment is called
- * row there, too. "" if none. Valid until the thread's next libreduce call. */
+/* One line about the last failure of this thread: "OVERFLOW: row 3: ...; the exact value is ..."; columns and segments are
+ * called rows too. "" if none. Valid until the thread's next libreduce call. */
 const char *reduce_errmsg(void);
 
-/* The same in fields. REDUCE_E_ARGUMENT if `f` is NULL or its size is wrong. */
+/* The same as fields. REDUCE_E_ARGUMENT if `f` is NULL or its size is wrong. */
 int reduce_last_fault(reduce_fault *f);
 
 const char *reduce_errname(int err);  /* "OVERFLOW"; "?" if unknown. Static */
@@ -171,8 +182,8 @@ typedef enum reduce_nan {
     REDUCE_NAN_ERROR = 2      /* any NaN is REDUCE_E_NAN */
 } reduce_nan;
 
-/* How data travel. AUTO takes the fastest that is possible: memory of reduce_alloc and files are read by the daemon where
- * they are; other large arrays are copied into memory shared with it; small ones, and all over tcp, go in messages. */
+/* How data travel. AUTO is the fastest possible path. The daemon reads memory of reduce_alloc and files in place. Other large
+ * arrays are copied into memory shared with it. Small arrays, and all arrays over tcp, travel in messages. */
 typedef enum reduce_path {
     REDUCE_PATH_AUTO = 0,
     REDUCE_PATH_INLINE = 1,   /* in the request */
@@ -192,7 +203,7 @@ const char *reduce_backend_name(int backend);
 const char *reduce_path_name(int path);
 const char *reduce_priority_name(int priority);
 
-/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is no name. */
+/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is not a name. */
 int reduce_path_parse(const char *name);
 int reduce_priority_parse(const char *name);
 int reduce_op_parse(const char *name);
@@ -207,19 +218,19 @@ size_t reduce_state_size(int op, int dtype);
 
 /* ---- client ----------------------------------------------------------------------------------------------------- */
 
-/* A connection to one daemon. It reconnects by itself and repeats requests that a restart of the daemon cut off
- * (reductions give the same answer again), within the times below. */
+/* A connection to one daemon. It reconnects by itself and repeats requests that a restart of the daemon interrupted, within the
+ * times below. A repeated reduction gives the same answer. */
 typedef struct reduce_client reduce_client;
 
 enum {
-    REDUCE_AUTOSTART = 1, /* if nobody listens, start a private daemon of this user in the background */
-    REDUCE_WAIT = 2,      /* if nobody listens, keep trying for connect_timeout_ms instead of failing at once */
-    REDUCE_NO_RETRY = 4   /* tell BUSY and lost connections instead of repeating */
+    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background */
+    REDUCE_WAIT = 2,      /* if no daemon listens, keep trying for connect_timeout_ms instead of failing at once */
+    REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
 };
 
-/* How much a client gets when there is more to do than the device can: all clients of HIGH together four times as much as all
- * of NORMAL, and those of BACKGROUND a quarter of that. HIGH is for users whom the daemon's administrator allows it,
- * REDUCE_E_AUTH for the others; who was made BACKGROUND by him stays it (reduce_info.priority). */
+/* The share of a client when the device is busy. All HIGH clients together get four times as much as all NORMAL ones, and all
+ * BACKGROUND ones a quarter of NORMAL. HIGH needs permission in the daemon's configuration; other users get REDUCE_E_AUTH. The
+ * configuration may put a user into BACKGROUND whatever it asks for (reduce_info.priority). */
 typedef enum reduce_priority {
     REDUCE_PRIORITY_NORMAL = 0,
     REDUCE_PRIORITY_HIGH = 1,
@@ -231,15 +242,15 @@ typedef struct reduce_open_opts {
     uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
     const char *name;              /* shown in the daemon's log and status, cut at 64 bytes; NULL: the program's name */
     uint32_t connect_timeout_ms;   /* reduce_open gives up after this (a daemon being started: plus 10 s) */
-    uint32_t reconnect_timeout_ms; /* a daemon that went away is awaited this long */
+    uint32_t reconnect_timeout_ms; /* wait this long for a daemon that went away */
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
-                                      may take hours. 0 means the default here and above */
+                                      may take hours. 0: the default, here and above */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
-    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon leaves after this long without clients */
-    const char *tls_ca;            /* tls+tcp: PEM file of the CAs whose daemon is trusted; NULL: $REDUCED_TLS_CA */
-    const char *tls_cert;          /* our certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
+    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients */
+    const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */
+    const char *tls_cert;          /* the client's certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
-    int32_t priority;              /* reduce_priority of all that this client asks for */
+    int32_t priority;              /* reduce_priority of all requests of this client */
     uint32_t reserved;             /* 0 */
 } reduce_open_opts;
 #define REDUCE_OPEN_OPTS_INIT                                                                    \
@@ -247,33 +258,33 @@ typedef struct reduce_open_opts {
         sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0 \
     }
 
-/* Connect and say hello. `url`: "ipc:///path/of.sock", "tls+tcp://host:port" (the certificate of the daemon must name the
- * host, an address too, as a DNS name) or "tcp://host:port" (neither encrypted nor authenticated); NULL tries $REDUCED_URL
- * alone if that is set, else the user's socket ($XDG_RUNTIME_DIR/reduced.sock), then the system's
+/* Connect and say hello. `url` is "ipc:///path/of.sock", "tls+tcp://host:port" or "tcp://host:port". With tls the daemon's
+ * certificate must name the host as a DNS name, even an address; plain tcp is neither encrypted nor authenticated. NULL uses
+ * only $REDUCED_URL if that is set. Else it tries the user's socket ($XDG_RUNTIME_DIR/reduced.sock), then the system's
  * (/run/reduced/reduced.sock). `opts` may be NULL. On success *c is yours to reduce_close; on failure it is NULL.
- * Errors: the common ones; REDUCE_E_START (AUTOSTART: program missing or it did not come up). */
+ * Errors: the common ones; REDUCE_E_START (AUTOSTART: the program is missing or did not start in time). */
 int reduce_open(reduce_client **c, const char *url, const reduce_open_opts *opts);
 
 /* Cancel the jobs of the client, wait for their callbacks, disconnect, free. Calls of other threads and streams must have
  * ended; job handles stay valid until reduce_job_free. Not from a callback. In a forked child it does nothing. */
 void reduce_close(reduce_client *c);
 
-/* A round trip through the daemon; *ns (may be NULL) is how long it took. Errors: the common ones. */
+/* A round trip through the daemon; *ns (may be NULL) is its duration. Errors: the common ones. */
 int reduce_ping(reduce_client *c, uint64_t *ns);
 
-/* The daemon this client is connected to, from memory. */
+/* The daemon of this client, from memory: without a request. */
 typedef struct reduce_info {
     uint32_t size;
     uint32_t wire_version; /* of the protocol */
     uint32_t max_data;     /* element bytes of one message */
     uint32_t chunk_bytes;  /* bytes of one chunk of a stream */
-    uint32_t max_inflight; /* requests of one client under way at once; the library queues the others */
+    uint32_t max_inflight; /* requests of one client that may be under way at once; the library queues further ones */
     uint32_t reconnects;   /* since reduce_open */
     uint32_t autostarted;  /* 1 if reduce_open started it */
-    int32_t priority;      /* reduce_priority that the daemon gave */
+    int32_t priority;      /* reduce_priority that the daemon granted */
     char url[256];
     char server[68]; /* "reduced 0.2.0" */
-    char side[96];   /* why shared memory or a file could not be passed lately and messages served instead, or "" */
+    char side[96];   /* why messages were used the last time instead of shared memory or a passed file; or "" */
 } reduce_info;
 #define REDUCE_INFO_INIT                                          \
     {                                                             \
@@ -281,23 +292,23 @@ typedef struct reduce_info {
     }
 int reduce_get_info(const reduce_client *c, reduce_info *info);
 
-/* What the daemon tells about itself: keys such as "backend", "device", "requests.total" with a number or a text. Keys
- * may be added; show or skip what you do not know. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2 };
+/* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Later
+ * versions may add keys; show or skip unknown ones. */
+enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* 4: those under way */
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;
-    int kind; /* which of the following holds */
+    int kind; /* which of the following is valid */
     uint64_t u64;
     double f64;
     const char *text;
 } reduce_entry;
 /* Ask, then call each(arg, entry) for every entry in the daemon's order, in this thread; pointers are valid during that
- * call. A value other than 0 from `each` stops and is returned. Errors: the common ones. */
+ * call. A value other than 0 from `each` stops the calls and is returned. Errors: the common ones. */
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
 
 /* The daemon's counters as Prometheus text (PROTOCOL.md, "Metrics"): take(arg, text) is called once, in this thread; the
- * text is valid during that call. What `take` returns is returned. Errors: the common ones. */
+ * text is valid during that call. The value of `take` is returned. Errors: the common ones. */
 int reduce_metrics(reduce_client *c, int (*take)(void *arg, const char *text), void *arg);
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
@@ -309,13 +320,13 @@ typedef union reduce_value {
     uint64_t u64;
 } reduce_value;
 
-/* What REDUCE_STATS gives. Of no elements: argmin and argmax are REDUCE_NO_INDEX, min and max NaN or 0; sum 0, mean, var
- * and std NaN. */
+/* The result of REDUCE_STATS. Without elements, argmin and argmax are REDUCE_NO_INDEX, min and max NaN or 0, sum 0, and mean,
+ * var and std NaN. */
 typedef struct reduce_stats {
-    uint64_t count;  /* elements that took part: without those masked out; policy omit: without NaNs */
-    uint64_t nans;   /* NaNs among the elements, skipped ones included */
+    uint64_t count;  /* elements that were reduced: without masked ones; policy omit: without NaNs */
+    uint64_t nans;   /* NaNs among the elements, including skipped ones */
     uint64_t zeros;  /* elements equal to zero */
-    uint64_t argmin; /* index of the first smallest, of the first largest element */
+    uint64_t argmin; /* index of the first smallest element, of the first largest */
     uint64_t argmax;
     reduce_value min;
     reduce_value max;
@@ -328,8 +339,8 @@ typedef struct reduce_stats {
 
 /* ---- simple calls ----------------------------------------------------------------------------------------------- */
 
-/* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating, for every
- * op and element type. f16 and bf16 elements are given as their bits.
+/* reduce_sum_f32(c, data, n, &out) and similar calls, for every op and element type: they reduce a whole array of n elements to
+ * one value, and NaNs propagate. f16 and bf16 elements are passed as their bits.
  *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
  *   mean norm2 var std                           double; var and std divide by n - ddof
  *   argmin argmax                                index of the first such element
@@ -338,12 +349,12 @@ typedef struct reduce_stats {
  *   and or xor                                   integers only
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
- * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone.
- * They are inline functions that call reduce_simple; languages that load the library call that, or reduce_run. `out` has
- * room for what the call above gives; REDUCE_E_OP and REDUCE_E_TYPE are its errors, too. */
+ * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean NaN). On an error *out does not
+ * change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has room for the
+ * result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
-/* `value` comes out, or two of them; `element` and `value` make sure of what `void *` above does not. */
+/* Each is reduce_simple with the types checked. */
 #define REDUCE_INLINE(name, OP, suffix, DTYPE, element, value)                                              \
     static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
     {                                                                                                       \
@@ -400,25 +411,25 @@ REDUCE_SIMPLE(f64, F64, double, double)
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 
 enum {
-    REDUCE_STATES_IN = 1,  /* the data holds partial states of (op, dtype) instead of elements */
-    REDUCE_STATES_OUT = 2, /* give partial states instead of finished values */
+    REDUCE_STATES_IN = 1,  /* the data are partial states of (op, dtype) instead of elements */
+    REDUCE_STATES_OUT = 2, /* the results are partial states instead of finished values */
     REDUCE_WRAP = 4,       /* prod of integers: modulo 2^64 instead of REDUCE_E_OVERFLOW */
-    REDUCE_MASKED = 16,    /* streams: each piece comes with its mask, by reduce_stream_append_masked */
+    REDUCE_MASKED = 16,    /* streams: each piece has a mask; use reduce_stream_append_masked */
     REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row */
 };
 
 /* What to reduce.
  *
- * Shape: without more, the data are one array and give one result. Or
- *   rows > 1         so many equal rows, a result for each (a matrix along its last axis);
- *   REDUCE_COLUMNS   a matrix of `rows` rows, a result for each column (along its first axis);
- *   offsets          segments of any lengths, also 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
- *                    rows = how many segments. What lies before offsets[0] and behind offsets[rows] is not looked at.
+ * Shape: by default the data are one array and give one result. Other shapes are
+ *   rows > 1         this many equal rows, one result for each (a matrix along its last axis);
+ *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis);
+ *   offsets          segments of any lengths, including 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
+ *                    rows = number of segments. The library ignores elements before offsets[0] and from offsets[rows] on.
  * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
  *
- * Partial states are exact: states of shards (same op, dtype and nan), computed anywhere in any order and merged by a run with
- * REDUCE_STATES_IN, finish to the same bits as one run over all elements. Data of a run with REDUCE_STATES_IN are rows of
- * equally many states, row i those of result i; no mask, offsets or columns go with them. With REDUCE_STATES_OUT as well they
+ * Partial states are exact. States of shards (same op, dtype and nan) may be computed anywhere and in any order. Merged by a
+ * run with REDUCE_STATES_IN, they finish to the same bits as one run over all elements. Data of such a run are rows with the
+ * same number of states; row i has those of result i. It takes no mask, offsets or columns. With REDUCE_STATES_OUT too they
  * merge into states again. States are plain bytes to keep or send; PROTOCOL.md ("Partial states") describes them. */
 typedef struct reduce_spec {
     uint32_t size;
@@ -430,17 +441,17 @@ typedef struct reduce_spec {
                                 stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
-    uint32_t ddof;           /* var, std, stats: divide by the count less this */
+    uint32_t ddof;           /* var, std, stats: divide by the count minus this */
     uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
-    int32_t path;            /* reduce_path: another than AUTO is for tests and measurements, and REDUCE_E_ARGUMENT if it
-                                cannot be had. Offsets and states go in messages all the same */
+    int32_t path;            /* reduce_path: other values than AUTO are for tests and measurements, and REDUCE_E_ARGUMENT
+                                if not possible. Offsets and states travel in messages in any case */
     uint32_t reserved;       /* 0 */
     uint64_t rows;           /* >= 1 */
-    uint64_t index_base;     /* where this shard starts in the whole array */
-    const void *initial;     /* one element of the dtype, or NULL: put in front of every row, segment or column, without an
+    uint64_t index_base;     /* index of this shard's first element in the whole array */
+    const void *initial;     /* one element of the dtype, or NULL: it precedes every row, segment or column, without an
                                 index (argmin, argmax: REDUCE_NO_INDEX if it wins), counted and subject to `nan` like any
-                                other. It goes in when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
-    const void *mask;        /* one byte for each element, or NULL: 0 leaves the element out; indexes stay */
+                                other. It is added when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
+    const void *mask;        /* one byte for each element, or NULL: 0 skips the element; indexes still count it */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
 } reduce_spec;
 #define REDUCE_SPEC_INIT                                                                                            \
@@ -451,99 +462,99 @@ typedef struct reduce_spec {
 typedef struct reduce_result {
     uint32_t size;
     int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
-    int32_t backend;     /* who computed it: 1 CPU, 2 CUDA; reduce_backend_name */
+    int32_t backend;     /* 1 CPU, 2 CUDA; reduce_backend_name */
     int32_t path;        /* reduce_path: how the data travelled; of several, the one with the lowest number */
     uint64_t cell_size;  /* bytes of a result: a value, two (minmax), a reduce_stats, or a state */
     uint64_t cells;      /* results: rows, segments or columns */
-    uint64_t count;      /* elements (or states) given */
+    uint64_t count;      /* elements (or states) received */
     uint64_t queue_ns;   /* in the daemon before the start, summed over messages */
     uint64_t copy_ns;    /* from a file and to the device, summed over chunks */
     uint64_t compute_ns; /* computing, summed over chunks: may exceed wall_ns when they overlap */
     uint64_t wall_ns;    /* from the start of the call to its end */
-    uint64_t batch;      /* requests, of any clients, that shared a launch on the device with this one, itself included;
-                            of several messages the most; 0: each had a launch of its own */
+    uint64_t batch;      /* requests, of any clients, in a shared launch on the device, including this one; the maximum
+                            of several messages; 0: not shared */
 } reduce_result;
 #define REDUCE_RESULT_INIT                                     \
     {                                                          \
         sizeof(reduce_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-/* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS looks at
- * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are no matrix of
- * `rows` rows), _TOO_LARGE. */
+/* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS uses
+ * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are not a matrix
+ * of `rows` rows), _TOO_LARGE. */
 int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 
 /* Reduce `bytes` of data into `out`, which has room for `room` bytes: row after row, segment after segment or column after
- * column. Arrays of any size and shape: what does not fit one message is cut, several messages are under way at once,
- * memory stays bounded by the results and 4 % of the data, and the bits are the same. `result` may be NULL.
+ * column. Arrays may have any size and shape. An array that does not fit one message is cut, and several messages are under way
+ * at once; the bits are the same. Memory is bounded by the results and 4 % of the data. `result` may be NULL.
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
- * (bytes are no multiple of rows x element size; offsets: fault.index is the first that is wrong); REDUCE_E_EMPTY, _OVERFLOW,
+ * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
  * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error
  * the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* The same for `bytes` bytes of a regular file from byte `offset` on (where a .npy file's data begin, say): elements, also
- * rows of them, but no mask, offsets, columns or states. The daemon reads them itself, several pieces at a time, if it can
- * be given the descriptor, which must be open for reading; else the library reads them and sends them. The file is never
- * mapped, its position is neither used nor moved, and the descriptor must stay open until the call returns (jobs: until the
- * job is done). Errors: those of reduce_run; REDUCE_E_IO (no regular file: use a stream; it ends too early, or reading
- * fails); REDUCE_E_ARGUMENT (what is not possible). */
+/* The same for `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
+ * elements in one or more rows, but no mask, offsets, columns or states. The descriptor must be open for reading. If it can be
+ * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
+ * file is never mapped, and its position is neither used nor moved. The descriptor must stay open until the call returns (jobs:
+ * until the job is done). Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early,
+ * or reading fails); REDUCE_E_ARGUMENT (a mask, offsets, columns or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 
-/* `bytes` of memory, all 0 and aligned to a page, that the daemon has mapped, too: arrays in it are reduced without being
- * copied. Where the daemon cannot share (tcp, a quota), it is memory like any other: reduce_info.side tells why. While
- * arrays in it are being reduced they may be read, but not written: elements that change give some result or other.
+/* Allocate `bytes` of memory, all 0 and aligned to a page, that the daemon maps too: arrays in it are reduced without a copy.
+ * If the daemon cannot share it (tcp, a quota), it is ordinary memory; reduce_info.side has the reason. While arrays in it are
+ * reduced they may be read but not written: elements that change give an arbitrary result.
  * Errors: the common ones. */
 int reduce_alloc(reduce_client *c, size_t bytes, void **memory);
 
-/* Give it back; nothing may be under way with it. NULL is fine; reduce_close frees what is left. */
+/* Free it; no reduction of it may be under way. NULL is allowed; reduce_close frees the rest. */
 void reduce_free(reduce_client *c, void *memory);
 
 /* ---- data on the GPU ------------------------------------------------------------------------------------------- */
 
-/* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, which they do not leave: from byte `offset` of
- * the allocation that `handle` stands for, the 64 bytes that cudaIpcGetMemHandle gave of it. For memory of cudaMalloc (CuPy's
- * and PyTorch's pools included), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts
- * from the allocation's first byte (cuMemGetAddressRange tells it) and is a multiple of the element's size. No mask, no
- * offsets, no states; of columns at most what a reply holds (4 MiB).
- * Order: the daemon knows nothing of your streams. Finish what writes the data before the call (cudaStreamSynchronize),
- * and begin to overwrite them after it.
+/* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, in place. They begin at byte `offset` of the
+ * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
+ * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
+ * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. Masks, offsets and states are not
+ * possible; columns only as far as a reply holds them (4 MiB).
+ * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
+ * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
- * them before you free the allocation. It takes handles of processes of its own user only, over ipc.
+ * them before you free the allocation. It accepts handles only over ipc and from processes of its own user.
  * Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no such allocation on the daemon's GPU), REDUCE_E_SHAPE (beyond the
  * end of the allocation; `offset`), REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_AUTH (another
  * user's daemon), REDUCE_E_TOO_LARGE (columns). */
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result);
 
-/* A handle for reduce_device of memory of cuMemCreate, `bytes` bytes as it was created: cuMemExportToShareableHandle gave the
- * descriptor `fd` of it, as CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. 64 bytes go to `handle`; they mean something to this
- * client only, until reduce_device_close. The descriptor stays yours and may be closed at once. Here the daemon may be
- * another user's, and memory that you free stays until reduce_device_close.
+/* Make a handle for reduce_device from memory of cuMemCreate, created with `bytes` bytes. `fd` is its descriptor, from
+ * cuMemExportToShareableHandle with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. `handle` receives 64 bytes, which are valid for
+ * this client only, until reduce_device_close. The descriptor stays yours and may be closed at once. The daemon may belong to
+ * another user, and memory that you free stays until reduce_device_close.
  * Errors: the common ones; REDUCE_E_BAD_HANDLE (no such memory of the daemon's GPU, or not of that size; `descriptor`),
  * REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_QUOTA. */
 int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle);
 
-/* Let go of an allocation; no reduce_device on it may be under way. Unknown ones do no harm. */
+/* Release an allocation; no reduce_device on it may be under way. An unknown one has no effect. */
 int reduce_device_close(reduce_client *c, const void *handle);
 
 /* ---- resident data: put once, reduce often ----------------------------------------------------------------------- */
 
-/* Arrays that stay with the daemon under a name, on its device if it has one, and are reduced there without travelling again.
- * They belong to the user: any program of the same user can reduce, replace and drop them, nobody else can or even sees them.
- * They stay until one of these drops them, until their time to live is over, or until the daemon ends. Over ipc only. A name
- * has 1 to 64 letters, digits, '_', '.' and '-' and begins with neither of the last two. */
+/* Arrays that stay with the daemon under a name, in its device's memory if it has a device, and are reduced there. They belong
+ * to the user: any program of the same user can reduce, replace and drop them; other users cannot see them. They stay until a
+ * program drops them, until their time to live is over, or until the daemon ends. They need ipc. A name has 1 to 64 letters,
+ * digits, '_', '.' and '-', and does not begin with one of the last two. */
 
-enum { REDUCE_REPLACE = 1 }; /* reduce_put: in place of data that have the name, in one moment, once the new ones are there */
+enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomically, when the new ones are complete */
 
 typedef struct reduce_put_opts {
     uint32_t size;
     uint32_t flags;       /* REDUCE_REPLACE */
-    uint32_t ttl_ms;      /* to live; 0 = until dropped. At most 2^31 - 1 */
+    uint32_t ttl_ms;      /* time to live; 0 = until dropped. At most 2^31 - 1 */
     uint32_t deadline_ms; /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;         /* reduce_path: as in reduce_spec */
     uint32_t reserved;    /* 0 */
@@ -553,10 +564,10 @@ typedef struct reduce_put_opts {
         sizeof(reduce_put_opts), 0, 0, 0, 0, 0 \
     }
 
-/* Put `bytes` bytes of elements of `dtype` (reduce_dtype) there, at least one. `opts` may be NULL. They travel as they do for
- * reduce_run; a put that fails, or whose program dies, leaves nothing. If the daemon restarts meanwhile, it begins again.
+/* Store `bytes` bytes of elements of `dtype` (reduce_dtype), at least one, under `name`. `opts` may be NULL. They travel as for
+ * reduce_run. A put that fails, or whose program dies, leaves nothing. If the daemon restarts during a put, it begins again.
  * Errors: the common ones; REDUCE_E_EXISTS (the name is taken, without REDUCE_REPLACE), REDUCE_E_QUOTA (bytes or arrays of the
- * user or of all; what will be replaced counts), REDUCE_E_TOO_LARGE (more than a user may have; name; ttl_ms),
+ * user or of all; data to be replaced count too), REDUCE_E_TOO_LARGE (above the cap of a user; name; ttl_ms),
  * REDUCE_E_BAD_MESSAGE (name), REDUCE_E_TYPE, REDUCE_E_SHAPE (no bytes, or part of an element), REDUCE_E_DEADLINE. */
 int reduce_put(reduce_client *c, const char *name, int dtype, const void *data, size_t bytes, const reduce_put_opts *opts);
 
@@ -566,9 +577,9 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 
 #define REDUCE_REST UINT64_MAX
 
-/* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is theirs and `offset` a
- * multiple of its size. No mask, no offsets, no states; of columns at most what a reply holds (4 MiB). Errors: those of
- * reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE,
+/* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
+ * multiple of its size. Masks, offsets and states are not possible; columns only as far as a reply holds them (4 MiB). Errors:
+ * those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE,
  * REDUCE_E_TOO_LARGE (columns). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result);
@@ -577,8 +588,8 @@ typedef struct reduce_resident {
     uint32_t size;
     int32_t dtype; /* reduce_dtype */
     uint64_t bytes;
-    uint64_t age_ms;  /* since they were put */
-    uint64_t left_ms; /* to live; UINT64_MAX = until dropped */
+    uint64_t age_ms;  /* since the put */
+    uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
 } reduce_resident;
@@ -587,39 +598,40 @@ typedef struct reduce_resident {
         sizeof(reduce_resident), 0, 0, 0, 0, 0, { 0 } \
     }
 
-/* Call each(arg, r) for all of the user's, in no order, in this thread. A value other than 0 from `each` stops and is
- * returned. Errors: the common ones. */
+/* Call each(arg, r) for all arrays of the user, in any order, in this thread. A value other than 0 from `each` stops the calls
+ * and is returned. Errors: the common ones. */
 int reduce_list(reduce_client *c, int (*each)(void *arg, const reduce_resident *r), void *arg);
 
-/* *r of one name; r->size must be set. Errors: the common ones; REDUCE_E_BAD_HANDLE (there are none of this name). */
+/* *r of one name; r->size must be set. Errors: the common ones; REDUCE_E_BAD_HANDLE (no data of this name). */
 int reduce_find(reduce_client *c, const char *name, reduce_resident *r);
 
-/* Drop them. Reductions under way with them end as if nothing had happened; then the memory is free. Errors: the common ones;
- * REDUCE_E_BAD_HANDLE (there are none of this name). */
+/* Drop the data of a name. Reductions of them that are under way are finished before the memory is freed. Errors: the common
+ * ones; REDUCE_E_BAD_HANDLE (no data of this name). */
 int reduce_drop(reduce_client *c, const char *name);
 
-/* ---- streams: data that comes in pieces ------------------------------------------------------------------------- */
+/* ---- streams: data that arrive in pieces ------------------------------------------------------------------------ */
 
-/* One reduction fed bit by bit, for pipes and data larger than memory. rows must be 1 and the elements in order;
- * REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and give masks with
- * the pieces (REDUCE_MASKED). The library buffers a few chunks. A stream cannot survive a restart of the daemon, since the
- * library does not keep what was sent: REDUCE_E_STREAM_LOST. After an error every further call on the stream but
- * reduce_stream_abort returns the same error. deadline_ms counts from the begin. */
+/* One reduction of data that are passed in pieces, for pipes and data larger than memory. rows must be 1, and elements are
+ * passed in order. REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and
+ * pass masks with the pieces (REDUCE_MASKED). The library buffers a few chunks. It does not keep sent data, so a stream ends
+ * with REDUCE_E_STREAM_LOST if the daemon restarts. After an error every further call on the stream except reduce_stream_abort
+ * returns the same error. deadline_ms counts from the begin. */
 typedef struct reduce_stream reduce_stream;
 
-/* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_ARGUMENT (what is not possible
- * in a stream). On success *s must go to _finish or _abort. */
+/* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_ARGUMENT (a spec that is
+ * not possible in a stream). On success pass *s to _finish or _abort in the end. */
 int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **s);
 
-/* Copy `bytes` more. A piece may end inside an element; the whole may not. Blocks while all chunks are under way.
- * Errors: the common ones; REDUCE_E_STREAM_LOST, _DEADLINE, _TOO_LARGE; REDUCE_E_ARGUMENT (with REDUCE_MASKED). */
+/* Append a copy of `bytes` bytes. A piece may end inside an element, the whole stream may not. Blocks while all chunks are
+ * under way. Errors: the common ones; REDUCE_E_STREAM_LOST, _DEADLINE, _TOO_LARGE; REDUCE_E_ARGUMENT (with REDUCE_MASKED). */
 int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
 
-/* With REDUCE_MASKED: `n` elements more, and a byte of mask for each. Errors as for _append; REDUCE_E_ARGUMENT (without). */
+/* With REDUCE_MASKED: append `n` elements, with one byte of mask for each. Errors as for _append; REDUCE_E_ARGUMENT (without
+ * REDUCE_MASKED). */
 int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n);
 
-/* _append without a copy: *room bytes of free memory (at least 1) at *space to read into, then say how many were filled.
- * Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
+/* Append without a copy: _space gives *room bytes of free memory (at least 1) at *space. Fill them, then commit how many you
+ * did. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room);
 int reduce_stream_commit(reduce_stream *s, size_t bytes);
 
@@ -627,24 +639,24 @@ int reduce_stream_commit(reduce_stream *s, size_t bytes);
  * Errors: the common ones; those of _append; REDUCE_E_SHAPE (the last element is cut), _EMPTY, _OVERFLOW, _NAN. */
 int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result *result);
 
-/* Drop the stream and free `s`. NULL is fine. */
+/* Drop the stream and free `s`. NULL is allowed. */
 void reduce_stream_abort(reduce_stream *s);
 
 /* ---- jobs: reduce_run in the background ------------------------------------------------------------------------- */
 
 typedef struct reduce_job reduce_job;
 
-enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: not done yet */
+enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: the job is not done */
 
-/* Called once when a job is done, cancelled ones included, on one of the library's threads (or inside reduce_close): be
- * quick, do not block; of libreduce call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and what needs no
- * client. `err` is what reduce_poll returns. */
+/* Called once when a job is done, also when it was cancelled, on one of the library's threads (or inside reduce_close). It must
+ * be quick and must not block. Of libreduce it may call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and
+ * functions that need no client. `err` is the value of reduce_poll. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
-/* Start what reduce_run does and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is
- * done; the spec itself need not. `done` may be NULL.
- * The callback may run before reduce_submit returns; *job is set by then. Any number of jobs; the library bounds what is
- * under way. Errors are those of reduce_run that need no daemon; the others are the job's. */
+/* Start a reduce_run and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is done; the
+ * spec itself need not. `done` may be NULL. The callback may run before reduce_submit returns; *job is set by then. There may
+ * be any number of jobs; the library bounds the requests under way. Errors are those of reduce_run that need no daemon; the job
+ * reports the others. */
 int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                   reduce_done done, void *arg, reduce_job **job);
 
@@ -652,22 +664,22 @@ int reduce_submit(reduce_client *c, const reduce_spec *spec, const void *data, s
 int reduce_submit_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out,
                        size_t room, reduce_done done, void *arg, reduce_job **job);
 
-/* REDUCE_PENDING, or the job's end: what reduce_run would have returned, with `result` (may be NULL) and, on an error, this
- * thread's reduce_errmsg set. Never blocks; may be asked again. */
+/* REDUCE_PENDING, or the job's end: the value that reduce_run would have returned. Then `result` (may be NULL) is set and, on
+ * an error, this thread's reduce_errmsg. Never blocks; may be called again. */
 int reduce_poll(reduce_job *job, reduce_result *result);
 
-/* The same, waiting for at most `wait_ms` (UINT32_MAX: until it is done, which the client's timeouts bound). Not from a
+/* The same, after waiting for at most `wait_ms` (UINT32_MAX: until it is done, which the client's timeouts bound). Not from a
  * callback. */
 int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
 
-/* Bytes of data acknowledged by the daemon so far, and in all. From any thread. */
+/* Bytes of data that the daemon has acknowledged, and their total. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);
 
-/* Ask the job to end soon with REDUCE_E_CANCELLED; nothing if it is done. Wait for the end before reusing its memory. What
- * the daemon has not begun is dropped there, too. */
+/* Ask the job to end soon with REDUCE_E_CANCELLED; no effect if it is done. Wait for the end before you reuse its memory. The
+ * daemon drops the parts that it has not begun. */
 void reduce_cancel(reduce_job *job);
 
-/* Cancel, wait for the end unless called from the job's own callback, free. NULL is fine. */
+/* Cancel, wait for the end unless called from the job's own callback, and free. NULL is allowed. */
 void reduce_job_free(reduce_job *job);
 
 #pragma GCC visibility pop

@@ -163,7 +163,7 @@ static int take_opts(put *p, const reduce_put_opts *given)
     if ((o->flags & ~(uint32_t)REDUCE_REPLACE) || o->reserved)
         return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
     if (o->deadline_ms > RP_MAX_DEADLINE_MS)
-        return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
+        return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (o->path && reduce_path_name(o->path)[0] == '?')
         return rc_error(REDUCE_E_ARGUMENT, "path", "unknown path %d", o->path);
     p->ask.replace = o->flags & REDUCE_REPLACE;

@@ -9,7 +9,7 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     reduce_stats value; /* the largest result */
     size_t bytes, size;
     if (!out)
-        return rc_error(REDUCE_E_ARGUMENT, "out", "nowhere to put the value");
+        return rc_error(REDUCE_E_ARGUMENT, "out", "the pointer for the value is NULL");
     if (__builtin_mul_overflow(n, rp_dtype_size(dtype), &bytes))
         return rc_error(REDUCE_E_TOO_LARGE, "n", "%zu elements are more than memory holds", n);
     s.op = op;

@@ -22,7 +22,7 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
     if (err)
         return err;
     if (g->deadline_ms > RP_MAX_DEADLINE_MS)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "a deadline above %u ms", RP_MAX_DEADLINE_MS);
+        return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (g->flags & ~(uint32_t)PUBLIC_FLAGS)
         return rc_fail(f, REDUCE_E_BAD_MESSAGE, "flags", "unknown flags 0x%" PRIx32, g->flags & ~(uint32_t)PUBLIC_FLAGS);
     if ((g->path && reduce_path_name(g->path)[0] == '?') || g->reserved)
@@ -77,7 +77,7 @@ int reduce_result_size(const reduce_spec *given, size_t bytes, size_t *room)
     rc_level l = {0};
     rp_fault f = {0};
     if (!room)
-        return rc_error(REDUCE_E_ARGUMENT, "room", "nowhere to put the size");
+        return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer for the size is NULL");
     if (rc_spec(given, &spec, &l.spec, &f))
         return rc_report(&f);
     l.item = rp_item_size(&l.spec);

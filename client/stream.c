@@ -205,7 +205,7 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
     rp_spec checked;
     rp_fault f = {0};
     if (!made)
-        return rc_error(REDUCE_E_ARGUMENT, "s", "nowhere to put the stream");
+        return rc_error(REDUCE_E_ARGUMENT, "s", "the pointer for the stream is NULL");
     *made = NULL;
     int err = rc_check(c);
     if (err)
@@ -213,9 +213,9 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
     if (rc_spec(given, &spec, &checked, &f))
         return rc_report(&f);
     if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)
-        return rc_error(REDUCE_E_ARGUMENT, "path", "a stream's path is stream, not %s", reduce_path_name(spec.path));
+        return rc_error(REDUCE_E_ARGUMENT, "path", "the path of a stream must be stream, not %s", reduce_path_name(spec.path));
     if (spec.rows != 1)
-        return rc_error(REDUCE_E_SHAPE, "rows", "a stream is one row, not %" PRIu64, spec.rows);
+        return rc_error(REDUCE_E_SHAPE, "rows", "a stream must be one row, not %" PRIu64, spec.rows);
     if (spec.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
         return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
     if (spec.mask || spec.offsets)
@@ -259,7 +259,7 @@ static int check_masked(const reduce_stream *s, bool masked)
     if (!err && s->masked != masked)
         err = rc_error(REDUCE_E_ARGUMENT, "stream",
                        masked ? "a stream without REDUCE_MASKED takes no mask"
-                              : "a stream with REDUCE_MASKED wants a mask with each piece");
+                              : "a stream with REDUCE_MASKED needs a mask with each piece");
     return err;
 }
 
@@ -284,7 +284,7 @@ int reduce_stream_commit(reduce_stream *s, size_t bytes)
     if (err)
         return err;
     if (bytes > (current(s)->memory ? s->capacity - s->filled : 0))
-        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room there was", bytes);
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room was", bytes);
     return filled(s, bytes);
 }
 

@@ -53,7 +53,7 @@ int rc_check_file(const rc_input *in, uint64_t bytes)
     if (err)
         return err;
     if (in->offset > INT64_MAX || bytes > INT64_MAX - in->offset)
-        return rc_error(REDUCE_E_ARGUMENT, "offset", "offset and bytes end beyond 2^63");
+        return rc_error(REDUCE_E_ARGUMENT, "offset", "offset plus bytes is beyond 2^63");
     if (fstat(in->fd, &st))
         return rc_error(REDUCE_E_IO, "file", "the descriptor: %s", strerror(errno));
     return S_ISREG(st.st_mode) ? 0 : rc_error(REDUCE_E_IO, "file", "not a regular file: use a stream");
@@ -62,7 +62,8 @@ int rc_check_file(const rc_input *in, uint64_t bytes)
 static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t bytes)
 {
     if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
-        return rc_error(REDUCE_E_ARGUMENT, "spec", "of a file: elements in rows, without mask, offsets, columns or states");
+        return rc_error(REDUCE_E_ARGUMENT, "spec",
+                        "a file holds elements in rows: no mask, offsets, columns or states are possible");
     return rc_check_file(in, bytes);
 }
 
@@ -71,7 +72,7 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
 {
     size_t cell = rp_cell_size(&l->spec);
     if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
-        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "of data that the daemon has: elements, without mask, offsets or states");
+        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets or states");
     if (spec->path && spec->path != path)
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
     if (!(spec->flags & REDUCE_COLUMNS) || l->lines <= RP_MAX_DATA / cell)
@@ -249,7 +250,7 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
 {
     reduce_job *j;
     if (!job)
-        return rc_error(REDUCE_E_ARGUMENT, "job", "nowhere to put the job");
+        return rc_error(REDUCE_E_ARGUMENT, "job", "the pointer for the job is NULL");
     *job = NULL;
     int err = make(c, spec, in, bytes, out, room, &j);
     if (err)

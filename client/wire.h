@@ -1,7 +1,7 @@
 /* A byte stream to one URL, connected when it is asked for, and a timer: what connection.c works with. ipc:// is a socket of
  * our own (wire_unix.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
  *
- * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in help(), never within
+ * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in read_here(), never within
  * the functions here; so those may be called with a lock that events take, from any thread. Within an event the next
  * operation may be asked for, whose event then may come while the first one still runs. */
 #ifndef RC_WIRE_H
@@ -18,7 +18,7 @@ typedef struct rc_wire rc_wire;
 typedef struct rc_wire_events {
     void (*dialled)(void *arg, rc_connection_err err);
     void (*sent)(void *arg, rc_connection_err err, size_t n);     /* n bytes, maybe not all */
-    void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 after again() */
+    void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 if none were asked for */
     void (*rang)(void *arg);
 } rc_wire_events;
 
@@ -29,8 +29,8 @@ typedef struct rc_wire_ops {
     /* The stream, from `dialled` to drop(). */
     size_t (*send_now)(rc_wire *w, const void *data, size_t n); /* how many are sent; none, too, if the stream is broken */
     void (*send)(rc_wire *w, const void *data, size_t n);
-    void (*receive)(rc_wire *w, void *to, size_t n, void *more, size_t more_n); /* to `to`, and what comes behind to `more` */
-    void (*again)(rc_wire *w);   /* `received`, in another turn, without reading */
+    /* To `to`, and what comes behind to `more`. With n = 0 the event comes in another turn, without reading. */
+    void (*receive)(rc_wire *w, void *to, size_t n, void *more, size_t more_n);
     void (*hang_up)(rc_wire *w); /* what is under way ends with an error; nothing may be asked of the stream any more */
     void (*drop)(rc_wire *w);    /* the end of the stream: nothing is under way */
     bool (*is_gone)(rc_wire *w); /* of wires that forget: has the peer hung up? */
@@ -38,11 +38,8 @@ typedef struct rc_wire_ops {
     void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
 
     /* NULL: the wire cannot. See connection.h. */
-    bool (*begin_help)(rc_wire *w);
-    void (*help)(rc_wire *w, uint64_t until_ns);
-    void (*nudge)(rc_wire *w);
-    void (*attend)(rc_wire *w);
-    void (*relieve)(rc_wire *w);
+    bool (*read_here)(rc_wire *w, uint64_t until_ns);
+    void (*interrupt)(rc_wire *w);
 
     void (*free)(rc_wire *w); /* waits for the tails of all events; not connected, not dialling */
 } rc_wire_ops;

@@ -135,14 +135,13 @@ static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n
 {
     nng_wire *w = of(wire);
     const nng_iov v[] = {{to, n}, {more, more_n}};
-    nng_aio_set_iov(w->rx, 2, v);
-    nng_stream_recv(w->stream, w->rx);
-}
-
-static void again(rc_wire *w)
-{
-    nng_aio_begin(of(w)->rx);
-    nng_aio_finish(of(w)->rx, 0);
+    if (n) {
+        nng_aio_set_iov(w->rx, 2, v);
+        nng_stream_recv(w->stream, w->rx);
+    } else {
+        nng_aio_begin(w->rx);
+        nng_aio_finish(w->rx, 0);
+    }
 }
 
 static void on_received(void *arg)
@@ -255,7 +254,6 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .send_now = send_now,
                                 .send = send_more,
                                 .receive = receive,
-                                .again = again,
                                 .hang_up = hang_up,
                                 .drop = drop,
                                 .is_gone = is_gone,

@@ -1,7 +1,7 @@
-/* ipc://: a socket of our own, and threads that serve it. One of them leads: it waits for what happens, and stops leading when
- * an event begins. A thread that waits for a reply can read the socket itself (help): then the reply wakes that thread alone,
- * where by way of another one, or nng's two, it would wake two or three, each of which takes 20 us on a virtual machine at
- * rest. */
+/* ipc://: a socket of our own, and threads that serve it. One of them leads: it waits for what happens, and stops leading
+ * when an event begins. A thread that waits for a reply can read the socket itself (read_here): then the reply wakes that
+ * thread alone. By way of another one, or nng's two, it would wake two or three, each of which takes 20 us on a virtual
+ * machine at rest. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ typedef struct local {
     rc_wire wire; /* first: a wire is its local */
     struct sockaddr_un address;
     int kick;   /* an eventfd: the leader is to look anew */
-    int nudged; /* another one: the helper is to return */
+    int nudged; /* another one: whoever reads here is to return */
 
     pthread_mutex_t lock;  /* of what follows; not held while an event runs */
     pthread_cond_t follow; /* somebody is to lead */
@@ -46,7 +46,8 @@ typedef struct local {
     struct iovec out; /* iov_len 0: nothing to send */
     bool receiving, again;
     struct iovec in[2];
-    bool helper;      /* from begin_help to the end of help */
+    bool helper;      /* a thread is in read_here */
+    bool interrupted; /* ... and is to return, or the next one is; `nudged` says the same */
     uint64_t rest_ns; /* until then the leader does not read */
 } local;
 
@@ -71,9 +72,6 @@ static void wait_for(struct pollfd fds[2], uint64_t until)
     struct timespec t = {(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
     if (ppoll(fds, 2, until == NEVER ? NULL : &t, NULL) < 0)
         fds[0].revents = fds[1].revents = 0;
-    eventfd_t n;
-    if (fds[1].revents)
-        eventfd_read(fds[1].fd, &n);
 }
 
 static void *run(void *arg);
@@ -221,6 +219,9 @@ static event wait_for_next(local *w)
                            {w->kick, POLLIN, 0}};
     pthread_mutex_unlock(&w->lock);
     wait_for(fds, until);
+    eventfd_t n;
+    if (fds[1].revents)
+        eventfd_read(w->kick, &n);
     pthread_mutex_lock(&w->lock);
     if (fds[0].revents && w->out.iov_len)
         return try_to_send(w);
@@ -253,59 +254,55 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void relieve(rc_wire *wire)
+/* ---- reading by a thread that waits for a reply ---- */
+
+/* With the lock. */
+static bool is_interrupted(local *w)
 {
-    local *w = of(wire);
-    pthread_mutex_lock(&w->lock);
-    if (!w->led)
-        find_leader(w);
-    pthread_mutex_unlock(&w->lock);
+    eventfd_t n;
+    bool interrupted = w->interrupted;
+    if (interrupted)
+        eventfd_read(w->nudged, &n);
+    w->interrupted = false;
+    return interrupted;
 }
 
-/* ---- helping ---- */
+static event read_or_wait(local *w, uint64_t until)
+{
+    struct pollfd fds[] = {{w->fd, POLLIN, 0}, {w->nudged, POLLIN, 0}};
+    pthread_mutex_unlock(&w->lock);
+    wait_for(fds, until);
+    pthread_mutex_lock(&w->lock);
+    return fds[0].revents && !is_interrupted(w) && w->receiving ? try_to_receive(w) : (event){NOTHING};
+}
 
-static bool begin_help(rc_wire *wire)
+static bool unix_read_here(rc_wire *wire, uint64_t until)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
     bool mine = !w->helper && w->receiving;
-    if (mine)
+    if (mine) {
         w->helper = true;
+        tell(w, is_interrupted(w) || is_received(w) ? (event){NOTHING} : read_or_wait(w, until ? until : NEVER));
+        w->helper = false;
+        w->rest_ns = rc_now_ns() + REST_NS;
+        if (is_received(w))
+            kick(w);
+    }
     pthread_mutex_unlock(&w->lock);
     return mine;
 }
 
-static void help(rc_wire *wire, uint64_t until)
-{
-    local *w = of(wire);
-    event e = {NOTHING};
-    pthread_mutex_lock(&w->lock);
-    if (w->receiving && !is_received(w)) {
-        /* poll looks at the socket first: if what came to it was asked for after a nudge, it sees the nudge */
-        struct pollfd fds[] = {{w->fd, POLLIN, 0}, {w->nudged, POLLIN, 0}};
-        pthread_mutex_unlock(&w->lock);
-        wait_for(fds, until ? until : NEVER);
-        pthread_mutex_lock(&w->lock);
-        if (fds[0].revents && !fds[1].revents && w->receiving)
-            e = try_to_receive(w);
-    }
-    tell(w, e);
-    w->helper = false;
-    w->rest_ns = rc_now_ns() + REST_NS;
-    if (is_received(w))
-        kick(w);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void nudge(rc_wire *w) { signal_fd(of(w)->nudged); }
-
-static void attend(rc_wire *wire)
+static void unix_interrupt(rc_wire *wire)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
+    if (!w->interrupted)
+        signal_fd(w->nudged);
+    w->interrupted = true;
     bool rested = !w->helper && rests(w);
     w->rest_ns = 0;
-    if (rested)
+    if (rested || !w->led)
         kick(w);
     pthread_mutex_unlock(&w->lock);
 }
@@ -350,29 +347,17 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
 }
 
 /* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be told. */
-static void receive_from_now_on(local *w)
-{
-    w->receiving = true;
-    if (w->led && !(w->again ? w->helper : rests(w)))
-        signal_fd(w->kick);
-    pthread_mutex_unlock(&w->lock);
-}
-
 static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->in[0] = (struct iovec){to, n};
     w->in[1] = (struct iovec){more, more_n};
-    receive_from_now_on(w);
-}
-
-static void again(rc_wire *wire)
-{
-    local *w = of(wire);
-    pthread_mutex_lock(&w->lock);
-    w->again = true;
-    receive_from_now_on(w);
+    w->receiving = true;
+    w->again = n == 0;
+    if (w->led && !(w->again ? w->helper : rests(w)))
+        signal_fd(w->kick);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void hang_up(rc_wire *wire)
@@ -431,15 +416,11 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .send_now = send_now,
                                 .send = send_more,
                                 .receive = receive,
-                                .again = again,
                                 .hang_up = hang_up,
                                 .drop = drop,
                                 .ring = ring,
-                                .begin_help = begin_help,
-                                .help = help,
-                                .nudge = nudge,
-                                .attend = attend,
-                                .relieve = relieve,
+                                .read_here = unix_read_here,
+                                .interrupt = unix_interrupt,
                                 .free = free_wire};
 
 static rc_connection_err set_up(local *w)

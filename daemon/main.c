@@ -1,8 +1,17 @@
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/life.h"
+#include "daemon/health.h"
+#include "daemon/shutdown.h"
+#include "daemon/startup.h"
+
+/* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each, which malloc_trim
+ * never returns but in the first (measured: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so
+ * all threads share the first arena: what a peak of messages took goes back when the daemon is at rest. */
+static void share_one_arena(void) { mallopt(M_ARENA_MAX, 1); }
 
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {
@@ -15,22 +24,24 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
     s->config = *config;
     s->argc = argc;
     s->argv = argv;
-    s->stats.started_ns = rd_now_ns();
+    rd_stats_init(&s->stats, rd_now_ns());
     rd_log(RD_LOG_INFO, "reduced " REDUCED_VERSION " starts");
-    if (rd_life_open(s, command, &exit_code)) {
-        rd_probe(s);
+    if (rd_server_open(s, command, &exit_code)) {
+        rd_health_check(s);
         uv_run(&s->loop, UV_RUN_DEFAULT);
         exit_code = s->exit_code;
-        rd_fastpath_collect(&s->fastpath, &s->stats.tally);
+        rd_stats_collect(&s->stats);
         rd_log(RD_LOG_INFO, "left after %llu requests", (unsigned long long)s->stats.tally.requests);
     }
-    rd_life_close(s);
+    rd_server_close(s);
+    rd_stats_fini(&s->stats);
     free(s);
     return exit_code;
 }
 
 int main(int argc, char **argv)
 {
+    share_one_arena();
     rd_config config;
     rd_command command;
     char why[RD_MAX_WHY];

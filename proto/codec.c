@@ -131,7 +131,7 @@ rp_err rp_get_hello(const uint8_t *body, size_t len, rp_hello *h, rp_fault *f)
     TRY(at_most(h->name_len, RP_MAX_NAME, "name_len", f));
     TRY(exact(len, RP_HELLO_SIZE + (size_t)h->name_len, "hello", f));
     if (h->min_version == 0 || h->min_version > h->max_version)
-        return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are no range", h->min_version,
+        return rp_fail(f, RP_BAD_MESSAGE, "min_version", h->max_version, "versions %u to %u are not a range", h->min_version,
                        h->max_version);
     return check_priority(h->priority, f);
 }
@@ -286,11 +286,11 @@ rp_err rp_name_check(const char *name, size_t len, rp_fault *f)
 {
     TRY(at_most(len, RP_MAX_NAME, "name_len", f));
     if (len == 0)
-        return rp_fail(f, RP_BAD_MESSAGE, "name", 1, "a name is needed");
+        return rp_fail(f, RP_BAD_MESSAGE, "name", 1, "the name is missing");
     for (size_t i = 0; i < len; i++)
         if (!in_name(name[i], i == 0))
             return rp_fail(f, RP_BAD_MESSAGE, "name", 0,
-                           "a name has letters, digits, '.', '_' and '-' and begins with none of '.' and '-'");
+                           "a name has letters, digits, '.', '_' and '-', and does not begin with '.' or '-'");
     return RP_OK;
 }
 
@@ -398,7 +398,7 @@ rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault 
     return rp_name_check(*name, len, f);
 }
 
-/* ---- the side channel ---- */
+/* ---- fdpass ---- */
 static size_t side_size(const rp_side *p) { return p->kind == RP_SIDE_DEVICE && !p->reply ? RP_SIDE_MAX : RP_SIDE_SIZE; }
 
 size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p)
@@ -430,7 +430,7 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
         memcpy(p->device, packet + RP_SIDE_SIZE, RP_DEVICE_HANDLE);
     bool valueless = p->kind == RP_SIDE_FILE || p->kind == RP_SIDE_DEVICE;
     if (p->kind < RP_SIDE_ATTACH || p->kind > RP_SIDE_DEVICE_FD || (valueless && p->value))
-        return rp_fail(f, RP_BAD_MESSAGE, "packet", 0, "no packet of the side channel");
+        return rp_fail(f, RP_BAD_MESSAGE, "packet", 0, "not an fdpass packet");
     return RP_OK;
 }
 
@@ -461,8 +461,8 @@ rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *
     TRY(exact(len, RP_QUERY_SIZE, "query", f));
     TRY(zeros(body + 4, 4, "query", f));
     *topic = get32(body);
-    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_METRICS)
-        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_METRICS, "unknown topic %" PRIu32, *topic);
+    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_REQUESTS)
+        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_REQUESTS, "unknown topic %" PRIu32, *topic);
     return RP_OK;
 }
 

@@ -66,7 +66,7 @@ typedef struct rp_welcome {
     uint32_t max_inflight;
     uint32_t max_streams;
     uint64_t session;
-    uint8_t token[RP_TOKEN]; /* for the side channel; all 0: there is none */
+    uint8_t token[RP_TOKEN]; /* for the fdpass socket; all 0: there is none */
     uint16_t server_len;
     const char *server; /* "reduced 0.1.0" */
 } rp_welcome;
@@ -153,7 +153,7 @@ typedef struct rp_resident {
 size_t rp_put_resident(uint8_t *out, const rp_resident *x); /* RP_RESIDENT_SIZE + name_len */
 rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault *f);
 
-/* A packet of the side channel; every field that its kind does not use is 0. */
+/* A packet of the fdpass socket; every field that its kind does not use is 0. */
 typedef struct rp_side {
     bool reply;
     uint32_t kind;           /* rp_side_kind */
@@ -175,7 +175,7 @@ rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault
 size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);
 rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f);
 
-typedef enum { RP_TOPIC_INFO = 1, RP_TOPIC_STATUS = 2, RP_TOPIC_METRICS = 3 } rp_topic;
+typedef enum { RP_TOPIC_INFO = 1, RP_TOPIC_STATUS = 2, RP_TOPIC_METRICS = 3, RP_TOPIC_REQUESTS = 4 } rp_topic;
 size_t rp_put_query(uint8_t out[RP_QUERY_SIZE], uint32_t topic);
 rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *f);
 

@@ -32,23 +32,57 @@ typedef enum { RP_ROUTE_FINE, RP_ROUTE_TOO_LONG, RP_ROUTE_BROKEN } rp_route_stat
 /* The route that a frame of `len` bytes begins with. RP_ROUTE_FINE: it has *size bytes. */
 rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size);
 
-/* Bytes of a stream for who wants so many, then so many. A read takes what comes behind them, too, up to RP_AHEAD bytes, so
- * that a frame of a small message takes one read. */
-enum { RP_AHEAD = 8192 };
+/* Reads one side of a stream: a greeting, then frames. Bytes go in, events come out; it does no I/O and has no memory of its
+ * own but what it reads ahead.
+ *
+ *     for (;;) {
+ *         event = rp_frame_next(&r);
+ *         RP_READ_MORE:  read up to r.missing bytes to r.to, and what comes behind them to r.ahead; rp_frame_got(&r, n)
+ *         RP_READ_BEGUN: rp_frame_into(&r, memory, its size)
+ *         ...
+ *     }
+ */
+enum { RP_AHEAD = 8192 }; /* a read takes so much beyond what is missing: a frame of a small message takes one read */
 
-typedef struct rp_intake {
-    uint8_t *to; /* what is wanted: where its next byte goes, and how many are missing */
+typedef enum {
+    RP_READ_MORE,    /* bytes are missing */
+    RP_READ_GREETED, /* the peer has said what it is to say */
+    RP_READ_BEGUN,   /* a frame of `size` bytes begins: rp_frame_into is to come next */
+    RP_READ_FULL,    /* that memory is full, and the frame has more: rp_frame_into again, for the byte `done` and on */
+    RP_READ_FRAME,   /* the frame is whole */
+    /* What no later byte mends. After RP_READ_LONG the frame's first bytes can still be read, as after RP_READ_BEGUN. */
+    RP_READ_STRANGER, /* another greeting */
+    RP_READ_NO_HEAD,  /* no frame begins so */
+    RP_READ_SHORT,    /* a frame without room for a route */
+    RP_READ_LONG      /* a frame of more than `most` bytes */
+} rp_read;
+
+typedef struct rp_frame_reader {
+    const uint8_t *greeting; /* that the peer is to say */
+    bool ipc;
+    uint64_t most; /* bytes of a frame: its route and message */
+    enum { RP_AT_GREETING, RP_AT_HEAD, RP_AT_FRAME } at;
+    uint8_t head[RP_FRAME_HEAD];
+    uint64_t size, done; /* of the frame, from RP_READ_BEGUN to RP_READ_FRAME: its bytes, and those that `to` was given for */
+    uint8_t *to;         /* what is wanted: where its next byte goes, and how many are missing */
     size_t missing;
     size_t ahead_at, ahead_left; /* of `ahead`: what came behind */
     uint8_t ahead[RP_AHEAD];
-} rp_intake;
+} rp_frame_reader;
 
-void rp_intake_want(rp_intake *in, void *to, size_t size);
+/* `greeting` is kept by address. */
+void rp_frame_init(rp_frame_reader *r, const uint8_t *greeting, bool ipc, uint64_t most);
 
-/* A read brought n bytes: to `to` as many as were missing, the others to `ahead`, which was empty. */
-void rp_intake_got(rp_intake *in, size_t n);
+/* What the bytes so far amount to. Each event comes once, but for RP_READ_MORE and what no later byte mends. */
+rp_read rp_frame_next(rp_frame_reader *r);
 
-/* From `ahead`, what is missing. True: all is there. */
-bool rp_intake_take(rp_intake *in);
+/* After RP_READ_MORE: a read brought n bytes, to `to` as many as were missing, the others to `ahead`. */
+void rp_frame_got(rp_frame_reader *r, size_t n);
+
+/* After RP_READ_BEGUN, RP_READ_FULL or RP_READ_LONG: the frame's next bytes go to the `room` bytes at `to`. */
+void rp_frame_into(rp_frame_reader *r, void *to, size_t room);
+
+/* Has it a part of a frame, its head included? */
+bool rp_frame_is_inside(const rp_frame_reader *r);
 
 #endif

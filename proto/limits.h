@@ -2,8 +2,8 @@
 #ifndef RP_LIMITS_H
 #define RP_LIMITS_H
 
-/* Element bytes in one message. Larger arrays stream. nng copies a message twice on its way (1.5 to 2.2 GB/s on
- * ipc), so a message bigger than this only adds latency and memory. Also caps the cells of one reply. */
+/* Element bytes in one message. Larger arrays travel in several. 1 MiB messages measured fastest (RP_CHUNK_HINT), so a message
+ * above this size only adds latency and memory. Also caps the cells of one reply. */
 #define RP_MAX_DATA (4u << 20)
 
 /* Longest body: data plus the longest fixed part (the 64-byte spec). */
@@ -39,10 +39,10 @@
 /* Connected sessions in all: bounds the daemon's memory at some 10 KiB each. */
 #define RP_MAX_SESSIONS 4096u
 
-/* Secret of a session that its side channel must know: 128 bits cannot be guessed. */
+/* Secret of a session that its fdpass channel must know: 128 bits cannot be guessed. */
 #define RP_TOKEN 16u
 
-/* The side channel's socket is the ipc socket's path and this. */
+/* The fdpass socket is the ipc socket's path and this. */
 #define RP_SIDE_SUFFIX ".side"
 
 /* Files and arenas of one session: each is a descriptor or a mapping of the daemon. Some for each thread of a program. */
@@ -52,7 +52,7 @@
 #define RP_MAX_USER_FILES 256u
 #define RP_MAX_FILES 1024u
 
-/* Resident arrays of one user, and of all together: LIST tells all of a user's in one reply. Their bytes are settings of the
+/* Resident arrays of one user, and of all together: one reply of LIST has all of a user. Their bytes are settings of the
  * daemon. */
 #define RP_MAX_USER_RESIDENTS 1024u
 #define RP_MAX_RESIDENTS 4096u
@@ -68,11 +68,11 @@
 #define RP_MAX_USER_DEVICES 128u
 #define RP_MAX_DEVICES 256u
 
-/* Side channels that have not said yet whose they are: one more, and the oldest of them goes. */
+/* Fdpass channels without an ATTACH so far: with one more, the oldest of them is closed. */
 #define RP_MAX_STRANGERS 64u
 
-/* Descriptors of one user that wait to be closed, which may hang: with more, his side channels are closed instead of read. As
- * many as files that he may have passed. */
+/* Descriptors of one user that wait to be closed, which may hang: with more, the user's fdpass channels are closed instead of
+ * read. As many as files that a user may pass. */
 #define RP_MAX_USER_CLOSING RP_MAX_USER_FILES
 
 /* Elements of one result: counts stay far below 2^63 when states merge. */

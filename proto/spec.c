@@ -6,56 +6,45 @@
 
 /* ---- types ---- */
 
-/* What a reduction's value is, apart from the elements' own type. */
-typedef enum { VALUE, REAL, NUMBER, BITS, SUMMARY } kind;
+enum { NONE, CLASS }; /* which other types a reply may have: types.def */
 
-static kind kind_of(int op)
+/* What a value may be: the default by rp_class, and which others. */
+typedef struct {
+    uint8_t by_class[RP_CLASS_FLOAT + 1], others;
+} value_rule;
+#define X(NAME, floats, signed, unsigned, others) \
+    static const value_rule NAME = {              \
+        {[RP_CLASS_SIGNED] = RP_##signed, [RP_CLASS_UNSIGNED] = RP_##unsigned, [RP_CLASS_FLOAT] = RP_##floats}, others};
+RP_VALUES(X)
+#undef X
+
+/* Of an op: its value, its layouts by type_form, and if it may have a ddof */
+typedef struct {
+    const value_rule *value;
+    uint8_t layout[3];
+    bool ddof;
+} op_rule;
+enum type_form { NARROW, WIDE, INTEGER };
+static const op_rule rules[] = {
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) \
+    [code] = {&value, {RP_STATE_##narrow, RP_STATE_##wide, RP_STATE_##integer}, ddof},
+    RP_OPS(X)
+#undef X
+};
+
+static const op_rule *rule_of(int op)
 {
-    switch (op) {
-    case RP_OP_MEAN:
-    case RP_OP_NORM2:
-    case RP_OP_VAR:
-    case RP_OP_STD:
-        return REAL; /* a float, whatever the elements are */
-    case RP_OP_ARGMIN:
-    case RP_OP_ARGMAX:
-    case RP_OP_COUNT_NONZERO:
-    case RP_OP_COUNT:
-    case RP_OP_COUNT_NAN:
-    case RP_OP_ANY:
-    case RP_OP_ALL:
-        return NUMBER; /* a count, an index or a truth value */
-    case RP_OP_AND:
-    case RP_OP_OR:
-    case RP_OP_XOR:
-        return BITS; /* of integers */
-    case RP_OP_STATS:
-        return SUMMARY; /* several, of fixed types */
-    default:
-        return VALUE;
-    }
+    static const op_rule unknown = {&SAME, {RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT}, false};
+    const bool known = op > 0 && (size_t)op < sizeof rules / sizeof rules[0];
+    return known ? &rules[op] : &unknown;
 }
 
-static int default_out(int op, rp_class cls)
+static bool out_allowed(const value_rule *v, rp_class cls, int out)
 {
-    if (kind_of(op) == NUMBER)
-        return RP_U64;
-    if (kind_of(op) == REAL || cls == RP_CLASS_FLOAT)
-        return RP_F64;
-    return cls == RP_CLASS_SIGNED ? RP_I64 : RP_U64;
-}
-
-static bool out_allowed(int op, rp_class cls, int out)
-{
-    switch (kind_of(op)) {
-    case NUMBER:
-    case SUMMARY:
-        return out == default_out(op, cls);
-    case REAL:
-        return rp_dtype_class(out) == RP_CLASS_FLOAT;
-    default:
-        return cls == RP_CLASS_FLOAT ? rp_dtype_class(out) == RP_CLASS_FLOAT : out == RP_I64 || out == RP_U64;
-    }
+    const int usual = v->by_class[cls];
+    if (out == usual || v->others == NONE)
+        return out == usual;
+    return usual == RP_F64 ? rp_dtype_class(out) == RP_CLASS_FLOAT : out == RP_I64 || out == RP_U64;
 }
 
 static rp_err check_types(rp_spec *s, rp_fault *f)
@@ -65,12 +54,13 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
     rp_class cls = rp_dtype_class(s->dtype);
     if (cls == RP_CLASS_NONE)
         return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", s->dtype);
-    if (kind_of(s->op) == BITS && cls == RP_CLASS_FLOAT)
+    const value_rule *value = rule_of(s->op)->value;
+    if (value->by_class[cls] == RP_NO_DTYPE)
         return rp_fail(f, RP_TYPE, "dtype", 0, "bitwise %s is for integers, not for %s", rp_op_name(s->op),
                        rp_dtype_name(s->dtype));
     if (s->out == 0)
-        s->out = (uint8_t)default_out(s->op, cls);
-    if (!out_allowed(s->op, cls, s->out))
+        s->out = value->by_class[cls];
+    if (!out_allowed(value, cls, s->out))
         return rp_fail(f, RP_TYPE, "out", 0, "%s of %s cannot be replied as %s", rp_op_name(s->op), rp_dtype_name(s->dtype),
                        rp_dtype_name(s->out));
     return RP_OK;
@@ -78,71 +68,20 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
 
 /* ---- states ---- */
 
-/* The layout for 32-bit and narrower floats, for f64, for integers. */
-static int by_type(int dtype, int narrow, int wide, int integer)
-{
-    if (rp_dtype_class(dtype) != RP_CLASS_FLOAT)
-        return integer;
-    return dtype == RP_F64 ? wide : narrow;
-}
-
 int rp_state_layout(int op, int dtype)
 {
-    switch (op) {
-    case RP_OP_MIN:
-        return RP_STATE_MIN;
-    case RP_OP_MAX:
-        return RP_STATE_MAX;
-    case RP_OP_ARGMIN:
-        return RP_STATE_ARGMIN;
-    case RP_OP_ARGMAX:
-        return RP_STATE_ARGMAX;
-    case RP_OP_MINMAX:
-    case RP_OP_RANGE:
-        return RP_STATE_MINMAX;
-    case RP_OP_NORMINF:
-        return RP_STATE_NORMINF;
-    case RP_OP_COUNT:
-    case RP_OP_COUNT_NONZERO:
-    case RP_OP_ANY:
-    case RP_OP_ALL:
-        return RP_STATE_COUNT;
-    case RP_OP_COUNT_NAN:
-        return RP_STATE_NANS;
-    case RP_OP_AND:
-        return RP_STATE_AND;
-    case RP_OP_OR:
-        return RP_STATE_OR;
-    case RP_OP_XOR:
-        return RP_STATE_XOR;
-    case RP_OP_PROD:
-        return by_type(dtype, RP_STATE_PROD, RP_STATE_PROD, RP_STATE_PRODINT);
-    case RP_OP_SUMSQ:
-    case RP_OP_NORM2:
-        return by_type(dtype, RP_STATE_SQ32, RP_STATE_SQ64, RP_STATE_SQINT);
-    case RP_OP_NORM1:
-        return by_type(dtype, RP_STATE_ABS32, RP_STATE_ABS64, RP_STATE_ABSINT);
-    case RP_OP_VAR:
-    case RP_OP_STD:
-        return by_type(dtype, RP_STATE_MOM32, RP_STATE_MOM64, RP_STATE_MOMINT);
-    case RP_OP_STATS:
-        return by_type(dtype, RP_STATE_STATS32, RP_STATE_STATS64, RP_STATE_STATSINT);
-    default: /* sum, mean */
-        return by_type(dtype, RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT);
-    }
+    const bool is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    return rule_of(op)->layout[!is_float ? INTEGER : dtype == RP_F64 ? WIDE : NARROW];
 }
 
 size_t rp_state_size(int layout)
 {
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, of) \
-    case code:                                  \
-        return 16 + 8 * (sum + squares + others);
+    static const uint16_t limbs[] = {
+#define X(NAME, code, sum, squares, others, ...) [code] = sum + squares + others,
         RP_LAYOUTS(X)
 #undef X
-    default:
-        return 0;
-    }
+    };
+    return layout >= 0 && layout < RP_LAYOUT_COUNT ? 16 + 8 * (size_t)limbs[layout] : 0;
 }
 
 /* ---- shapes ---- */
@@ -181,7 +120,7 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
     rp_err err = check_flags(s, f);
     if (err)
         return err;
-    if (s->ddof && s->op != RP_OP_VAR && s->op != RP_OP_STD && s->op != RP_OP_STATS)
+    if (s->ddof && !rule_of(s->op)->ddof)
         return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof is for var, std and stats");
     if (!(s->flags & RP_INITIAL) && s->initial)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
@@ -264,7 +203,7 @@ rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f)
             continue;
         rp_fail(f, RP_SHAPE, "offsets", s->row_len,
                 at < before ? "offset %" PRIu64 " is %" PRIu64 ", below the one before it"
-                            : "offset %" PRIu64 " is %" PRIu64 ", behind the last element",
+                            : "offset %" PRIu64 " is %" PRIu64 ", after the last element",
                 i, at);
         if (f)
             f->index = i;

@@ -10,7 +10,7 @@ typedef struct {
 } entry;
 
 static const entry ops[] = {
-#define X(NAME, name, code, help) {code, name, help},
+#define X(NAME, name, code, help, ...) {code, name, help},
     RP_OPS(X)
 #undef X
 };

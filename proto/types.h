@@ -15,12 +15,13 @@ extern "C" {
 
 #define RP_WIRE_VERSION 1 /* the protocol version this code speaks */
 
-#define X(NAME, name, code, help) RP_OP_##NAME = code,
+#define X(NAME, name, code, ...) RP_OP_##NAME = code,
 typedef enum { RP_OPS(X) } rp_op;
 #undef X
 #define X(NAME, name, code, bytes, cls) RP_##NAME = code,
 typedef enum { RP_DTYPES(X) } rp_dtype;
 #undef X
+enum { RP_NO_DTYPE = 0 };
 #define X(NAME, name, code, help) RP_NAN_##NAME = code,
 typedef enum { RP_NANS(X) } rp_nan;
 #undef X
@@ -158,8 +159,11 @@ enum {
 };
 #define RP_MAX_CELL_WORDS RP_STATS_WORDS /* of a finished value */
 
-#define X(NAME, code, sum, squares, others, of) RP_STATE_##NAME = code,
-typedef enum { RP_LAYOUTS(X) RP_LAYOUT_COUNT } rp_layout;
+#define X(NAME, code, ...) RP_STATE_##NAME = code,
+typedef enum { RP_LAYOUTS(X) } rp_layout;
+#undef X
+#define X(...) +1
+enum { RP_LAYOUT_COUNT = 0 RP_LAYOUTS(X) }; /* codes are 0 .. RP_LAYOUT_COUNT - 1 */
 #undef X
 
 /* The layout of the states of (op, dtype), and the bytes of one; the spec need not be checked. */

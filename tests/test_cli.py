@@ -18,6 +18,7 @@ import pytest
 
 import gens
 import oracle
+from files import tensors
 from conftest import BIN, LIB, ROOT, python_env
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
@@ -179,7 +180,7 @@ def test_rows(run, scratch):
     assert run("argmax", "--rows", 2, path).split() == ["5", "5"]
     big = np.random.default_rng(53).standard_normal(100_000).astype("<f4")
     (scratch / "big").write_bytes(big.tobytes())
-    assert run("max", "--rows", 100_000, "--out", "f32", "--raw", scratch / "big", binary=True) == big.tobytes()
+    assert run("max", "--dtype", "f32", "--rows", 100_000, "--out", "f32", "--raw", scratch / "big", binary=True) == big.tobytes()
 
 
 # ---- shapes ----
@@ -209,12 +210,12 @@ def test_axis_of_other_inputs(run, fails, scratch):
     fails(FAILED, "SHAPE.*this .npy has 3", "sum", "--axis", 0, npy(scratch / "cube.npy", np.zeros((2, 2, 2))))
     fails(FAILED, "SHAPE.*this .npy has 0", "sum", "--axis", 0, npy(scratch / "one.npy", np.array(3.0)))
     (scratch / "raw").write_bytes(np.arange(12, dtype="<f4").tobytes())
-    fails(FAILED, "SHAPE.*--rows", "sum", "--axis", 0, scratch / "raw")
-    assert run("sum", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
-    assert run("sum", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
-    fails(FAILED, "SHAPE.*known size", "sum", "--rows", 3, "--axis", 0, stdin=bytes(48))
+    fails(FAILED, "SHAPE.*--rows", "sum", "-t", "f32", "--axis", 0, scratch / "raw")
+    assert run("sum", "-t", "f32", "--rows", 3, "--axis", 0, scratch / "raw").split() == ["12", "15", "18", "21"]
+    assert run("sum", "-t", "f32", "--rows", 3, "--axis", 1, scratch / "raw").split() == ["6", "22", "38"]
+    fails(FAILED, "SHAPE.*known size", "sum", "-t", "f32", "--rows", 3, "--axis", 0, stdin=bytes(48))
     (scratch / "nothing").write_bytes(b"")
-    assert run("sum", "--rows", 3, scratch / "nothing") == run("sum", "--rows", 3, "-", stdin=b"") == "0\n" * 3, "no elements are a known size"
+    assert run("sum", "-t", "f32", "--rows", 3, scratch / "nothing") == run("sum", "-t", "f32", "--rows", 3, "-", stdin=b"") == "0\n" * 3, "no elements are a known size"
     assert run("sum", "--axis", 0, "-", stdin=npy_bytes(np.ones((3, 2)))).split() == ["3", "3"], "a .npy tells its size"
     for shape, axis, lines in (((0, 3), 0, 3), ((0, 3), 1, 0), ((3, 0), 0, 0), ((3, 0), 1, 3)):
         for order in MATRICES:
@@ -264,7 +265,7 @@ def test_offsets(run, fails, scratch):
     lines = [json.loads(x) for x in run("min", "--dtype", "i16", "--json", "--offsets", scratch / "o.bin", raw).splitlines()]
     assert [(x["segment"], x["value"], x["count"]) for x in lines] == [(0, -2, 2), (1, -7, 5)]
     fails(FAILED, "EMPTY: segment 1: ", "max", "--dtype", "i16", "--offsets", scratch / "u.npy", raw)
-    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, behind"),
+    for bad, told in ((np.array([0, 5, 4], "<u8"), "offset 2 is 4, below"), (np.array([0, 8], "<u8"), "offset 1 is 8, after"),
                       (np.array([-1, 2], "<i8"), "offset 0 is -1"), (np.array([0], "<u8"), "single offset"), (np.zeros(0, "<u8"), "no offsets"),
                       (np.array([0, 2], "<i4"), "TYPE.*i32"), (np.array([0.0, 2.0]), "TYPE.*f64")):
         fails(FAILED, told, "sum", "--dtype", "i16", "--offsets", npy(scratch / "bad.npy", bad), raw)
@@ -330,7 +331,7 @@ def test_initial(run, fails, scratch):
     assert run("sum", "--initial=-1e3", "--text", stdin=b"1 2") == "-997\n"
     assert run("max", "--initial", "inf", "--rows", 3, npy(scratch / "h.npy", np.zeros(6, "<f2"))).split() == ["inf"] * 3
     assert run("sum", "--initial", "nan", "--nan", "omit", scratch / "h.npy") == "0\n"
-    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is no u8"), ("x", "is no u8"), ("", "is no u8")):
+    for text, told in (("256", "out of the range of u8"), ("-1", "out of the range of u8"), ("1.5", "is not a number of type u8"), ("x", "is not a number of type u8"), ("", "is not a number of type u8")):
         fails(USAGE, told, "sum", "--initial", text, bytes_)
     fails(USAGE, "out of the range of f16", "sum", "--initial", "70000", scratch / "h.npy")
 
@@ -360,20 +361,20 @@ def test_partial_and_merge(run, fails, scratch):
     for op in oracle.ops("f32"):
         for rows in ([], ["--rows", 1]):
             for i in (2, 0, 1):
-                states[i].write_bytes(run(op, "--partial", "--index-base", 300 * i, *rows, parts[i], binary=True))
+                states[i].write_bytes(run(op, "-t", "f32", "--partial", "--index-base", 300 * i, *rows, parts[i], binary=True))
             assert len(states[0].read_bytes()) == oracle.state_size(op, "f32")
-            assert run(op, "--merge", *states) == run(op, whole)
+            assert run(op, "--merge", *states) == run(op, "-t", "f32", whole)
     for i in range(3):
-        states[i].write_bytes(run("sum", "--partial", "--rows", 100, parts[i], binary=True))
+        states[i].write_bytes(run("sum", "-t", "f32", "--partial", "--rows", 100, parts[i], binary=True))
     got = run("sum", "--merge", *states).split()
     assert [float(x) for x in got] == [float(x) for x in sums_of_columns(values.reshape(3, 100, 3))]
     both = scratch / "both"
     both.write_bytes(run("sum", "--merge", "--partial", *states[:2], binary=True))
     assert run("sum", "--merge", both, states[2]).split() == got
-    columns = run("sum", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
+    columns = run("sum", "-t", "f32", "--partial", "--rows", 100, "--axis", 0, parts[0], binary=True)
     assert len(columns) == 3 * 64
     assert run("max", "--merge", "--initial", "inf", self_state(run, scratch, parts[0])) == "inf\n"
-    fails(FAILED, "SHAPE.*no partial states of sum", "sum", "--merge", whole)
+    fails(FAILED, "SHAPE.*not partial states of sum", "sum", "--merge", whole)
     fails(FAILED, "BAD_MESSAGE", "max", "--merge", "--dtype", "f64", self_state(run, scratch, parts[0]))
     short = scratch / "short"
     short.write_bytes(states[0].read_bytes()[:-64])
@@ -389,7 +390,7 @@ def sums_of_columns(a):
 
 def self_state(run, scratch, part):
     path = scratch / "one"
-    path.write_bytes(run("max", "--partial", part, binary=True))
+    path.write_bytes(run("max", "-t", "f32", "--partial", part, binary=True))
     return path
 
 
@@ -492,7 +493,6 @@ def broken_npy():
     yield "more data", good + b"x", "IO"
     yield "version", good[:6] + b"\x09" + good[7:], "BAD_MESSAGE"
     yield "huge header", good[:6] + b"\x02\x00\xff\xff\xff\x7f" + good[10:], "BAD_MESSAGE"
-    yield "big-endian", npy_bytes(np.arange(3, dtype=">f8")), "TYPE.*big-endian"
     yield "complex", npy_bytes(np.zeros(3, complex)), "TYPE"
     yield "structured", npy_bytes(np.zeros(3, [("a", "i4"), ("b", "f8")])), "TYPE"
     yield "strings", npy_bytes(np.array(["abc"])), "TYPE"
@@ -532,12 +532,12 @@ def test_errors_of_the_reduction(fails, scratch):
     done = fails(FAILED, f"OVERFLOW.*{2**64 - 2}", "sum", "--dtype", "i64", "--json", stdin=i64)
     assert json.loads(done.stdout)["exact"] == 2**64 - 2 and json.loads(done.stdout)["error"] == "OVERFLOW"
     fails(FAILED, f"OVERFLOW.*-{2**64}", "sum", "--dtype", "i64", stdin=struct.pack("<2q", -(2**63), -(2**63)))
-    fails(FAILED, "EMPTY", "min", stdin=b"")
-    fails(FAILED, "NAN", "sum", "--nan", "error", stdin=struct.pack("<f", math.nan))
+    fails(FAILED, "EMPTY", "min", "-t", "f32", stdin=b"")
+    fails(FAILED, "NAN", "sum", "-t", "f32", "--nan", "error", stdin=struct.pack("<f", math.nan))
     fails(FAILED, "TYPE", "sum", "--dtype", "i32", "--out", "f64", stdin=bytes(8))
-    fails(FAILED, "SHAPE", "sum", stdin=b"12345")
+    fails(FAILED, "SHAPE", "sum", "-t", "f32", stdin=b"12345")
     (scratch / "odd").write_bytes(b"12345")
-    fails(FAILED, "SHAPE.*default", "sum", scratch / "odd")
+    fails(FAILED, "SHAPE.*multiple of the 4 of f32", "sum", "-t", "f32", scratch / "odd")
     fails(FAILED, "SHAPE", "sum", "--rows", 3, "--dtype", "u8", scratch / "odd")
     fails(FAILED, "IO", "sum", scratch)  # a directory
     fails(FAILED, "IO", "sum", scratch / "nothing")
@@ -550,17 +550,17 @@ def test_errors_of_the_reduction(fails, scratch):
     ((), "no operation"), (("summ",), "summ"), (("sum", "--dtype", "float"), "float"), (("sum", "--out", "x"), "x"), (("sum", "--nan", "drop"), "drop"),
     (("sum", "--rows", "0"), "rows"), (("sum", "--rows", "-1"), "rows"), (("sum", "--rows", "1e3"), "rows"), (("sum", "--rows", "99999999999999999999"), "rows"),
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
-    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "only one"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
+    (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "exclude each other"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
     (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
     (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
-    (("sum", "--partial", "--json", "-"), "only one"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
+    (("sum", "--partial", "--json", "-"), "exclude each other"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
     (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
-    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "for operations and put"),
-    (("ls", "--dtype", "f32"), "for operations and put"), (("status", "--deadline", "5"), "for operations and put"),
+    (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "apply to operations and put only"),
+    (("ls", "--dtype", "f32"), "apply to operations and put only"), (("status", "--deadline", "5"), "apply to operations and put only"),
 ])
 def test_wrong_usage(fails, args, told):
     done = fails(USAGE, told, *args)
@@ -577,7 +577,7 @@ def test_no_daemon(ctl, scratch):
 
 def test_output_that_cannot_be_written(shared):
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([BIN / "reducectl", "sum", "--no-autostart"], input=bytes(4), stdout=full, stderr=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
+        done = subprocess.run([BIN / "reducectl", "sum", "-t", "f32", "--no-autostart"], input=bytes(4), stdout=full, stderr=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
     assert done.returncode == FAILED and b"cannot write" in done.stderr
 
 
@@ -597,7 +597,7 @@ def test_closed_standard_streams(shared, scratch, source, closed, code, told):
 @contextlib.contextmanager
 def late(url):
     """`reducectl sum` that has 200 ms; in the end it must have said that it was too late."""
-    with subprocess.Popen([BIN / "reducectl", "sum", "--deadline", "200", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    with subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32", "--deadline", "200", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env={**os.environ, "REDUCED_URL": url}) as p:
         yield p
         with contextlib.suppress(BrokenPipeError):  # what it did not take
@@ -727,7 +727,7 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     big = npy(scratch / "big.npy", np.array([2**63 - 1] * 3))
     assert table(run("sum,mean", big))[0]["sum"] == table(run("sum,any", big))[0]["sum"] == str(3 * (2**63 - 1))
     fails(USAGE, "stats is several", "sum,stats", a)
-    fails(USAGE, "the operation 'put' is none of", "sum,put", a)
+    fails(USAGE, "the operation 'put' is not one of", "sum,put", a)
     fails(USAGE, "read once", "sum,prod", "-", stdin=b"1234")
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
@@ -811,10 +811,10 @@ def test_progress_in_a_log(shared, scratch):
 def test_json(run, scratch):
     name = scratch / 'odd "name"\n\u00fc\x01'
     name.write_bytes(struct.pack("<3f", 1.5, 2.25, -0.5))
-    line = json.loads(run("sum", "--json", name))
+    line = json.loads(run("sum", "-t", "f32", "--json", name))
     assert line["value"] == 3.25 and line["op"] == "sum" and line["count"] == 3 and line["file"] == str(name) and line["backend"] in ("cpu", "cuda")
-    assert json.loads(run("sum", "--json", stdin=struct.pack("<f", math.nan)))["value"] == "nan"
-    assert [json.loads(x)["row"] for x in run("max", "--json", "--rows", 3, name).splitlines()] == [0, 1, 2]
+    assert json.loads(run("sum", "-t", "f32", "--json", stdin=struct.pack("<f", math.nan)))["value"] == "nan"
+    assert [json.loads(x)["row"] for x in run("max", "-t", "f32", "--json", "--rows", 3, name).splitlines()] == [0, 1, 2]
     assert json.loads(run("sum", "--json", "--dtype", "u64", stdin=b"\xff" * 8))["value"] == 2**64 - 1
 
 
@@ -823,9 +823,9 @@ def test_verbose_of_nothing(ctl, shared, scratch):
     assert done.returncode == OK and done.stdout == b"" and b"0 x f64" in done.stderr and b"?" not in done.stderr, done.stderr
 
 
-def test_verbose_names_the_default_type(ctl, shared):
-    done = ctl("sum", "-v", url=shared.url, stdin=bytes(8))
-    assert done.returncode == OK and done.stdout == b"0\n" and b"f32" in done.stderr and b"default" in done.stderr
+def test_verbose_names_the_type(ctl, shared):
+    done = ctl("sum", "-v", "-t", "f32", url=shared.url, stdin=bytes(8))
+    assert done.returncode == OK and done.stdout == b"0\n" and b"raw elements, 2 x f32" in done.stderr
 
 
 def test_ping_info_status(run):
@@ -855,6 +855,9 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
     (scratch / "x.raw").write_bytes(struct.pack("<2H", 7, 9))
     (scratch / "x.bin").write_bytes(struct.pack("<2q", 7, 9))
+    np.savez(scratch / "run.npz", u=np.arange(3))
+    tensors(scratch / "model.safetensors", {"w": ("F32", [2], struct.pack("<2f", 1, 2)), "b": ("BF16", [1], b"\x80\x3f")})
+    (scratch / "data.csv").write_text("day,price\n1,2.5\n2,\n")
     subprocess.run("head -c 4000 /dev/zero | gzip > big.f32.gz", shell=True, cwd=scratch, check=True)
     examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", text.split("Examples")[1], re.M)
     assert len(examples) >= 6
@@ -882,12 +885,12 @@ def test_autostart(ctl, scratch):
     root = os.geteuid() == 0  # root's daemon is the system's: give it a place of its own
     url = f"ipc://{scratch}/own.sock" if root else None
     try:
-        done = ctl("sum", "-v", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
+        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
         if root and done.returncode == NO_DAEMON:
             pytest.skip("autostart is for the usual places")
         assert done.returncode == OK and done.stdout == b"2.5\n" and b"started now" in done.stderr, done.stderr
         assert len(pids()) == 1
-        again = ctl("sum", "-v", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
+        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
         assert again.stdout == b"3.5\n" and b"started now" not in again.stderr
         assert ctl("ping", url=url).returncode == OK, "found without starting one, too"
         assert len(pids()) == 1
@@ -929,7 +932,7 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
     if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
-    assert done.returncode == NO_DAEMON and b"START: no place for a daemon of this user" in done.stderr, done.stderr
+    assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
@@ -946,7 +949,7 @@ def test_many_autostart_at_once(ctl, scratch):
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     if os.geteuid() == 0:
         env["REDUCED_URL"] = f"ipc://{scratch}/own.sock"
-    commands = [subprocess.Popen([BIN / "reducectl", "sum"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
+    commands = [subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
     try:
         answers = [c.communicate(struct.pack("<f", 2.5), timeout=60) for c in commands]
         if os.geteuid() == 0 and all(c.returncode == NO_DAEMON for c in commands):

@@ -31,7 +31,7 @@ def test_a_stream_that_the_daemon_cancels_is_lost(shared, scratch, kind):
 def test_reducectl_begins_again(shared, ctl, scratch, kind):
     (scratch / "ones").write_bytes(ONES)
     with Relay(scratch / "relay", shared.url, *SIZES, cancelled=kind) as relay:
-        done = ctl("sum", "--path", "stream", scratch / "ones", url=relay.url)
+        done = ctl("sum", "-t", "f32", "--path", "stream", scratch / "ones", url=relay.url)
         assert (done.returncode, done.stdout) == (0, b"100000\n"), done.stderr
         assert relay.cancelled is None
 

@@ -212,7 +212,7 @@ def test_plot_into_no_folder_fails(ladder, scratch):
 
 
 @pytest.mark.parametrize("text, what", [
-    ("", "it is empty"), ("{}\n", "line 1"), ("[1,2]\n", "line 1"), ("not json\n", "line 1"),
+    ("", "the file is empty"), ("{}\n", "line 1"), ("[1,2]\n", "line 1"), ("not json\n", "line 1"),
     (lambda line: line + line[:-20] + "\n", "line 2"), (lambda line: line.replace('"n":', '"m":'), "line 1"),
     (lambda line: line.replace('"right"', '"fine"'), "line 1"), (lambda line: line.replace('"i32"', '"' + "x" * 80 + '"'), "line 1"),
     (lambda line: line.replace('"block":512', '"n":512'), "line 1"), (lambda line: line[:-1] + "x\n", "line 1"),
@@ -231,11 +231,11 @@ def test_from_needs_a_file(ladder, scratch):
 
 
 @pytest.mark.parametrize("args, what", [
-    (["--rungs", "fastest"], "'fastest' matches no rung"), (["--rungs", "unroll8,"], "--rungs"), (["-n", "0"], "--n '0'"),
+    (["--rungs", "fastest"], "'fastest' does not match any rung"), (["--rungs", "unroll8,"], "--rungs"), (["-n", "0"], "--n '0'"),
     (["-n", "2^35"], "2^34"), (["-n", "3^4"], "3^4"), (["-n", "2^20*2"], "2^20*2"), (["-n", "5-6"], "5-6"), (["-n", ""], "--n"),
     (["-n", "1-18446744073709551615"], "--n"), (["-n", ",".join(["1"] * 33)], "1 to 32 words"), (["--block", "100"], "--block '100'"),
-    (["--block", "2048"], "2048"), (["--finish", "never"], "none of relaunch, atomic, host"), (["-t", "f64"], "none of i32, f32"),
-    (["--repeat", "0"], "from 1 to 1000"), (["--repeat", "2x"], "2x"), (["--device", "-1"], "--device"), (["--json", "--csv"], "only one"),
+    (["--block", "2048"], "2048"), (["--finish", "never"], "not one of relaunch, atomic, host"), (["-t", "f64"], "not one of i32, f32"),
+    (["--repeat", "0"], "from 1 to 1000"), (["--repeat", "2x"], "2x"), (["--device", "-1"], "--device"), (["--json", "--csv"], "exclude each other"),
     (["--check", "--json"], "--check"), (["--fast"], "--fast"), (["-x"], "-x"), (["file"], "'file'"), (["--plot"], "--plot needs a value")])
 def test_wrong_usage(ladder, args, what):
     out, err = ladder(*args, code=USAGE)

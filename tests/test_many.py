@@ -329,6 +329,22 @@ def test_memory_does_not_grow(start):
     until(lambda: daemon.rss() <= first + 1024, f"memory at most 1 MiB above {first} KiB (now {daemon.rss()})")
 
 
+@pytest.mark.unsanitized
+def test_memory_of_a_peak_goes_back(start):
+    """Many large messages at once, in all of the daemon's threads: at rest it holds what it held before."""
+    daemon = start()
+    daemon.status()
+    first = daemon.rss()
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect()) for _ in range(24)]
+        bodies = [clients[0].reduce_body("sum", "f32", bytes(n << 10)) for n in (3, 150, 2048, 700)]
+        for turn in range(8):
+            sent = [(c, c.send(REDUCE, bodies[(turn + k + n) % 4])) for k in range(4) for n, c in enumerate(clients)]
+            for c, request in sent:
+                c.wait(request)
+    until(lambda: daemon.rss() <= first + 4096, f"memory at most 4 MiB above {first} KiB")
+
+
 def test_descriptors_do_not_leak(start):
     daemon = start()
     count = lambda: len(os.listdir(f"/proc/{daemon.process.pid}/fd"))

@@ -272,7 +272,7 @@ def test_over_tcp_everything_goes_in_messages(shared, scratch):
             assert got == want and result.path == INLINE
         for call, where in ((c.run_at, [address(data)]), (c.file, [fd, 64])):
             e = fails("ARGUMENT", call, "sum", "u8", *where, len(data), path=SHM)
-            assert e.field == "path" and "side channel" in e.text
+            assert e.field == "path" and "passes no descriptors" in e.text
         fails("ARGUMENT", c.file, "sum", "u8", fd, 64, len(data), path=FILE)
         c.free(memory)
     os.close(fd)
@@ -294,9 +294,9 @@ def test_reducectl_by_every_path(shared, ctl, scratch):
             assert {line["path"] for line in lines} == {path or "file"}
             outputs.add(json.dumps([line["value"] for line in lines]))
         assert len(outputs) == 1
-    stream = ctl("sum", "--json", "--path", "stream", scratch / "a.raw", url=shared.url)
+    stream = ctl("sum", "-t", "f32", "--json", "--path", "stream", scratch / "a.raw", url=shared.url)
     assert json.loads(stream.stdout)["path"] == "stream"
-    assert json.loads(ctl("sum", "--json", stdin=a.tobytes(), url=shared.url).stdout)["path"] == "stream"
+    assert json.loads(ctl("sum", "-t", "f32", "--json", stdin=a.tobytes(), url=shared.url).stdout)["path"] == "stream"
     with open(scratch / "a.raw", "rb") as f:  # standard input may be a file, somewhere in the middle
         f.seek(4 * MIB)
         env = {**os.environ, "REDUCED_URL": shared.url}
@@ -309,7 +309,7 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     daemon = start("--arena", 1, tcp=True)
     np.full(MIB, 0.5, "f8").tofile(scratch / "a")
     done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.tcp_url)
-    assert json.loads(done.stdout)["path"] == "inline" and b"no shared memory and no passed files: the daemon offers no" in done.stderr
+    assert json.loads(done.stdout)["path"] == "inline" and b"no shared memory and no passed files: the daemon passes no" in done.stderr
     done = ctl("sum", "-t", "f64", "-v", "--path", "shm", scratch / "a", url=daemon.url)  # the quota is below a stage
     assert done.returncode == 2 and b"TOO_LARGE" in done.stderr
     np.save(scratch / "c.npy", np.full((1024, 1024), 0.5))
@@ -319,9 +319,9 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     done = ctl("sum", "-t", "f64", "-v", "--json", scratch / "a", url=daemon.url)
     assert json.loads(done.stdout)["value"] == MIB / 2 and json.loads(done.stdout)["path"] == "inline"
     assert b"cannot be reached" in done.stderr
-    assert ctl("sum", "--path", "file", scratch / "a", url=daemon.url).returncode == 2
+    assert ctl("sum", "-t", "f64", "--path", "file", scratch / "a", url=daemon.url).returncode == 2
     assert ctl("sum", "--path", "nothing", scratch / "a", url=daemon.url).returncode == 2
-    assert ctl("sum", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
+    assert ctl("sum", "-t", "f32", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
 
 
 @pytest.mark.parametrize("n", [30, pytest.param(250, marks=pytest.mark.slow)])
@@ -335,7 +335,7 @@ def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     env = {**os.environ, "REDUCED_URL": calm.url}
     killed = 0
     for _ in range(n):
-        p = subprocess.Popen([BIN / "reducectl", "stats", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        p = subprocess.Popen([BIN / "reducectl", "stats", "-t", "f32", "--no-autostart", "--path", path, data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""kernels/exact/product.h against logarithms to any precision, in integers, and products in fractions."""
+"""kernels/exact/log2.h against logarithms to any precision, in integers, and products in fractions."""
 import ctypes
 import math
 import random
@@ -13,7 +13,7 @@ from conftest import ROOT
 pytestmark = pytest.mark.unsanitized
 
 EXPORTS = """
-#include "kernels/exact/product.h"
+#include "kernels/exact/log2.h"
 static void put(uint64_t *out, rk_u128 v) { out[0] = (uint64_t)v; out[1] = (uint64_t)(v >> 64); }
 void fraction(uint64_t significand, uint64_t *out) { put(out, rk_log2_fraction(significand)); }
 void exponential(const uint64_t *f, uint64_t *out) { put(out, rk_exp2_fraction((rk_u128)f[1] << 64 | f[0])); }
@@ -106,4 +106,4 @@ def test_error_in_ulp(lib, n):
 
 
 def test_table_is_what_its_generator_writes():
-    subprocess.run([sys.executable, ROOT / "kernels" / "log2_table.py", "--check"], check=True)
+    subprocess.run([sys.executable, ROOT / "kernels/exact/log2_table.py", "--check"], check=True)

@@ -625,17 +625,17 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
     (scratch / "odd").write_bytes(b"12345")
     (scratch / "cut").write_bytes((scratch / "f.npy").read_bytes()[:40])
     ctl("put", "x", "-t", "f32", stdin=bytes(8), url=url)
-    for args, code, text in ((["put", "x", "-"], 1, b"x: EXISTS: there are resident data named 'x'"),
+    for args, code, text in ((["put", "x", "-t", "f32", "-"], 1, b"x: EXISTS: there are resident data named 'x'"),
                              (["put", "y", scratch / "f.npy"], 1, b"f.npy: SHAPE: the .npy is in Fortran order"),
                              (["put", "y", scratch / "cut"], 1, b"cut: BAD_MESSAGE: the .npy header is cut"),
-                             (["put", "y", scratch / "odd"], 1, b"odd: SHAPE"), (["put", "y", scratch / "none"], 1, b"none: IO"),
-                             (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-"], 1, b"a/b: BAD_MESSAGE"),
+                             (["put", "y", "-t", "f32", scratch / "odd"], 1, b"odd: SHAPE"), (["put", "y", scratch / "none"], 1, b"none: IO"),
+                             (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-t", "f32", "-"], 1, b"a/b: BAD_MESSAGE"),
                              (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),
                              (["sum", "-t", "f64", "@x"], 1, b"@x: TYPE: holds f32, not f64"), (["sum", "--rows", "3", "@x"], 1, b"@x: SHAPE"),
                              (["sum", "--axis", "0", "@x"], 1, b"@x: SHAPE: resident data have no shape: --axis needs --rows"), (["sum", "--path", "shm", "@x"], 2, b"take no other path"),
                              (["sum", "--mask", scratch / "odd", "@x"], 2, b"@NAME excludes"), (["sum", "--total", "@x", "@x"], 2, b"@NAME excludes"),
-                             (["drop"], 2, b"drop takes names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
-                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"are for put"),
+                             (["drop"], 2, b"drop takes one or more names"), (["put"], 2, b"put takes a name"), (["put", "a", "b", "c"], 2, b"put takes a name"),
+                             (["ls", "a"], 2, b"take no files"), (["sum", "--ttl", "5", "@x"], 2, b"apply to put only"),
                              (["put", "y", "--ttl", "0", scratch / "odd"], 2, b"--ttl")):
         done = ctl(*args, stdin=bytes(4), url=url)
         assert done.returncode == code and text in done.stderr, (args, done.stderr)
@@ -651,7 +651,7 @@ def test_a_killed_put_leaves_nothing(clean, scratch):
     pick = random.Random(SEED)
     killed = 0
     for i in range(40):
-        p = subprocess.Popen([BIN / "reducectl", "put", "x", "--no-autostart", "--replace", "--path", ("file", "shm", "inline")[i % 3], scratch / "data"],
+        p = subprocess.Popen([BIN / "reducectl", "put", "x", "-t", "f32", "--no-autostart", "--replace", "--path", ("file", "shm", "inline")[i % 3], scratch / "data"],
                              stderr=subprocess.DEVNULL, env=env)
         try:
             p.wait(pick.uniform(0, 0.03))

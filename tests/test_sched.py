@@ -244,4 +244,4 @@ def test_priority_of_reducectl(start, scratch):
         ctl = reducectl(daemon, "sum", "-t", "f64", "--priority", name, scratch / "data")
         assert ctl.communicate(timeout=60)[0] == b"%d\n" % len(BIG), name
     ctl = reducectl(daemon, "ping", "--priority", "urgent")
-    assert b"none of normal, high, background" in ctl.communicate(timeout=60)[1] and ctl.returncode == 2
+    assert b"not one of normal, high, background" in ctl.communicate(timeout=60)[1] and ctl.returncode == 2

@@ -11,11 +11,11 @@
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
- *   progress.c        the bar on a terminal
- *   query.c           ping, info, metrics            status_text.c     status by section
- *   ladder.c        runs reducectl-ladder
- *   help_topic.c      help about one operation       suggest.h         what a mistyped word might have meant (pure)
- *   several.h         several operations at once
+ *   progress.c        the bar on a terminal          tensors.c       stats of all arrays of a file
+ *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
+ *   query.c           ping, info, metrics            status_text.c   status by section
+ *   ladder.c          runs reducectl-ladder          several.h       several operations at once
+ *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
 #ifndef CTL_H
 #define CTL_H
@@ -56,12 +56,12 @@ enum { CTL_NO_AXIS = -1 };
 
 enum { CTL_MAX_OPS = 24 };
 
-typedef struct ctl_table ctl_table; /* several.h */
+typedef struct ctl_sink ctl_sink;
 
 typedef struct ctl_options {
     ctl_command command;
     int ops[CTL_MAX_OPS], n_ops;          /* several operations at once; n_ops 0: spec.op alone */
-    ctl_table *table;                     /* where their values go; NULL: to standard output */
+    ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
     int axis;                             /* 0, 1 or CTL_NO_AXIS */
@@ -70,10 +70,11 @@ typedef struct ctl_options {
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */
     bool json_strings; /* integers beyond 2^53 as strings */
-    bool text, total, merge, verbose, no_autostart, once, replace;
-    uint32_t ttl_ms;                         /* 0: not given */
-    const char *url;                         /* NULL: the usual places */
-    int priority;                            /* reduce_priority */
+    bool text, total, merge, verbose, no_autostart, once, replace, requests;
+    bool members;    /* one file gives several results, each with its name: set while it is reduced, not by an option */
+    uint32_t ttl_ms; /* 0: not given */
+    const char *url; /* NULL: the usual places */
+    int priority;    /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;                            /* "-" is stdin; put, drop: names first */
     int n_files;
@@ -84,6 +85,11 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY]);
 
 /* The code of an operation. 0: `why`, with what might have been meant. */
 int ctl_parse_op(const char *word, char why[CTL_WHY]);
+
+/* "sum,mean": codes to `ops`, how many; minmax is min and max. 0: `why`. */
+int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY]);
+/* Does one pass of stats give the same values as the several operations? */
+bool ctl_is_one_pass(const ctl_options *o);
 
 /* Does the result tell places? */
 bool ctl_needs_indexes(const ctl_options *o);
@@ -103,6 +109,7 @@ typedef struct ctl_npy {
     char descr[32]; /* as the file says, "<f4" */
     int dtype;      /* reduce_dtype */
     bool fortran;   /* stored with the first index running fastest */
+    bool swapped;   /* big-endian */
     int dims;
     uint64_t shape[CTL_MAX_DIMS];
     uint64_t count; /* elements */
@@ -129,13 +136,14 @@ typedef struct ctl_text {
     uint64_t line; /* lines ended so far */
 } ctl_text;
 
-/* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how many,
- * or -1 with the line and the token in `why`. */
+/* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how
+ * many, or -1 with the line and the token in `why`. */
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
-void ctl_clean(char *out, size_t cap, const char *token);
+/* One number of `n` bytes, at least 1, if it is short and plain: decimal digits, a point, an exponent. False: another parser
+ * has to decide. */
+bool ctl_text_plain(const char *text, size_t n, int dtype, void *out);
 
 /* What the tokens of a text are. Zero-initialise. */
 typedef struct ctl_text_kind {
@@ -165,8 +173,10 @@ unsigned ctl_half_round(int dtype, double y);
 /* ---- parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
- * from the text. False: `why` says that it is no number, or out of range. */
+ * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
+/* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
+void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
@@ -179,7 +189,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
 
-/* One value of a result; JSON writes what is no number ("nan", "none") as string or null. */
+/* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
     const char *name; /* in results of several */
     char text[CTL_MAX_NUMBER];
@@ -201,10 +211,12 @@ void ctl_json_string(FILE *out, const char *s);
 
 /* Elements of a file or pipe of text. */
 typedef struct ctl_reader ctl_reader;
+typedef struct ctl_pull ctl_pull;
 
-/* `dtype` 0: it is to be found out, by reading ahead; a pipe that goes on for longer is what its beginning is. *dtype tells.
- * NULL: *err and `why` say why. */
-ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why[CTL_WHY]);
+/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. `from` becomes
+ * the reader's in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err
+ * and `why` say why. */
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY]);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
@@ -215,15 +227,17 @@ bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
 
 /* ---- input.c ---- */
 
-/* read(2), again if a signal came that is not the user's interruption. -1 with `why`. */
-long ctl_read_some(int fd, void *space, size_t room, char why[CTL_WHY]);
+enum { CTL_HEAD = 1024 }; /* bytes that say what a file is */
+
+struct ctl_array;
 
 /* What to take an input for. */
 typedef struct ctl_source {
-    const char *name; /* of a file, or "-" */
-    int dtype;        /* 0: not said */
-    int raw_dtype;    /* of raw bytes then */
-    bool text;        /* numbers as text */
+    const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
+    int dtype;                     /* 0: not said */
+    int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
+    bool text;                     /* numbers as text */
+    const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
 typedef struct ctl_input {
@@ -231,22 +245,27 @@ typedef struct ctl_input {
     int fd;
     const char *resident; /* its name, if these are data that the daemon has; else NULL */
     int dtype;
-    bool npy, text, defaulted; /* defaulted: raw bytes taken for raw_dtype because nobody said */
-    bool regular;              /* can be read again from the start */
-    bool fortran;              /* .npy with the first index running fastest */
-    int dims;                  /* of .npy */
+    const char *kind; /* ".npy", for messages */
+    bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool regular;     /* can be read again from the start */
+    bool fortran;     /* with the first index running fastest */
+    bool swapped;     /* big-endian: turned round as they are read */
+    int dims;         /* if `npy` */
     uint64_t shape[CTL_MAX_DIMS];
-    bool sized;                   /* `bytes` is known */
-    uint64_t bytes;               /* of elements, in all */
-    uint64_t done;                /* given out so far */
-    uint64_t start;               /* file offset of the elements */
-    uint8_t head[CTL_NPY_PREFIX]; /* read ahead to see what it is */
+    bool sized;             /* `bytes` is known */
+    uint64_t bytes;         /* of elements, in all */
+    uint64_t done;          /* given out so far */
+    uint64_t start;         /* file offset of the elements */
+    ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
+    uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_reader *reader; /* text, */
     bool guessed;       /* whose type was found out */
-    int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is no number */
+    int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
+/* The member's name in "FILE:MEMBER"; NULL: it is a file, or nothing that is there. */
+const char *ctl_member_of(const char *name);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
 void ctl_close(ctl_input *in);
@@ -256,6 +275,8 @@ long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
+/* Do its elements lie in a regular file as they are, from `start` on? Then the daemon can read them. */
+bool ctl_in_file(const ctl_input *in);
 /* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
 bool ctl_shuffled(const ctl_input *in);
 
@@ -315,14 +336,20 @@ typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
     uint64_t first;          /* number of the first result */
-    const uint64_t *offsets; /* of its segment and those behind it, or NULL: all have equally many elements */
+    const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
 } ctl_where;
+
+/* What takes the values of results. */
+struct ctl_sink {
+    void (*take)(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
+    void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value); /* instead: of one that overflowed its reply type */
+};
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
 /* The value of a reduction that overflowed its reply type, if that is known to the last digit: as a result. */
 bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
-/* What -v tells about it. */
+/* What -v says about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
  * NULL. Returns the exit code. */
@@ -354,7 +381,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
- * reduced, `at` bytes behind its first element. Returns as reduce_file. */
+ * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
 
@@ -366,6 +393,13 @@ int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
+
+/* ---- tensors.c ---- */
+
+struct ctl_directory;
+/* Can `o` be answered by a table of the statistics of all arrays of a file? */
+bool ctl_is_table(const ctl_options *o);
+int ctl_reduce_tensors(reduce_client *c, const ctl_options *o, const char *name, const struct ctl_directory *d);
 
 /* ---- resident.c ---- */
 bool ctl_is_resident(const char *name); /* "@NAME" */

@@ -45,7 +45,7 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r)
 
 /* ---- streams ---- */
 
-/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got tells how many came. */
+/* Up to `bytes` bytes of one input. 0, or an error as for ctl_stream; *got is how many came. */
 static int feed(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t bytes, uint64_t *got, char why[CTL_WHY])
 {
     for (*got = 0; *got < bytes;) {
@@ -120,7 +120,7 @@ static int feed_all_masked(ctl_work *w, reduce_stream *s, uint64_t n, char why[C
     for (int i = 0; i < w->n_in && !err; i++)
         err = feed_masked(w, s, &w->in[i], n, block, why);
     if (!err && n == UINT64_MAX && ctl_read_full(w->mask, &more, 1, why) > 0) {
-        snprintf(why, CTL_WHY, "the mask goes on behind the last element");
+        snprintf(why, CTL_WHY, "the mask goes on after the last element");
         err = REDUCE_E_SHAPE;
     }
     free(block);
@@ -152,7 +152,7 @@ bool ctl_is_direct(const ctl_work *w)
     const ctl_input *in = &w->in[0];
     if (in->resident)
         return true;
-    return w->n_in == 1 && in->regular && in->sized && !in->text && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
+    return w->n_in == 1 && ctl_in_file(in) && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
 }
 
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)

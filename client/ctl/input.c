@@ -7,13 +7,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/containers/container.h"
 
-long ctl_read_some(int fd, void *space, size_t room, char why[CTL_WHY])
+static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
+    if (in->pull) {
+        n = in->pull->read(in->pull, space, room, why);
+        in->err = n < 0 ? in->pull->err : in->err;
+        return (long)n;
+    }
     do
-        n = ctl_interrupted() ? -1 : read(fd, space, room);
+        n = ctl_interrupted() ? -1 : read(in->fd, space, room);
     while (n < 0 && errno == EINTR && !ctl_interrupted());
     if (ctl_interrupted())
         snprintf(why, CTL_WHY, "interrupted");
@@ -22,12 +27,12 @@ long ctl_read_some(int fd, void *space, size_t room, char why[CTL_WHY])
     return (long)n;
 }
 
-/* Bytes of the file until `want` are there or it ends; -1 on an error. */
-static long read_head(int fd, uint8_t *space, size_t want, char why[CTL_WHY])
+/* Bytes of the file until at least `least` of `want` are there, or it ends; -1 on an error. */
+static long read_head(ctl_input *in, uint8_t *space, size_t least, size_t want, char why[CTL_WHY])
 {
     size_t have = 0;
-    while (have < want) {
-        long n = ctl_read_some(fd, space + have, want - have, why);
+    while (have < least) {
+        long n = read_some(in, space + have, want - have, why);
         if (n < 0)
             return -1;
         if (n == 0)
@@ -35,6 +40,18 @@ static long read_head(int fd, uint8_t *space, size_t want, char why[CTL_WHY])
         have += (size_t)n;
     }
     return (long)have;
+}
+
+/* What was read ahead, then what follows. */
+static long read_bytes(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
+{
+    if (in->head_at < in->head_len) {
+        size_t n = in->head_len - in->head_at < room ? in->head_len - in->head_at : room;
+        memcpy(space, in->head + in->head_at, n);
+        in->head_at += n;
+        return (long)n;
+    }
+    return read_some(in, space, room, why);
 }
 
 /* ---- what is in it ---- */
@@ -45,7 +62,7 @@ static bool file_size(int fd, uint64_t *size)
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
-    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that somebody has read from */
+    off_t at = lseek(fd, 0, SEEK_CUR); /* stdin may be a file that was read from before */
     *size = at < 0 || at > st.st_size ? 0 : (uint64_t)(st.st_size - at);
     return at >= 0;
 }
@@ -54,6 +71,12 @@ static int no_memory(char why[CTL_WHY])
 {
     snprintf(why, CTL_WHY, "no memory to read it");
     return REDUCE_E_NO_MEMORY;
+}
+
+static int wrong_type(char why[CTL_WHY], int said, int dtype, const char *as)
+{
+    snprintf(why, CTL_WHY, "--dtype says %s, the file %s ('%s')", reduce_dtype_name(said), reduce_dtype_name(dtype), as);
+    return REDUCE_E_TYPE;
 }
 
 static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes, char why[CTL_WHY])
@@ -65,27 +88,30 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     uint8_t *header = malloc(offset > CTL_NPY_PREFIX ? offset : CTL_NPY_PREFIX);
     if (!header)
         return no_memory(why);
-    memcpy(header, in->head, in->head_len);
-    long more = offset > in->head_len ? read_head(in->fd, header + in->head_len, offset - in->head_len, why) : 0;
-    int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, in->head_len + (size_t)more, source->dtype, &npy, why);
+    size_t here = offset < in->head_len ? offset : in->head_len; /* of the header: read ahead */
+    memcpy(header, in->head, here);
+    long more = offset > here ? read_head(in, header + here, offset - here, offset - here, why) : 0;
+    int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
     free(header);
     if (err)
         return err;
     in->npy = true;
+    in->kind = ".npy";
     in->dtype = npy.dtype;
+    in->swapped = npy.swapped;
     in->fortran = npy.fortran;
     in->dims = npy.dims;
     memcpy(in->shape, npy.shape, sizeof in->shape);
     in->sized = true;
     in->start += offset;
-    in->head_len = 0;
+    in->head_at = here;
     if (npy.count > CTL_MAX_COUNT) {
-        snprintf(why, CTL_WHY, "the .npy header tells of more than 2^60 elements");
+        snprintf(why, CTL_WHY, "the .npy header says more than 2^60 elements");
         return REDUCE_E_TOO_LARGE;
     }
     in->bytes = npy.count * reduce_dtype_size(npy.dtype);
     if (in->regular && file_bytes - offset != in->bytes) {
-        snprintf(why, CTL_WHY, "the .npy header tells of %" PRIu64 " bytes of data, the file holds %" PRIu64, in->bytes,
+        snprintf(why, CTL_WHY, "the .npy header says %" PRIu64 " bytes of data, but the file holds %" PRIu64, in->bytes,
                  file_bytes - offset);
         return REDUCE_E_IO;
     }
@@ -94,24 +120,197 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
 
 static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes, char why[CTL_WHY])
 {
-    in->defaulted = source->dtype == 0;
-    in->dtype = in->defaulted ? source->raw_dtype : source->dtype;
-    in->sized = in->regular || in->head_len == 0; /* nothing came */
+    in->kind = "raw elements";
+    in->dtype = source->dtype ? source->dtype : source->raw_dtype;
+    in->sized = in->regular || (in->head_len == 0 && !in->pull); /* nothing came */
     in->bytes = file_bytes;
     size_t element = reduce_dtype_size(in->dtype);
     if (in->sized && in->bytes % element) {
-        snprintf(why, CTL_WHY, "%" PRIu64 " bytes are no multiple of the %zu of %s%s", in->bytes, element,
-                 reduce_dtype_name(in->dtype), in->defaulted ? " (the default; --dtype names another)" : "");
+        snprintf(why, CTL_WHY, "%" PRIu64 " bytes are not a multiple of the %zu of %s", in->bytes, element,
+                 reduce_dtype_name(in->dtype));
         return REDUCE_E_SHAPE;
     }
     return 0;
 }
 
+static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    in->text = true;
+    in->kind = "text";
+    in->dtype = source->dtype;
+    in->guessed = !source->dtype;
+    if (in->regular && lseek(in->fd, (off_t)in->start, SEEK_SET) < 0)
+        return REDUCE_E_IO;
+    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
+    in->pull = NULL;
+    if (!in->regular)
+        from = ctl_pull_behind(in->head, in->head_len, from);
+    in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, &in->dtype, &in->err, why);
+    return in->reader ? 0 : in->err;
+}
+
+/* ---- containers ---- */
+
+/* From now on the bytes come out of `pull`; NULL: err and why, or no memory. */
+static int read_through(ctl_input *in, ctl_pull *pull, int err, char why[CTL_WHY])
+{
+    if (!pull)
+        return err ? err : no_memory(why);
+    in->pull = pull;
+    in->regular = false;
+    in->head_len = in->head_at = 0;
+    return 0;
+}
+
+static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
+{
+    int err = 0;
+    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, ctl_pull_fd(in->fd, UINT64_MAX));
+    from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
+    err = read_through(in, from, err, why);
+    long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
+    in->head_len = n > 0 ? (size_t)n : 0;
+    return n < 0 ? in->err : err;
+}
+
+static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *a, char why[CTL_WHY])
+{
+    bool opaque_bf16 = source->dtype == REDUCE_BF16 && (!strcmp(a->type, "|V2") || !strcmp(a->type, "<V2"));
+    int err = 0;
+    in->dtype = opaque_bf16 ? REDUCE_BF16 : a->dtype;
+    if (!in->dtype) {
+        snprintf(why, CTL_WHY, "elements of type '%s' cannot be reduced", a->type);
+        return REDUCE_E_TYPE;
+    }
+    if (source->dtype && source->dtype != in->dtype)
+        return wrong_type(why, source->dtype, in->dtype, a->type);
+    in->kind = a->kind;
+    in->npy = in->sized = true;
+    in->swapped = a->swapped;
+    in->fortran = a->fortran;
+    in->dims = a->dims;
+    memcpy(in->shape, a->shape, sizeof in->shape);
+    in->bytes = a->count * reduce_dtype_size(in->dtype);
+    in->start = a->offset;
+    in->head_len = in->head_at = 0;
+    if (a->coding == CTL_PLAIN)
+        return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
+    ctl_pull *pull = ctl_array_pull(in->fd, a, &err, why);
+    return read_through(in, pull, err, why);
+}
+
+/* The member that the name says, or the only one. */
+static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, const char *member, uint64_t size,
+                       char why[CTL_WHY])
+{
+    ctl_directory d;
+    if (!in->regular || in->start) {
+        snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
+        return REDUCE_E_TYPE;
+    }
+    int err = ctl_directory_read(&d, kind, in->fd, size, why);
+    if (err)
+        return err;
+    const ctl_array *a = ctl_directory_find(&d, member, why);
+    err = a ? take_array(in, source, a, why) : REDUCE_E_TYPE;
+    ctl_directory_free(&d);
+    return err;
+}
+
+/* A column of a table. */
+static int open_column(ctl_input *in, const ctl_source *source, const char *column, char why[CTL_WHY])
+{
+    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
+    int err = 0;
+    in->kind = "a column of text";
+    in->dtype = source->dtype ? source->dtype : source->raw_dtype ? source->raw_dtype : REDUCE_F64;
+    in->pull = NULL;
+    from = ctl_pull_behind(in->head, in->head_len, from);
+    from = ctl_csv_column(from, column, in->dtype, &err, why);
+    return read_through(in, from, err, why);
+}
+
+static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
+{
+    if (s->kind == CTL_IS_RAW && in->head_len == 0)
+        snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
+    else if (s->kind == CTL_IS_RAW)
+        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64)");
+    else if (s->kind == CTL_IS_FOREIGN)
+        snprintf(why, CTL_WHY, "this is %s: %s", s->name, s->advice);
+    else
+        snprintf(why, CTL_WHY, "%s in a compressed stream: unpack it first", s->name);
+    return REDUCE_E_TYPE;
+}
+
+static bool is_container(ctl_kind kind) { return kind == CTL_IS_ZIP || kind == CTL_IS_SAFETENSORS || kind == CTL_IS_HDF5; }
+
+static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    ctl_sniffed s = ctl_sniff(in->head, in->head_len);
+    if (!in->pull && (s.kind == CTL_IS_GZIP || s.kind == CTL_IS_ZSTD)) {
+        int err = open_stream(in, s.kind, why);
+        if (err)
+            return err;
+        s = ctl_sniff(in->head, in->head_len);
+    }
+    if (source->text)
+        return open_text(in, source, why);
+    if (is_container(s.kind) && !in->pull)
+        return open_member(in, source, s.kind, member, size, why);
+    if (s.kind == CTL_IS_TEXT && (member || !(source->dtype || source->raw_dtype)))
+        return open_column(in, source, member, why);
+    if (member) {
+        snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
+        return REDUCE_E_TYPE;
+    }
+    if (s.kind == CTL_IS_NPY)
+        return open_npy(in, source, size, why);
+    bool readable = !is_container(s.kind) && s.kind != CTL_IS_GZIP && s.kind != CTL_IS_ZSTD;
+    return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, &s, why);
+}
+
+const char *ctl_member_of(const char *name)
+{
+    if (!access(name, F_OK)) /* a file whose name has a colon */
+        return NULL;
+    for (const char *colon = name; (colon = strchr(colon, ':')) != NULL; colon++) {
+        char *path = strndup(name, (size_t)(colon - name));
+        bool there = path && !access(path, F_OK);
+        free(path);
+        if (there)
+            return colon + 1;
+    }
+    return NULL;
+}
+
+int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
+{
+    uint8_t head[CTL_HEAD];
+    struct stat st;
+    *d = (ctl_directory){0};
+    int err = 0, fd = strcmp(name, "-") && !ctl_member_of(name) ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
+        ssize_t n = pread(fd, head, sizeof head, 0);
+        ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
+        err = is_container(kind) ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 {
-    bool pipe = !strcmp(source->name, "-");
+    const char *member = source->array ? source->array->name : ctl_member_of(source->name);
+    size_t len = member ? strlen(source->name) - strlen(member) - 1 : strlen(source->name);
+    char *path = strndup(source->name, len);
+    bool pipe = path && !strcmp(path, "-");
     *in = (ctl_input){.name = pipe ? "stdin" : source->name, .fd = -1};
-    in->fd = pipe ? STDIN_FILENO : open(source->name, O_RDONLY | O_CLOEXEC);
+    if (!path)
+        return no_memory(why);
+    in->fd = pipe ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
     if (in->fd < 0) {
         snprintf(why, CTL_WHY, "cannot open: %s", strerror(errno));
         return REDUCE_E_IO;
@@ -119,18 +318,14 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     uint64_t size = 0;
     in->regular = file_size(in->fd, &size);
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
-    if (source->text) {
-        in->text = true;
-        in->dtype = source->dtype;
-        in->guessed = !source->dtype;
-        in->reader = ctl_reader_open(in->fd, in->regular, &in->dtype, &in->err, why);
-        return in->reader ? 0 : in->err;
-    }
-    long n = read_head(in->fd, in->head, sizeof in->head, why);
+    if (source->array)
+        return take_array(in, source, source->array, why);
+    in->err = REDUCE_E_IO;
+    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     if (n < 0)
         return REDUCE_E_IO;
     in->head_len = (size_t)n;
-    return ctl_npy_is(in->head, in->head_len) ? open_npy(in, source, size, why) : open_raw(in, source, size, why);
+    return open_kind(in, source, member, size, why);
 }
 
 void ctl_close(ctl_input *in)
@@ -138,6 +333,8 @@ void ctl_close(ctl_input *in)
     if (in->fd > STDIN_FILENO)
         close(in->fd);
     ctl_reader_free(in->reader);
+    ctl_pull_close(in->pull);
+    in->pull = NULL;
     in->fd = -1;
     in->reader = NULL;
 }
@@ -155,19 +352,20 @@ bool ctl_rewind(ctl_input *in)
 
 /* ---- reading ---- */
 
-static long read_bytes(ctl_input *in, uint8_t *space, size_t room, char why[CTL_WHY])
+/* The last element has come out of a decoder: its stream must end here, too, and only then is its checksum right. */
+static bool ends_here(ctl_input *in, char why[CTL_WHY])
 {
-    if (in->head_at < in->head_len) {
-        size_t n = in->head_len - in->head_at < room ? in->head_len - in->head_at : room;
-        memcpy(space, in->head + in->head_at, n);
-        in->head_at += n;
-        return (long)n;
-    }
-    return ctl_read_some(in->fd, space, room, why);
+    uint8_t more;
+    long n = in->head_at < in->head_len ? 1 : in->pull->read(in->pull, &more, 1, why);
+    if (n < 0)
+        in->err = in->pull->err;
+    else if (n > 0)
+        snprintf(why, CTL_WHY, "the header tells of %" PRIu64 " bytes of data, the stream has more", in->bytes);
+    return n == 0;
 }
 
-/* Elements as they lie in the file. */
-static long read_binary(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
+/* Bytes of elements as they lie in the file. */
+static long read_stored(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     if (in->sized && in->bytes - in->done < room)
         room = (size_t)(in->bytes - in->done);
@@ -179,7 +377,51 @@ static long read_binary(ctl_input *in, void *space, size_t room, char why[CTL_WH
                  in->regular ? ": the file has shrunk" : "");
         return -1;
     }
+    if (n > 0 && in->pull && in->sized && in->done + (uint64_t)n == in->bytes && !ends_here(in, why))
+        return -1;
     return n;
+}
+
+#define TURN(bits)                                   \
+    for (uint##bits##_t v; p < end; p += sizeof v) { \
+        memcpy(&v, p, sizeof v);                     \
+        v = __builtin_bswap##bits(v);                \
+        memcpy(p, &v, sizeof v);                     \
+    }
+static void turn(uint8_t *p, const uint8_t *end, size_t size)
+{
+    if (size == 2)
+        TURN(16)
+    else if (size == 4)
+        TURN(32)
+    else
+        TURN(64)
+}
+#undef TURN
+
+/* Whole elements, turned round. */
+static long read_swapped(ctl_input *in, uint8_t *space, size_t room, char why[CTL_WHY])
+{
+    size_t size = reduce_dtype_size(in->dtype), have = 0;
+    uint64_t done = in->done;
+    room -= room % size;
+    do {
+        long n = read_stored(in, space + have, have ? size - have % size : room, why);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+        in->done += (uint64_t)n;
+    } while (have % size);
+    in->done = done; /* the caller counts */
+    turn(space, space + have, size);
+    return (long)have;
+}
+
+static long read_binary(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
+{
+    return in->swapped ? read_swapped(in, space, room, why) : read_stored(in, space, room, why);
 }
 
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
@@ -206,6 +448,8 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
     }
     return (long)have;
 }
+
+bool ctl_in_file(const ctl_input *in) { return in->regular && in->sized && !in->text && !in->swapped && !in->pull; }
 
 bool ctl_shuffled(const ctl_input *in)
 {

@@ -19,7 +19,7 @@ enum { LAYOUT_AT = 0, DTYPE_AT = 4 /* where a state says what it is of, see PROT
 /* What the states of a layout are of */
 static const char *content(int layout)
 {
-#define X(NAME, name_code, sum, squares, others, of) [RP_STATE_##NAME] = of,
+#define X(NAME, name_code, sum, squares, others, of, ...) [RP_STATE_##NAME] = of,
     static const char *const names[RP_LAYOUT_COUNT] = {RP_LAYOUTS(X)};
 #undef X
     return layout < RP_LAYOUT_COUNT ? names[layout] : "something unknown";
@@ -48,7 +48,7 @@ static int first_file(states *s, const ctl_options *o, const uint8_t *bytes, siz
         return REDUCE_E_TYPE;
     }
     if (s->size == 0 || n == 0 || n % s->size) {
-        snprintf(why, CTL_WHY, "%zu bytes are no partial states of %s", n, reduce_op_name(o->spec.op));
+        snprintf(why, CTL_WHY, "%zu bytes are not partial states of %s", n, reduce_op_name(o->spec.op));
         return REDUCE_E_SHAPE;
     }
     s->rows = n / s->size;
@@ -63,7 +63,7 @@ static int take_file(states *s, const ctl_options *o, int file, const uint8_t *b
     if (err)
         return err;
     if (n != s->rows * s->size) {
-        snprintf(why, CTL_WHY, "holds %zu bytes of states, the first file %" PRIu64, n, s->rows * s->size);
+        snprintf(why, CTL_WHY, "holds %zu bytes of states, but the first file %" PRIu64, n, s->rows * s->size);
         return REDUCE_E_SHAPE;
     }
     for (uint64_t i = 0; i < s->rows; i++)

@@ -27,7 +27,7 @@ size_t ctl_npy_data_offset(const uint8_t *p, size_t len, char why[CTL_WHY])
     uint64_t text = p[6] == 1 ? p[8] | (uint64_t)p[9] << 8
                               : p[8] | (uint64_t)p[9] << 8 | (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
     if (text > CTL_NPY_MAX_HEADER) {
-        snprintf(why, CTL_WHY, "a .npy header of %" PRIu64 " bytes, the limit is %d", text, CTL_NPY_MAX_HEADER);
+        snprintf(why, CTL_WHY, "the .npy header has %" PRIu64 " bytes; the limit is %d", text, CTL_NPY_MAX_HEADER);
         return 0;
     }
     return fixed + (size_t)text;
@@ -144,11 +144,11 @@ static bool take_value(cursor *c, const char *key, ctl_npy *npy, int *seen, char
     return ok;
 }
 
-static bool take_dict(cursor *c, ctl_npy *npy, char why[CTL_WHY])
+/* The keys and their values. False with an empty `why`: it is not a dict of all three. */
+static bool take_items(cursor *c, ctl_npy *npy, char why[CTL_WHY])
 {
     char key[32] = "";
     int seen = 0;
-    snprintf(why, CTL_WHY, "the .npy header is no dict of descr, fortran_order and shape");
     if (!take(c, '{'))
         return false;
     while (!take(c, '}')) {
@@ -164,6 +164,16 @@ static bool take_dict(cursor *c, ctl_npy *npy, char why[CTL_WHY])
     }
     skip_blanks(c);
     return c->at == c->end && seen == ALL;
+}
+
+/* `why` is touched only if it fails. */
+static bool take_dict(cursor *c, ctl_npy *npy, char why[CTL_WHY])
+{
+    char reason[CTL_WHY] = "";
+    bool ok = take_items(c, npy, reason);
+    if (!ok)
+        snprintf(why, CTL_WHY, "%s", reason[0] ? reason : "the .npy header is not a dict of descr, fortran_order and shape");
+    return ok;
 }
 
 /* ---- types ---- */
@@ -194,13 +204,10 @@ static bool resolve_type(ctl_npy *npy, int wanted, char why[CTL_WHY])
         snprintf(why, CTL_WHY, "elements of numpy type '%s' cannot be reduced", npy->descr);
         return false;
     }
-    if (order == '>' && reduce_dtype_size(npy->dtype) > 1) {
-        snprintf(why, CTL_WHY, "big-endian elements ('%s'): save them as '<%s' first", npy->descr, kind);
-        return false;
-    }
+    npy->swapped = order == '>' && reduce_dtype_size(npy->dtype) > 1;
     if (wanted && wanted != npy->dtype) {
-        snprintf(why, CTL_WHY, "--dtype says %s, the file %s ('%s')", reduce_dtype_name(wanted), reduce_dtype_name(npy->dtype),
-                 npy->descr);
+        snprintf(why, CTL_WHY, "--dtype says %s, but the file holds %s ('%s')", reduce_dtype_name(wanted),
+                 reduce_dtype_name(npy->dtype), npy->descr);
         return false;
     }
     return true;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/several.h"
 #include "client/ctl/suggest.h"
 
 enum {
@@ -39,8 +38,11 @@ enum {
     OPT_REPLACE,
     OPT_TTL,
     OPT_NO_AUTOSTART,
-    OPT_ONCE
+    OPT_ONCE,
+    OPT_REQUESTS
 };
+
+enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */ };
 
 static const char SHORT[] = ":t:o:vhV";
 static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
@@ -67,6 +69,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"json-strings", no_argument, NULL, OPT_JSON_STRINGS},
                                      {"watch", no_argument, NULL, OPT_WATCH},
                                      {"progress", no_argument, NULL, OPT_PROGRESS},
+                                     {"requests", no_argument, NULL, OPT_REQUESTS},
                                      {"hex", no_argument, NULL, OPT_HEX},
                                      {"raw", no_argument, NULL, OPT_RAW},
                                      {"text", no_argument, NULL, OPT_TEXT},
@@ -93,7 +96,7 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
 {
     char all[176];
     list(all, sizeof all, name, first);
-    snprintf(why, CTL_WHY, "%s '%.40s' is none of %s", what, value, all);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
 
@@ -146,7 +149,7 @@ static bool take_number(uint64_t *out, const char *what, const char *value, uint
     *out = strtoull(value, &end, 10);
     if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= min && *out <= max)
         return true;
-    snprintf(why, CTL_WHY, "%s '%.40s' is no whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
+    snprintf(why, CTL_WHY, "%s '%.40s' is not a whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
     return false;
 }
 
@@ -155,7 +158,7 @@ static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
     bool first = o->format == CTL_DECIMAL || o->format == f;
     o->format = f;
     if (!first)
-        snprintf(why, CTL_WHY, "only one of --hex, --json and --raw (also meant by --partial) is possible");
+        snprintf(why, CTL_WHY, "--hex, --json and --raw exclude each other (--partial implies --raw)");
     return first;
 }
 
@@ -251,6 +254,8 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->no_autostart = true;
     case OPT_ONCE:
         return o->once = true;
+    case OPT_REQUESTS:
+        return o->requests = true;
     case 'v':
         return o->verbose = true;
     case 'h':
@@ -273,6 +278,28 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
     else if (!op)
         unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
     return op;
+}
+
+int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
+{
+    char copy[MAX_LIST], *save = NULL;
+    int n = 0;
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        int op = ctl_parse_op(word, why), twice = op == REDUCE_MINMAX;
+        if (!op)
+            return 0;
+        if (op == REDUCE_STATS || n + 1 + twice > CTL_MAX_OPS) {
+            snprintf(why, CTL_WHY, op == REDUCE_STATS ? "stats is several operations by itself" : "too many operations");
+            return 0;
+        }
+        ops[n++] = twice ? REDUCE_MIN : op;
+        if (twice)
+            ops[n++] = REDUCE_MAX;
+    }
+    if (n == 0 || strlen(list) >= sizeof copy)
+        snprintf(why, CTL_WHY, n ? "too many operations" : "no operation given");
+    return strlen(list) < sizeof copy ? n : 0;
 }
 
 /* The option that "--jsn" might have meant, or NULL. */
@@ -332,25 +359,27 @@ static const char *misplaced(const ctl_options *o)
 {
     bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
     if (named && (o->n_files == 0 || (put && o->n_files > 2)))
-        return put ? "put takes a name and a file" : "drop takes names";
+        return put ? "put takes a name and at most one file" : "drop takes one or more names";
     if (!reduce && !named && o->n_files)
         return "ping, info, status, metrics, top and ls take no files";
     if (!reduce && has_reduction(o))
-        return "options that say what to reduce, or how, need an operation";
+        return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
-        return "--dtype, --text, --deadline and --path are for operations and put";
+        return "--dtype, --text, --deadline and --path apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms))
-        return "--replace and --ttl are for put";
+        return "--replace and --ttl apply to put only";
     if (o->watch && o->command != CTL_STATUS)
-        return "--watch is for status";
+        return "--watch applies to status only";
     if (o->progress && !reduce)
-        return "--progress is for operations";
+        return "--progress applies to operations only";
     if (o->once && o->command != CTL_TOP)
-        return "--once is for top";
+        return "--once applies to top only";
+    if (o->requests && o->command != CTL_STATUS)
+        return "--requests applies to status only";
     if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top have one format";
+        return "metrics and top take no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls know --json only";
+        return "ping, info, status and ls take --json only";
     return NULL;
 }
 
@@ -368,6 +397,22 @@ bool ctl_needs_indexes(const ctl_options *o)
     if (op == REDUCE_STATS && o->n_ops) /* a pass for several operations */
         return has_op(o, REDUCE_ARGMIN) || has_op(o, REDUCE_ARGMAX);
     return op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS;
+}
+
+bool ctl_is_one_pass(const ctl_options *o)
+{
+    static const int within[] = {REDUCE_COUNT,  REDUCE_COUNT_NAN, REDUCE_MIN,  REDUCE_MAX, REDUCE_ARGMIN,
+                                 REDUCE_ARGMAX, REDUCE_SUM,       REDUCE_MEAN, REDUCE_VAR, REDUCE_STD};
+    for (int k = 0; k < o->n_ops; k++) {
+        bool found = o->spec.nan == REDUCE_NAN_ERROR && (o->ops[k] == REDUCE_COUNT || o->ops[k] == REDUCE_COUNT_NAN);
+        if (found)
+            return false;
+        for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+            found |= o->ops[k] == within[i];
+        if (!found)
+            return false;
+    }
+    return !o->spec.out && !o->initial && !o->spec.deadline_ms;
 }
 
 static bool reads_stdin(const ctl_options *o)
@@ -395,13 +440,13 @@ static const char *clash(const ctl_options *o)
     if (o->n_ops && o->total && reads_stdin(o))
         return "standard input ('-') is read once: not for a line of its own and for --total";
     if (o->spec.ddof && !has_op(o, REDUCE_VAR) && !has_op(o, REDUCE_STD) && !has_op(o, REDUCE_STATS))
-        return "--ddof is for var, std and stats";
+        return "--ddof applies to var, std and stats only";
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
-        return "--wrap is for prod";
+        return "--wrap applies to prod only";
     if (o->initial && partial)
-        return "--initial goes in when a value is finished: not with --partial";
+        return "--partial excludes --initial, which is added when a value is finished";
     if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
-        return "--merge goes in messages: --path inline only";
+        return "--merge needs --path inline: states travel in messages";
     if (o->merge && (shaped || o->mask || o->text || o->total))
         return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
     return NULL;
@@ -426,7 +471,7 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
     if (!piped)
         return true;
     if (isatty(STDIN_FILENO)) {
-        snprintf(why, CTL_WHY, "no file given ('-' is standard input)");
+        snprintf(why, CTL_WHY, "no file given (use '-' for standard input)");
         return false;
     }
     if (o->command == CTL_REDUCE) {

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/several.h"
 
 enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 
@@ -62,7 +61,7 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
 }
 
 /* Several files or lines: whose value it is. */
-static bool is_named(const ctl_options *o) { return o->n_files > 1 && !o->total && !o->merge; }
+static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->members) && !o->total && !o->merge; }
 
 /* Stats: a line for each, after those that say whose they are. */
 static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
@@ -125,8 +124,8 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
 
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
-    if (o->table) {
-        ctl_table_take(o->table, o, w, r, cells);
+    if (o->sink) {
+        o->sink->take(o->sink, o, w, r, cells);
         return;
     }
     if (o->format == CTL_RAW) {
@@ -144,9 +143,8 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
-    const char *kind = in->resident ? "resident" : in->npy ? ".npy" : in->text ? "text" : "raw bytes";
-    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, kind, r->count, reduce_dtype_name(in->dtype),
-            in->defaulted ? " (the default; --dtype names another)" : "");
+    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, in->resident ? "resident" : in->kind, r->count,
+            reduce_dtype_name(in->dtype), in->swapped ? ", big-endian" : "");
     if (!r->cells) /* nobody was asked */
         return;
     fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,
@@ -171,7 +169,7 @@ static bool no_daemon(int err)
            err == REDUCE_E_VERSION || err == REDUCE_E_AUTH;
 }
 
-/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are told as that. */
+/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are reported as that. */
 typedef struct exact {
     bool known, least; /* there is one; it is that or more */
     char text[CTL_MAX_NUMBER];
@@ -191,10 +189,10 @@ bool ctl_print_exact(const ctl_options *o, const ctl_where *w)
     ctl_value v = {.name = NULL};
     reduce_last_fault(&f);
     exact e = exact_of(&f);
-    if (!e.known || e.least || (!o->table && o->format != CTL_DECIMAL && o->format != CTL_HEX))
+    if (!e.known || e.least || (!o->sink && o->format != CTL_DECIMAL && o->format != CTL_HEX))
         return false;
-    if (o->table) {
-        ctl_table_take_exact(o->table, w, e.text);
+    if (o->sink) {
+        o->sink->take_exact(o->sink, w, e.text);
         return true;
     }
     memcpy(v.text, e.text, sizeof v.text);

@@ -14,6 +14,14 @@ static bool is_signed(int dtype)
     return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
 }
 
+void ctl_clean(char *out, size_t cap, const char *token)
+{
+    size_t n = 0;
+    for (; n + 1 < cap && token[n]; n++)
+        out[n] = token[n] >= ' ' && token[n] < 127 ? token[n] : '?';
+    out[n] = 0;
+}
+
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])
 {
     char clean[48];
@@ -44,7 +52,7 @@ static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WH
     bool negative, fits;
     uint64_t magnitude, all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
     if (!ctl_parse_magnitude(text, &negative, &magnitude, &fits))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     uint64_t most = is_signed(dtype) ? (all >> 1) + negative : negative ? 0 : all;
     if (!fits || magnitude > most)
         return bad(text, "out of the range of", dtype, why);
@@ -86,7 +94,7 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     float single = strtof(text, NULL);
     uint32_t word;
     if (end == text || *end || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))
-        return bad(text, "no", dtype, why);
+        return bad(text, "not a number of type", dtype, why);
     bool special = isnan(wide) || strpbrk(text, "iI"), beyond = false; /* inf in letters is meant */
     memcpy(&word, &single, sizeof word);
     *bits = word;

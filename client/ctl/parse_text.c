@@ -13,14 +13,6 @@ enum { MAX_DIGITS = 19 /* any number of so many fits 64 bits */ };
 
 static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-void ctl_clean(char *out, size_t cap, const char *token)
-{
-    size_t n = 0;
-    for (; n + 1 < cap && token[n]; n++)
-        out[n] = token[n] >= ' ' && token[n] < 127 ? token[n] : '?';
-    out[n] = 0;
-}
-
 /* ---- what is plain: [+-]digits[.digits][e[+-]digits] ---- */
 
 typedef struct plain {
@@ -173,6 +165,12 @@ static bool store_plain(const plain *x, int dtype, void *out)
     }
 }
 
+bool ctl_text_plain(const char *text, size_t n, int dtype, void *out)
+{
+    plain x;
+    return take_plain(text, text + n, &x) == text + n && store_plain(&x, dtype, out);
+}
+
 /* ---- tokens ---- */
 
 static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
@@ -189,11 +187,10 @@ static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64
 static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
 {
     int dtype = dtype_of(t);
-    plain x;
     uint64_t bits;
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
-    if (take_plain(t->token, t->token + t->len, &x) != t->token + t->len || !store_plain(&x, dtype, out)) {
+    if (!ctl_text_plain(t->token, t->len, dtype, out)) {
         if (!ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
             if (strstr(text, "out of the range"))

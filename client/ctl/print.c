@@ -162,10 +162,9 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
         memcpy(&word, cell, sizeof word);
         put_index(&out[0], word);
         return 1;
-    default:
-        ctl_number(out[0].text, dtype, cell, hex);
-        return 1;
     }
+    ctl_number(out[0].text, dtype, cell, hex);
+    return 1;
 }
 
 /* ---- JSON strings ---- */
@@ -195,7 +194,7 @@ void ctl_json_string(FILE *out, const char *text)
         int n = utf8_length(s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is no text: as Latin-1 */
+        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not text: as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
             fwrite(s, 1, (size_t)n, out);

@@ -77,10 +77,10 @@ static int metrics(reduce_client *c, const ctl_options *o)
 
 static int query_all(reduce_client *c, const ctl_options *o)
 {
-    if (o->command == CTL_STATUS && o->format != CTL_JSON)
+    if (o->command == CTL_STATUS && !o->requests && o->format != CTL_JSON)
         return ctl_status(c, o);
     bool json = o->format == CTL_JSON, first = true;
-    int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : REDUCE_TOPIC_STATUS;
+    int topic = o->command == CTL_INFO ? REDUCE_TOPIC_INFO : o->requests ? REDUCE_TOPIC_REQUESTS : REDUCE_TOPIC_STATUS;
     if (reduce_query(c, topic, json ? query_json : query_line, &first))
         return ctl_print_error(o, &(ctl_where){.name = o->command == CTL_INFO ? "info" : "status"}, 0, NULL);
     if (json)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/containers/container.h"
 
 enum {
     PIECE = 1 << 20, /* bytes read at a time */
@@ -17,7 +17,8 @@ enum {
 };
 
 struct ctl_reader {
-    int fd;
+    ctl_pull *from;
+    int fd; /* of a file that can be read twice, else -1 */
     ctl_text parser;
     ctl_text_kind kind; /* of what was looked at */
     bool guessed;       /* the type is not the user's */
@@ -49,9 +50,9 @@ static int read_piece(ctl_reader *r, char why[CTL_WHY])
         r->bytes = more;
         r->room = room;
     }
-    long n = ctl_read_some(r->fd, r->bytes + r->n, PIECE, why);
+    long n = r->from->read(r->from, r->bytes + r->n, PIECE, why);
     if (n < 0)
-        return REDUCE_E_IO;
+        return r->from->err;
     r->ended = n == 0;
     r->n += (size_t)n;
     return 0;
@@ -76,11 +77,11 @@ static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_
     return REDUCE_E_IO;
 }
 
-static int look_ahead(ctl_reader *r, bool regular, char why[CTL_WHY])
+static int look_ahead(ctl_reader *r, char why[CTL_WHY])
 {
-    off_t start = regular ? lseek(r->fd, 0, SEEK_CUR) : 0;
+    off_t start = r->fd < 0 ? 0 : lseek(r->fd, 0, SEEK_CUR);
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
-        if (r->n >= LOOK_AHEAD && regular)
+        if (r->n >= LOOK_AHEAD && r->fd >= 0)
             return look_at_rest(r, start, looked, why);
         if (r->n >= LOOK_AHEAD) {
             r->cut = true;
@@ -110,18 +111,20 @@ static int count_threads(void)
     return n < MAX_PARTS ? n : MAX_PARTS;
 }
 
-ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why[CTL_WHY])
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY])
 {
-    ctl_reader *r = calloc(1, sizeof *r);
+    ctl_reader *r = from ? calloc(1, sizeof *r) : NULL;
     if (!r) {
+        ctl_pull_close(from);
         *err = no_memory(why);
         return NULL;
     }
+    r->from = from;
     r->fd = fd;
     r->guessed = *dtype == 0;
     r->parser.dtype = *dtype;
     r->threads = count_threads();
-    *err = r->guessed ? look_ahead(r, regular, why) : 0;
+    *err = r->guessed ? look_ahead(r, why) : 0;
     if (!*err && r->guessed)
         *err = decide(r, why);
     if (*err) {
@@ -134,10 +137,11 @@ ctl_reader *ctl_reader_open(int fd, bool regular, int *dtype, int *err, char why
 
 void ctl_reader_free(ctl_reader *r)
 {
-    if (r)
-        free(r->bytes);
-    if (r)
-        free(r->elements);
+    if (!r)
+        return;
+    ctl_pull_close(r->from);
+    free(r->bytes);
+    free(r->elements);
     free(r);
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/containers/container.h"
 
 /* ---- masks ---- */
 
@@ -14,7 +14,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     uint64_t count = 0;
     bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
     if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
-        snprintf(why, CTL_WHY, "a mask is bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
+        snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
     }
     for (int i = 0; i < w->n_in; i++) {
@@ -22,7 +22,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
         sized &= w->in[i].sized;
     }
     if (sized && mask->bytes != count)
-        snprintf(why, CTL_WHY, "a mask of %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
+        snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
     else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
@@ -104,10 +104,11 @@ static bool needs_floats(const ctl_options *o)
     return !reduce_result_size(&spec, 0, &cell);
 }
 
-static int open_one(const ctl_work *w, ctl_input *in, const char *name)
+/* `array`: the member that the name says, or NULL. */
+static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array)
 {
     char why[CTL_WHY] = "";
-    ctl_source source = {name, w->o->spec.dtype, REDUCE_F32, w->o->text};
+    ctl_source source = {.name = name, .dtype = w->o->spec.dtype, .text = w->o->text, .array = array};
     if (w->o->text && !source.dtype && needs_floats(w->o))
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
@@ -118,15 +119,48 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name)
     return err ? fail(w, in->name, err, why) : CTL_OK;
 }
 
-static int one(reduce_client *c, const ctl_options *o, const char *name)
+static int one(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
 {
     ctl_input in;
     ctl_work w = {.c = c, .o = o, .in = &in, .n_in = 1};
-    int code = open_one(&w, &in, name);
+    int code = open_one(&w, &in, name, array);
     w.name = in.name;
     if (code == CTL_OK)
         code = run_array(&w);
     ctl_close(&in);
+    return code;
+}
+
+/* Each array of a file by itself. */
+static int members(reduce_client *c, const ctl_options *given, const char *file, const ctl_directory *d)
+{
+    ctl_options o = *given;
+    int worst = CTL_OK;
+    o.members = true;
+    for (size_t i = 0; i < d->n && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
+        char *name = NULL;
+        if (asprintf(&name, "%s:%s", file, d->arrays[i].name) < 0)
+            return ctl_print_error(&o, &(ctl_where){.name = file}, REDUCE_E_NO_MEMORY, "no memory for a name");
+        int code = one(c, &o, name, &d->arrays[i]);
+        free(name);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* A file, and all arrays of it if there are several. */
+static int file(reduce_client *c, const ctl_options *o, const char *name)
+{
+    ctl_directory d = {0};
+    char why[CTL_WHY] = "";
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, &d, why), code;
+    if (err)
+        return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
+    if (d.n > 1)
+        code = ctl_is_table(o) ? ctl_reduce_tensors(c, o, name, &d) : members(c, o, name, &d);
+    else
+        code = one(c, o, name, NULL);
+    ctl_directory_free(&d);
     return code;
 }
 
@@ -136,8 +170,8 @@ static int check_part(const ctl_work *w, int i)
     const ctl_input *in = &w->in[i];
     char why[CTL_WHY];
     if (in->dtype != w->in[0].dtype) {
-        snprintf(why, sizeof why, "holds %s, the files before it %s: no total of mixed types", reduce_dtype_name(in->dtype),
-                 reduce_dtype_name(w->in[0].dtype));
+        snprintf(why, sizeof why, "holds %s, but the files before it hold %s: a total needs one type",
+                 reduce_dtype_name(in->dtype), reduce_dtype_name(w->in[0].dtype));
         return fail(w, in->name, REDUCE_E_TYPE, why);
     }
     if (ctl_shuffled(in) && ctl_needs_indexes(w->o))
@@ -170,7 +204,7 @@ static int total(reduce_client *c, const ctl_options *o)
     if (!in)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (; opened < n && code == CTL_OK; opened++) {
-        code = open_one(&w, &in[opened], o->files[opened]);
+        code = open_one(&w, &in[opened], o->files[opened], NULL);
         if (code == CTL_OK && !in[opened].guessed)
             code = check_part(&w, opened);
     }
@@ -192,7 +226,7 @@ int ctl_reduce(reduce_client *c, const ctl_options *o)
         return total(c, o);
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
-        int code = one(c, o, o->files[i]);
+        int code = file(c, o, o->files[i]);
         if (code > worst)
             worst = code;
     }

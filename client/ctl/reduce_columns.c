@@ -49,7 +49,7 @@ static int merge(columns *x, const reduce_spec *given, const uint8_t *states, ui
     spec.rows = x->columns;
     spec.flags |= REDUCE_STATES_IN;
     int err = ctl_run(x->w->c, &spec, states, (size_t)(x->columns * per) * x->state, out, room, &r);
-    r.count = r.cells = 0; /* states are no elements */
+    r.count = r.cells = 0; /* states are not elements */
     ctl_add_result(&x->sum, &r);
     return err;
 }

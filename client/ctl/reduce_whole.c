@@ -40,7 +40,7 @@ static int ordered(ctl_work *w, void *cell, size_t room, reduce_result *r, char 
     if (from && to)
         err = run_ordered(w, from, to, cell, room, r, why);
     else
-        snprintf(why, CTL_WHY, "no memory for twice the file: indexes of a .npy in Fortran order need that");
+        snprintf(why, CTL_WHY, "no memory for twice the file, which indexes of a .npy in Fortran order need");
     free(from);
     free(to);
     return err;
@@ -81,7 +81,7 @@ int ctl_reduce_whole(ctl_work *w)
         if (err != REDUCE_E_STREAM_LOST || repeats == MAX_REPEATS || !rewind_all(w))
             break;
     }
-    if (err == REDUCE_E_OVERFLOW && (w->in[0].guessed || w->o->table) && !w->o->spec.out && ctl_print_exact(w->o, &where))
+    if (err == REDUCE_E_OVERFLOW && (w->in[0].guessed || w->o->sink) && !w->o->spec.out && ctl_print_exact(w->o, &where))
         return CTL_OK; /* nobody asked for 64 bits */
     if (err)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);

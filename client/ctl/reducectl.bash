@@ -79,7 +79,7 @@ _reducectl()
     if [[ $cur == -* ]]; then
         case $command in
         "") _reducectl_reply "--help --version" ;;
-        status) _reducectl_reply "--json --watch $daemon" ;;
+        status) _reducectl_reply "--json --requests --watch $daemon" ;;
         ping | info | ls) _reducectl_reply "--json $daemon" ;;
         top) _reducectl_reply "--once $daemon" ;;
         put) _reducectl_reply "--replace --ttl --dtype --text --path --deadline $daemon" ;;

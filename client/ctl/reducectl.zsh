@@ -42,7 +42,7 @@ _reducectl() {
   shift words
   (( CURRENT-- ))
   case $command in
-    (status) _arguments '--json[as an object]' '--watch[again each second]' $daemon ;;
+    (status) _arguments '--json[as an object]' '--requests[those under way]' '--watch[again each second]' $daemon ;;
     (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
     (top) _arguments '--once[one frame as text]' $daemon ;;
     (metrics) _arguments $daemon ;;

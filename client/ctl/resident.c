@@ -75,10 +75,10 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
     if (ctl_shuffled(in)) {
-        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data have one order, that of their indexes");
+        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
         return REDUCE_E_SHAPE;
     }
-    if (in->regular && in->sized && !in->text)
+    if (ctl_in_file(in))
         return reduce_put_file(c, name, in->dtype, in->fd, in->start, in->bytes, &opts);
     return put_pipe(c, in, name, &opts, why);
 }
@@ -88,12 +88,12 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     const char *name = o->files[0];
     char why[CTL_WHY] = "";
     ctl_input in;
-    ctl_source source = {o->n_files > 1 ? o->files[1] : "-", o->spec.dtype, REDUCE_F32, o->text};
+    ctl_source source = {.name = o->n_files > 1 ? o->files[1] : "-", .dtype = o->spec.dtype, .text = o->text};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
     if (opened)
         err = put_input(c, &in, name, o, why);
-    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* of whom the error tells */
+    ctl_where where = {.name = opened && !why[0] ? name : in.name}; /* which the error is about */
     int code = CTL_OK;
     if (err)
         code = ctl_print_error(o, &where, err, why[0] ? why : NULL);

@@ -18,11 +18,13 @@ typedef struct column {
 
 /* Whose values a line has */
 typedef struct origin {
-    const char *name, *unit; /* unit: as in ctl_shape */
+    char *name;       /* the line before may have the same */
+    const char *unit; /* as in ctl_shape */
     uint64_t index;
 } origin;
 
-struct ctl_table {
+typedef struct table {
+    ctl_sink sink;
     const ctl_options *o;
     int n; /* columns */
     column of[CTL_MAX_OPS];
@@ -32,7 +34,7 @@ struct ctl_table {
     size_t lines, room;
     bool lost;   /* no memory */
     bool failed; /* a value of stats is none of its operation */
-};
+} table;
 
 /* ---- what goes in ---- */
 
@@ -49,7 +51,7 @@ static bool grow(void **array, size_t *room, size_t n, size_t size)
     return true;
 }
 
-static void add_value(ctl_table *t, int k, const char *value)
+static void add_value(table *t, int k, const char *value)
 {
     column *c = &t->of[k];
     if (!grow((void **)&c->value, &c->room, c->n, sizeof *c->value))
@@ -58,16 +60,21 @@ static void add_value(ctl_table *t, int k, const char *value)
         snprintf(c->value[c->n++].text, CTL_MAX_NUMBER, "%s", value);
 }
 
-static void add_line(ctl_table *t, const char *name, const char *unit, uint64_t index)
+static void add_line(table *t, const char *name, const char *unit, uint64_t index)
 {
-    if (!grow((void **)&t->line, &t->room, t->lines, sizeof *t->line))
+    char *before = t->lines ? t->line[t->lines - 1].name : NULL;
+    if (!grow((void **)&t->line, &t->room, t->lines, sizeof *t->line)) {
         t->lost = true;
-    else
-        t->line[t->lines++] = (origin){name, unit, index};
+        return;
+    }
+    char *own = before && !strcmp(before, name) ? before : strdup(name); /* a member's is gone after its pass */
+    t->lost |= !own;
+    if (own)
+        t->line[t->lines++] = (origin){own, unit, index};
 }
 
 /* The column's line has to be there; the first pass makes it. */
-static void add(ctl_table *t, int k, const ctl_where *w, uint64_t i, const char *value)
+static void add(table *t, int k, const ctl_where *w, uint64_t i, const char *value)
 {
     add_value(t, k, value);
     if (t->of[k].n > t->lines)
@@ -91,7 +98,7 @@ static bool is_empty(const char *value, int op)
     return chosen && !strcmp(value, "none");
 }
 
-static void tell_empty(ctl_table *t, const ctl_where *w, uint64_t i, int op)
+static void tell_empty(table *t, const ctl_where *w, uint64_t i, int op)
 {
     char why[CTL_WHY], place[64] = "";
     if (w->unit)
@@ -101,8 +108,9 @@ static void tell_empty(ctl_table *t, const ctl_where *w, uint64_t i, int op)
     t->failed = true;
 }
 
-void ctl_table_take(ctl_table *t, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+static void several_take(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
+    table *t = (table *)s;
     ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells && !t->lost; i++) {
         int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
@@ -118,38 +126,20 @@ void ctl_table_take(ctl_table *t, const ctl_options *o, const ctl_where *w, cons
     }
 }
 
-void ctl_table_take_exact(ctl_table *t, const ctl_where *w, const char *value) { add(t, t->now, w, 0, value); }
+static void several_take_exact(ctl_sink *s, const ctl_where *w, const char *value)
+{
+    table *t = (table *)s;
+    add(t, t->now, w, 0, value);
+}
 
 /* ---- passes ---- */
 
-int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
-{
-    char copy[CTL_MAX_LIST], *save = NULL;
-    int n = 0;
-    snprintf(copy, sizeof copy, "%s", list);
-    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-        int op = ctl_parse_op(word, why), twice = op == REDUCE_MINMAX;
-        if (!op)
-            return 0;
-        if (op == REDUCE_STATS || n + 1 + twice > CTL_MAX_OPS) {
-            snprintf(why, CTL_WHY, op == REDUCE_STATS ? "stats is several operations by itself" : "too many operations");
-            return 0;
-        }
-        ops[n++] = twice ? REDUCE_MIN : op;
-        if (twice)
-            ops[n++] = REDUCE_MAX;
-    }
-    if (n == 0 || strlen(list) >= sizeof copy)
-        snprintf(why, CTL_WHY, n ? "too many operations" : "no operation given");
-    return strlen(list) < sizeof copy ? n : 0;
-}
-
 /* Options of one pass: those that another operation of the list asked for are not for this one. */
-static ctl_options of_pass(ctl_table *t, int op)
+static ctl_options of_pass(table *t, int op)
 {
     ctl_options one = *t->o;
     one.spec.op = op;
-    one.table = t;
+    one.sink = &t->sink;
     if (op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
         one.spec.ddof = 0;
     if (op != REDUCE_PROD)
@@ -159,25 +149,8 @@ static ctl_options of_pass(ctl_table *t, int op)
     return one;
 }
 
-/* Does one pass of stats give the same values? */
-bool ctl_is_one_pass(const ctl_options *o)
-{
-    static const int within[] = {REDUCE_COUNT,  REDUCE_COUNT_NAN, REDUCE_MIN,  REDUCE_MAX, REDUCE_ARGMIN,
-                                 REDUCE_ARGMAX, REDUCE_SUM,       REDUCE_MEAN, REDUCE_VAR, REDUCE_STD};
-    for (int k = 0; k < o->n_ops; k++) {
-        bool found = o->spec.nan == REDUCE_NAN_ERROR && (o->ops[k] == REDUCE_COUNT || o->ops[k] == REDUCE_COUNT_NAN);
-        if (found)
-            return false;
-        for (size_t i = 0; i < sizeof within / sizeof *within; i++)
-            found |= o->ops[k] == within[i];
-        if (!found)
-            return false;
-    }
-    return !o->spec.out && !o->initial && !o->spec.deadline_ms;
-}
-
 /* Every column as long as the longest: an operation that failed leaves its places. */
-static void even(ctl_table *t, const char *name, size_t before)
+static void even(table *t, const char *name, size_t before)
 {
     if (t->lines == before)
         add_line(t, name, NULL, 0);
@@ -187,7 +160,7 @@ static void even(ctl_table *t, const char *name, size_t before)
 }
 
 /* All operations on what `files` names: one file, or the total of all. */
-static int run(reduce_client *c, ctl_table *t, char **files, int n, bool total)
+static int run(reduce_client *c, table *t, char **files, int n, bool total)
 {
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
@@ -205,9 +178,9 @@ static int run(reduce_client *c, ctl_table *t, char **files, int n, bool total)
 
 /* ---- what comes out ---- */
 
-static const char *column_name(const ctl_table *t, int k) { return reduce_op_name(t->o->ops[k]); }
+static const char *column_name(const table *t, int k) { return reduce_op_name(t->o->ops[k]); }
 
-static int width_of(const ctl_table *t, int k)
+static int width_of(const table *t, int k)
 {
     size_t most = strlen(column_name(t, k));
     for (size_t i = 0; i < t->lines; i++) {
@@ -217,7 +190,7 @@ static int width_of(const ctl_table *t, int k)
     return (int)most;
 }
 
-static void print_columns(const ctl_table *t)
+static void print_columns(const table *t)
 {
     bool named = t->o->n_files > 1;
     const char *unit = NULL;
@@ -226,6 +199,7 @@ static void print_columns(const ctl_table *t)
         int n = (int)strlen(t->line[i].name);
         names = n > names ? n : names;
         unit = t->line[i].unit ? t->line[i].unit : unit;
+        named |= strcmp(t->line[i].name, t->line[0].name) != 0; /* members of one file */
     }
     if (named)
         printf("%-*s  ", names, "file");
@@ -245,7 +219,7 @@ static void print_columns(const ctl_table *t)
     }
 }
 
-static void print_objects(const ctl_table *t)
+static void print_objects(const table *t)
 {
     for (size_t i = 0; i < t->lines; i++) {
         fputs("{\"file\":", stdout);
@@ -266,7 +240,7 @@ static void print_objects(const ctl_table *t)
 
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
-    ctl_table t = {.o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    table t = {.sink = {several_take, several_take_exact}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run(c, &t, o->files + i, 1, false);
@@ -284,6 +258,9 @@ int ctl_reduce_several(reduce_client *c, const ctl_options *o)
     }
     for (int k = 0; k < t.n; k++)
         free(t.of[k].value);
+    for (size_t i = 0; i < t.lines; i++)
+        if (i + 1 == t.lines || t.line[i].name != t.line[i + 1].name)
+            free(t.line[i].name);
     free(t.line);
     return t.failed && worst == CTL_OK ? CTL_FAILED : worst;
 }

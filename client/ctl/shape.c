@@ -30,7 +30,7 @@ static int segments(ctl_shape *s, const ctl_input *in, const uint64_t *offsets, 
         if (offsets[i] >= least && offsets[i] <= count)
             continue;
         snprintf(why, CTL_WHY, "offset %" PRIu64 " is %" PRIu64 ", %s", i, offsets[i],
-                 offsets[i] < least ? "below the one before it" : "behind the last element");
+                 offsets[i] < least ? "below the one before it" : "after the last element");
         return REDUCE_E_SHAPE;
     }
     s->layout = CTL_LINES;
@@ -94,9 +94,9 @@ int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, cons
 static int check_offsets(const ctl_input *in, uint64_t n, const uint64_t *offsets, char why[CTL_WHY])
 {
     if (n == 0)
-        return wrong(why, "no offsets: there must be one more than segments, at least 2");
+        return wrong(why, "the file has no offsets: it needs one more than segments, at least 2");
     if (n == 1)
-        return wrong(why, "a single offset: there must be one more than segments, at least 2");
+        return wrong(why, "the file has a single offset: it needs one more than segments, at least 2");
     for (uint64_t i = 0; i < n && in->dtype == REDUCE_I64; i++)
         if (offsets[i] >> 63) {
             snprintf(why, CTL_WHY, "offset %" PRIu64 " is %" PRId64, i, (int64_t)offsets[i]);
@@ -108,11 +108,11 @@ static int check_offsets(const ctl_input *in, uint64_t n, const uint64_t *offset
 static int load(ctl_input *in, uint64_t **offsets, uint64_t *n, char why[CTL_WHY])
 {
     if (in->dtype != REDUCE_U64 && in->dtype != REDUCE_I64) {
-        snprintf(why, CTL_WHY, "offsets are u64 or i64, not %s", reduce_dtype_name(in->dtype));
+        snprintf(why, CTL_WHY, "offsets must be u64 or i64, not %s", reduce_dtype_name(in->dtype));
         return REDUCE_E_TYPE;
     }
     if (!in->sized)
-        return wrong(why, "raw offsets come from a file, not a pipe");
+        return wrong(why, "raw offsets must come from a file, not a pipe");
     *n = in->bytes / sizeof **offsets;
     *offsets = malloc((size_t)(in->bytes ? in->bytes : 1));
     if (!*offsets) {

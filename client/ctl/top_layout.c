@@ -268,7 +268,7 @@ static void put_tables(const frame *f, int room)
         int for_users = n_users < (size_t)(room / 3) ? (int)n_users : room / 3;
         say(f, true, "%-14s %-8s %-8s %12s %10s %14s", "OP", "TYPE", "PATH", "REQUESTS/S", "ERRORS/S", "TOTAL");
         put_rows(f, ops, n_ops, room - for_users, top_op);
-        if (n_users) { /* who may see them */
+        if (n_users) { /* this user may see them */
             say(f, false, "%s", "");
             say(f, true, "%-10s %10s %12s %12s %10s %14s", "USER", "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL");
             put_rows(f, users, n_users, for_users, top_user);
@@ -278,7 +278,7 @@ static void put_tables(const frame *f, int room)
     free(users);
 }
 
-/* The daemon's own clock tells how long it was; a daemon that was started anew has counted since then. */
+/* The daemon's own clock says how long it was; a restarted daemon has counted since its start. */
 static double between(const ctl_metrics *then, const ctl_metrics *now)
 {
     double a = ctl_metrics_value(then, "reduced_uptime_seconds", ""), b = ctl_metrics_value(now, "reduced_uptime_seconds", "");

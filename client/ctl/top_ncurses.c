@@ -12,7 +12,7 @@ bool ctl_screen_open(char why[CTL_WHY])
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         screen = newterm(NULL, stdout, stdin);
     if (!screen) {
-        snprintf(why, CTL_WHY, "top needs a terminal; 'top --once' does not");
+        snprintf(why, CTL_WHY, "top needs a terminal, except as 'top --once'");
         return false;
     }
     cbreak();

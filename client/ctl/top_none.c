@@ -3,7 +3,7 @@
 
 bool ctl_screen_open(char why[CTL_WHY])
 {
-    snprintf(why, CTL_WHY, "this reducectl was built without ncurses, so it knows 'top --once' only");
+    snprintf(why, CTL_WHY, "this reducectl was built without ncurses, so only 'top --once' is possible");
     return false;
 }
 

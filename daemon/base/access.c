@@ -25,14 +25,14 @@ const char *rd_ids_add(rd_ids *ids, rd_id_kind kind, const char *value)
     errno = 0;
     if (isdigit((unsigned char)value[0])) {
         unsigned long long n = strtoull(value, &end, 10);
-        if (*end || errno || n >= UINT32_MAX) /* the last number is the kernel's "nobody at all" */
+        if (*end || errno || n >= UINT32_MAX) /* the kernel uses the last number for "no user" */
             return "an id is a number below 4294967295";
         id = (uint32_t)n;
     } else if (!find_name(kind, value, &id)) {
         return kind == RD_USER_ID ? "no such user" : "no such group";
     }
     if (ids->n == RD_MAX_IDS)
-        return "there are 32 already, the limit";
+        return "at most 32 are allowed";
     ids->id[ids->n++] = id;
     return NULL;
 }

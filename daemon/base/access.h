@@ -1,7 +1,7 @@
-/* Who may use an ipc socket: users and groups that the config names, held against what the kernel says of a peer.
+/* Which users may use an ipc socket: the users and groups of the config, compared with what the kernel reports about a peer.
  *
- * Of a peer nng tells the user and the primary group. That it belongs to further groups is looked up the other way round:
- * whoever the group database lists as a member when the daemon starts is let in. */
+ * The kernel reports a peer's user and primary group. Further groups are looked up the other way round: users that the group
+ * database lists as members when the daemon starts are admitted. */
 #ifndef RD_ACCESS_H
 #define RD_ACCESS_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RD_MAX_IDS = 32 }; /* in one list of the config; a site with more users makes a group of them */
+enum { RD_MAX_IDS = 32 }; /* in one list of the config; a site with more users can make a group of them */
 
 typedef struct rd_ids {
     uint32_t id[RD_MAX_IDS];
@@ -17,7 +17,7 @@ typedef struct rd_ids {
 } rd_ids;
 
 typedef struct rd_allow {
-    rd_ids users, groups; /* both empty: everybody whom the socket's mode lets in */
+    rd_ids users, groups; /* both empty: every user that the socket's mode admits */
 } rd_allow;
 
 bool rd_ids_have(const rd_ids *ids, uint32_t id);
@@ -34,9 +34,9 @@ typedef struct rd_gate {
     size_t n_members;
 } rd_gate;
 
-bool rd_gate_init(rd_gate *g, const rd_allow *allow); /* looks up the groups' members. False: no memory */
+bool rd_gate_init(rd_gate *g, const rd_allow *allow); /* looks up the groups' members; false: no memory */
 void rd_gate_fini(rd_gate *g);
-bool rd_gate_open(const rd_gate *g); /* to everybody */
+bool rd_gate_open(const rd_gate *g); /* no list: every user may */
 bool rd_gate_lets(const rd_gate *g, uint32_t uid, uint32_t gid);
 
 #endif

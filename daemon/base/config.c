@@ -29,88 +29,92 @@ typedef struct {
 
 static const option options[] = {
     {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
-     "URL to serve, ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port; repeat it for more. Default: the "
-     "socket that clients try by themselves"},
+     "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
+     "socket that clients try first"},
     {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
-     "user, by name or number, who may use the ipc socket of the `listen` before it, or, before any, all ipc sockets that "
-     "have no list of their own; repeat it for more. Without any allow-uid and allow-gid all may whom socket-mode lets in"},
+     "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
+     "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
     {"allow-gid", GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, false,
-     "the same for a group: processes whose primary group it is, and users who are its members when the daemon starts"},
+     "the same for a group: processes with this primary group, and users that are members of it when the daemon starts"},
     {"allow-plain-tcp", CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
-     "serve tcp:// without encryption and authentication: whoever reaches the port may use the device and change what others "
-     "send and get"},
+     "serve tcp:// without encryption and authentication: anyone who reaches the port may use the device and change what "
+     "others send and receive"},
     {"tls-cert", PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
-     "certificate of tls+tcp://, PEM, with those between it and its CA"},
+     "certificate for tls+tcp://, PEM, followed by the intermediate certificates up to its CA"},
     {"tls-key", PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
-     "its private key, PEM without a passphrase; others than owner and group may have no access to the file"},
+     "its private key, PEM without a passphrase; only owner and group may have access to the file"},
     {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, false,
-     "certificates of the CAs, PEM, whose clients are served"},
+     "certificates of the CAs, PEM, that sign the clients' certificates"},
     {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
-     "known: a client must show a certificate of tls-ca; any: whoever reaches the port may use the device"},
+     "known: a client must present a certificate signed by tls-ca; any: anyone who reaches the port may use the device"},
     {"metrics-url", HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
-     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics, to whoever "
-     "reaches it, every user of this machine included. Default: nowhere; `reducectl metrics` works all the same"},
+     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics. Anyone who "
+     "reaches it can read them, including every user of this machine. Default: off; `reducectl metrics` works without it"},
     {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
-     "let metrics-url have an address that other machines reach"},
+     "allow an address in metrics-url that other machines can reach"},
     {"trace", PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
-     "write every answered request with its times to this file, for chrome://tracing or Perfetto; what the disk is too slow "
-     "for is left out and counted"},
-    {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false, "MiB that the trace may have; then it ends"},
+     "write every answered request with its times to this file, for chrome://tracing or Perfetto. If the disk is too slow, "
+     "records are dropped and counted"},
+    {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
+     "maximum size of the trace in MiB; tracing stops there"},
     {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
-     "engine; auto takes CUDA if a device answers, else the CPU"},
+     "engine; auto uses CUDA if a device answers, else the CPU"},
     {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
     {"threads", NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
     {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
-     "requests up to this size are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
+     "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
-     "requests above small-bytes and up to this size that come while the device is busy share a launch; 0 = never"},
-    {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with stream and memory"},
+     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy; 0 = "
+     "never"},
+    {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with its own stream and memory"},
     {"max-device-memory", NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
-     "MiB of the CUDA device's memory that slots and resident data take together, so that others can use it, too; what the "
-     "driver takes for itself comes on top. 0 = as much as `slots` and `resident` allow"},
+     "maximum MiB of the CUDA device's memory for slots and resident data together, so that other programs have memory too; "
+     "the driver's own memory is not counted. 0 = as much as `slots` and `resident` allow"},
     {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
-     "requests of all clients together that are received, worked on or answered at one time"},
+     "requests of all clients that are received, processed or answered at the same time"},
     {"max-sessions", NUMBER, FIELD(max_sessions), 1, 65536, RP_MAX_SESSIONS, NULL, true, "connected sessions"},
     {"max-inflight", NUMBER, FIELD(max_inflight), 1, 4096, RP_MAX_INFLIGHT, NULL, true,
-     "requests of one session at one time; the next one gets BUSY"},
+     "unanswered requests of one session; the next one gets BUSY"},
     {"max-held", NUMBER, FIELD(max_held), 0, 1 << 20, 0, NULL, true,
-     "MiB of messages of one session in the daemon at one time, above which the next one gets BUSY; 0 = as many as "
-     "max-inflight messages have"},
+     "MiB of messages of one session held in the daemon; above this the next one gets BUSY. 0 = the size of max-inflight "
+     "messages"},
     {"max-user-sessions", NUMBER, FIELD(max_user_sessions), 0, 65536, 0, NULL, true,
      "connected sessions of one user; 0 = seven eighths of max-sessions"},
     {"max-user-inflight", NUMBER, FIELD(max_user_inflight), 0, 4096, 0, NULL, true,
-     "requests of all sessions of one user at one time; the next one gets BUSY. 0 = three quarters of `contexts`"},
+     "unanswered requests of all sessions of one user; the next one gets BUSY. 0 = three quarters of `contexts`"},
     {"max-user-held", NUMBER, FIELD(max_user_held), 0, 1 << 20, 0, NULL, true,
-     "MiB of messages of one user in the daemon at one time; 0 = as many as max-user-inflight messages have"},
+     "MiB of messages of one user held in the daemon; 0 = the size of max-user-inflight messages"},
     {"high-uid", ACCOUNTS, FIELD(high_users), 0, RD_MAX_IDS, 0, NULL, false,
-     "user, by name or number, whose sessions may have high priority if they ask for it; repeat it for more. Root and the "
+     "user, by name or number, whose sessions get high priority if they ask for it. Repeat it for more. Root and the "
      "daemon's own user always may"},
     {"background-uid", ACCOUNTS, FIELD(background_users), 0, RD_MAX_IDS, 0, NULL, false,
-     "user whose sessions are of background priority, whatever they ask for; repeat it for more"},
+     "user whose sessions have background priority, whatever they ask for. Repeat it for more"},
     {"max-streams", NUMBER, FIELD(max_streams), 1, 1024, RP_MAX_STREAMS, NULL, true,
      "open streams of one session; the next one gets QUOTA"},
     {"drain", NUMBER, FIELD(drain), 0, 3600, 10, NULL, true,
-     "seconds that SIGTERM leaves to the work in flight before it is cancelled"},
+     "seconds that work in flight has to finish after SIGTERM, before it is cancelled"},
     {"idle-exit", NUMBER, FIELD(idle_exit), 0, 604800, 0, NULL, true,
-     "leave after this many seconds without a session; 0 = never"},
+     "exit after this many seconds without a session; 0 = never"},
     {"probe", NUMBER, FIELD(probe), 1, 86400, 30, NULL, true,
      "seconds between health checks: a real reduction with a known answer"},
     {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
     {"socket-mode", OCTAL, FIELD(socket_mode), 0600, 0777, 0660, NULL, false, "permissions of ipc sockets"},
     {"socket-group", GROUP, FIELD(socket_group), 0, 1, 0, NULL, false,
-     "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, by which clients "
-     "know it"},
+     "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, which clients "
+     "check"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
-     "threads that read the files of clients, with two buffers of 4 MiB each; 0 = half as many as cores, 4 to 16. A user "
-     "gets three quarters of them"},
+     "threads that read clients' files, with two buffers of 4 MiB each; 0 = half the number of cores, but 4 to 16. One user "
+     "gets at most three quarters of them"},
     {"direct", NUMBER, FIELD(direct), 0, 1 << 24, 0, NULL, false,
-     "MiB from which on what is not in the page cache of a file is read around it; 0 = half of the machine's memory"},
+     "files of at least this many MiB are read with O_DIRECT where they are not in the page cache; 0 = half of the machine's "
+     "memory"},
     {"arena", NUMBER, FIELD(arena), 0, 1 << 24, 0, NULL, false,
-     "MiB of memory shared with all clients together; 0 = a quarter of the machine's"},
+     "MiB of memory shared with all clients together; 0 = a quarter of the machine's memory"},
     {"arena-user", NUMBER, FIELD(arena_user), 0, 1 << 24, 0, NULL, false,
      "MiB of memory shared with the clients of one user; 0 = half of `arena`"},
     {"resident", NUMBER, FIELD(resident), 0, 1 << 24, 0, NULL, false,
-     "MiB of memory, of the device if there is one, for the resident data of all users together; 0 = half of it"},
+     "MiB for the resident data of all users together, in the device's memory if there is a device; 0 = half of that "
+     "memory"},
     {"resident-user", NUMBER, FIELD(resident_user), 0, 1 << 24, 0, NULL, false,
      "MiB for the resident data of one user; 0 = half of `resident`"},
 };
@@ -151,8 +155,8 @@ static bool set_number(rd_config *c, const option *o, const char *value, char *w
     unsigned long long v = isdigit((unsigned char)value[0]) ? strtoull(value, &end, octal ? 8 : 10) : 0;
     if (!end || *end || errno || v < o->min || v > o->max) {
         snprintf(why, RD_MAX_WHY,
-                 octal ? "%s = %.60s: an octal mode from %" PRIo64 " to %" PRIo64 " is needed"
-                       : "%s = %.60s: a number from %" PRIu64 " to %" PRIu64 " is needed",
+                 octal ? "%s = %.60s: must be an octal mode from %" PRIo64 " to %" PRIo64
+                       : "%s = %.60s: must be a number from %" PRIu64 " to %" PRIu64,
                  o->name, value, o->min, o->max);
         return false;
     }
@@ -182,7 +186,7 @@ static bool set_choice(rd_config *c, const option *o, const char *value, char *w
             *number_of(c, o) = i;
             return true;
         }
-    snprintf(why, RD_MAX_WHY, "%s = %.60s: one of %s is needed", o->name, value, o->choices);
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: must be one of %s", o->name, value, o->choices);
     return false;
 }
 
@@ -201,7 +205,7 @@ static bool add_url(rd_config *c, const char *url, char *why)
     else if (strlen(url) >= RD_MAX_URL)
         problem = "a URL has at most 159 bytes";
     else if (c->listens == RD_MAX_LISTEN)
-        problem = "there are 8 URLs already, the limit";
+        problem = "at most 8 URLs are allowed";
     if (problem) {
         snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
         return false;
@@ -227,7 +231,7 @@ static bool set_path(rd_config *c, const option *o, const char *value, char *why
         memcpy((char *)c + o->at, value, n + 1);
         return true;
     }
-    snprintf(why, RD_MAX_WHY, "%s = %.60s: an absolute path of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: must be an absolute path of at most %" PRIu64 " bytes", o->name, value, o->max);
     return false;
 }
 
@@ -239,7 +243,7 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
         memcpy((char *)c + o->at, value, n + 1);
         return true;
     }
-    snprintf(why, RD_MAX_WHY, "%s = %.60s: http://ADDRESS:PORT of at most %" PRIu64 " bytes is needed", o->name, value, o->max);
+    snprintf(why, RD_MAX_WHY, "%s = %.60s: must be http://ADDRESS:PORT of at most %" PRIu64 " bytes", o->name, value, o->max);
     return false;
 }
 
@@ -266,7 +270,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         return false;
     }
     if (!fits_a_line(value)) {
-        snprintf(why, RD_MAX_WHY, "%s = '%.60s': empty, or a space at an end or before ';' or '#'", o->name, value);
+        snprintf(why, RD_MAX_WHY, "%s = '%.60s': the value is empty, or has a space at an end or before ';' or '#'", o->name,
+                 value);
         return false;
     }
     switch (o->kind) {
@@ -338,7 +343,7 @@ static int on_entry(void *arg, const char *section, const char *name, const char
     source *s = arg;
     char problem[RD_MAX_WHY];
     if (section[0] && strcmp(section, "reduced") != 0)
-        snprintf(problem, sizeof problem, "unknown section [%.60s]; [reduced] or none is meant", section);
+        snprintf(problem, sizeof problem, "unknown section [%.60s]: use [reduced] or none", section);
     else if (rd_config_set(s->config, name, value, problem))
         return 1;
     fail_at(s, problem);
@@ -357,7 +362,7 @@ bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
         fail_at(&s, "cannot be read");
     if (!s.failed && wrong) {
         s.line = wrong;
-        fail_at(&s, "'name = value' is needed");
+        fail_at(&s, "'name = value' is expected");
     }
     fclose(s.file);
     return !s.failed;
@@ -387,7 +392,7 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
             strcpy(cmd->config_file, value);
             return true;
         }
-        snprintf(why, RD_MAX_WHY, "--config: a path has at most %d bytes", RD_MAX_PATH - 1);
+        snprintf(why, RD_MAX_WHY, "--config: the path is longer than %d bytes", RD_MAX_PATH - 1);
         return false;
     }
     if (strcmp(name, "listen") == 0 && !*listening) {
@@ -413,7 +418,7 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
             arg = "--help";
         size_t n = strcspn(arg, "=");
         if (strncmp(arg, "--", 2) != 0 || n - 2 >= sizeof name) {
-            snprintf(why, RD_MAX_WHY, "'%.60s' is no option; reduced --help lists them", arg);
+            snprintf(why, RD_MAX_WHY, "'%.60s' is not an option; reduced --help lists them", arg);
             return false;
         }
         memcpy(name, arg + 2, n - 2);
@@ -441,11 +446,11 @@ static bool consistent(const rd_config *c, char *why)
         const rd_allow *own = &c->allow[i + 1];
         bool tls = rd_is_tls(url);
         if (rd_is_plain_tcp(url) && !c->allow_plain_tcp)
-            problem = "plain tcp has no encryption and no authentication: use tls+tcp://, or say allow-plain-tcp = yes";
+            problem = "plain tcp has no encryption and no authentication: use tls+tcp://, or set allow-plain-tcp = yes";
         else if (tls && !(c->tls_cert[0] && c->tls_key[0]))
             problem = "tls needs tls-cert and tls-key";
         else if (tls && !c->tls_ca[0] && !c->tls_clients)
-            problem = "tls needs tls-ca, which says whose clients are served";
+            problem = "tls needs tls-ca, the CAs that sign the clients' certificates";
         else if (!rd_ipc_path(url) && own->users.n + own->groups.n)
             problem = "allow-uid and allow-gid are for ipc sockets";
         if (problem) {
@@ -464,7 +469,7 @@ static bool metrics_stay_here(const rd_config *c, char *why)
     if (loopback || c->allow_remote_metrics)
         return true;
     snprintf(why, RD_MAX_WHY,
-             "metrics-url = %.120s: other machines may reach this: use 127.0.0.1 or [::1], or say "
+             "metrics-url = %.120s: other machines may reach this: use 127.0.0.1 or [::1], or set "
              "allow-remote-metrics = yes",
              c->metrics_url);
     return false;
@@ -596,25 +601,25 @@ void rd_config_help(FILE *out)
     fprintf(out,
             "usage: reduced [options]\n\n"
             "The daemon that owns the GPU (or the CPU cores) of a machine and reduces arrays for every process on it.\n"
-            "Clients link libreduce or run reducectl; they find the daemon by themselves.\n\n"
+            "Clients link libreduce or run reducectl. They find the daemon by themselves.\n\n"
             "  reduced                                          serve %s\n"
             "  reduced --listen ipc:///tmp/try.sock --backend cpu   serve elsewhere, without the GPU\n"
-            "  reduced --check-config --config my.conf          is this file right?\n"
+            "  reduced --check-config --config my.conf          check this file\n"
             "  reduced --dump-config > my.conf                  a file to start from\n"
-            "  REDUCED_URL=ipc:///tmp/try.sock reducectl status     ask it how it is\n\n"
-            "options, also the names in the config file (name = value, # comments):\n",
+            "  REDUCED_URL=ipc:///tmp/try.sock reducectl status     show its state\n\n"
+            "options (the config file has the same names: name = value, # comments):\n",
             url);
     for (int i = 0; i < OPTIONS; i++)
         help_option(&options[i], out);
     fprintf(out,
-            "\nonly as flags:\n"
+            "\nflags only:\n"
             "  --config FILE     read this file instead of %s\n"
-            "  --check-config    say whether file and flags are right, and leave (0 right, 2 wrong)\n"
-            "  --dump-config     print the settings in force as a config file, and leave\n"
-            "  --autostarted     a client started us: if another daemon serves the socket already, all is well\n"
+            "  --check-config    check file and flags, and exit (0 right, 2 wrong)\n"
+            "  --dump-config     print the settings in force as a config file, and exit\n"
+            "  --autostarted     started by a client: exit with 0 if another daemon already serves the socket\n"
             "  --version, --help\n\n"
-            "signals: TERM, INT finish the work in flight and leave (again: leave now); HUP rereads the config file\n"
-            "exit codes: 0 told to leave, 1 cannot start, 2 usage or config, 70 the device failed: restart me\n",
+            "signals: TERM, INT finish the work in flight and exit (again: exit now); HUP rereads the config file\n"
+            "exit codes: 0 stopped on request, 1 cannot start, 2 usage or config, 70 the device failed: restart\n",
             file);
 }
 

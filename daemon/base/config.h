@@ -12,7 +12,7 @@
 
 enum {
     RD_MAX_LISTEN = 8, /* URLs: a user's socket, the system's, a few tcp interfaces */
-    RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name 253 of which nobody types that many */
+    RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name may have 253 but does not in practice */
     RD_MAX_FILE = 180, /* of an option's path: with the name in front it fits in a line of the config file, 198 bytes to inih */
     RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320
@@ -23,7 +23,7 @@ typedef struct rd_config {
     char listen[RD_MAX_LISTEN][RD_MAX_URL];
     uint64_t listens;
     rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
-    uint64_t last;                     /* which of these the next allow-uid or allow-gid goes to */
+    uint64_t last;                     /* index of the one that the next allow-uid or allow-gid extends */
     uint64_t backend;                  /* 0 = auto, or an rp_backend */
     uint64_t device, threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
@@ -47,7 +47,7 @@ typedef struct rd_config {
     uint64_t resident, resident_user; /* MiB */
 } rd_config;
 
-/* What the command line asks for beside the options. */
+/* What the command line asks for besides the options. */
 typedef struct rd_command {
     char config_file[RD_MAX_PATH]; /* --config; empty: the default file, if there is one */
     bool check, dump, help, version, autostarted;
@@ -55,10 +55,10 @@ typedef struct rd_command {
 
 void rd_config_defaults(rd_config *c);
 
-/* Set one option by name. False: `why` tells the option, the value and the limit. */
+/* Set one option by name. False: `why` has the option, the value and the limit. */
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY]);
 
-/* Read a file over *c. False: `why` tells file, line, key and limit. *c is then half changed: work on a copy. */
+/* Read a file over *c. False: `why` has file, line, key and limit, and *c is half changed: work on a copy. */
 bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY]);
 
 /* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */

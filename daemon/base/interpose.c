@@ -1,6 +1,8 @@
 /* listen for everything in the daemon: libraries call it by name, and the program's own comes first (as with sendmsg.c). */
 #include "daemon/base/interpose.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,13 +11,19 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-/* Of unix sockets. Others have no such option, nor have older kernels: nothing, then. */
-static void pass_rights(int fd, int value) { setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof value); }
+/* A peer that is gone without a word is noticed after IDLE + PROBES * INTERVAL seconds: two minutes. */
+enum { IDLE = 60, INTERVAL = 15, PROBES = 4 };
 
-void rd_let_descriptors(int fd) { pass_rights(fd, 1); }
+/* Options that a socket does not know are no concern of it: an older kernel, another family. */
+static void set(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+void rd_let_descriptors(int fd) { set(fd, SOL_SOCKET, SO_PASSRIGHTS, 1); }
 
 __attribute__((visibility("default"))) int listen(int fd, int backlog)
 {
-    pass_rights(fd, 0);
+    set(fd, SOL_SOCKET, SO_PASSRIGHTS, 0);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, INTERVAL);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
     return (int)syscall(SYS_listen, fd, backlog);
 }

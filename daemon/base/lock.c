@@ -20,7 +20,7 @@ static rd_lock_result held(int fd, const char *path, char *why, size_t cap)
     ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
     if (n > 0)
         pid[strspn(pid, "0123456789")] = '\0';
-    snprintf(why, cap, "%s is served by another daemon already, pid %s", path, pid);
+    snprintf(why, cap, "%s: another daemon, pid %s, already serves it", path, pid);
     return RD_LOCK_HELD;
 }
 
@@ -30,13 +30,33 @@ rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap)
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
     if (!S_ISSOCK(st.st_mode))
-        return fail(why, cap, path, S_ISLNK(st.st_mode) ? "is a symbolic link, refused" : "exists and is no socket");
+        return fail(why, cap, path, S_ISLNK(st.st_mode) ? "is a symbolic link, refused" : "exists and is not a socket");
     return unlink(path) == 0 ? RD_LOCK_OK : fail(why, cap, path, strerror(errno));
+}
+
+static bool hand_over(int fd, unsigned mode, const rd_ids *group)
+{
+    struct stat st;
+    char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd); /* what is open, whatever has the name now */
+    if (fstat(fd, &st) != 0)
+        return false;
+    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid()) {
+        errno = ENOTSOCK;
+        return false;
+    }
+    return (!group->n || fchownat(fd, "", (uid_t)-1, group->id[0], AT_EMPTY_PATH) == 0) && chmod(name, mode) == 0;
 }
 
 bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group)
 {
-    return (!group->n || chown(path, (uid_t)-1, group->id[0]) == 0) && chmod(path, mode) == 0;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    bool right = fd >= 0 && hand_over(fd, mode, group);
+    int err = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return right;
 }
 
 rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)

@@ -83,7 +83,7 @@ bool rd_prepare_directory(const char *socket_path, char *why, size_t cap)
         return false;
     if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0)
         return true;
-    snprintf(why, cap, "%s is not a directory of ours with mode 0700: somebody else may have made it", dir);
+    snprintf(why, cap, "%s must be a directory of this user with mode 0700: another user may have created it", dir);
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* Where things are by default: the daemon of a user and the daemon of the system. */
+/* Default places, of a user's daemon and of the system's. */
 #ifndef RD_PATHS_H
 #define RD_PATHS_H
 
@@ -20,11 +20,11 @@ const char *rd_ipc_path(const char *url);
 bool rd_is_tls(const char *url);
 bool rd_is_plain_tcp(const char *url);
 
-/* http://ADDRESS:PORT, and does the address, a number, say that only this machine reaches it? A name may mean anything. */
+/* Is it http://ADDRESS:PORT? *loopback: only this machine reaches the address. False for names, which may mean any address. */
 bool rd_is_http(const char *url, bool *loopback);
 
-/* Create the directories of our own defaults when missing (/tmp/reduced-UID with mode 0700, /run/reduced when root).
- * The one in /tmp must be a directory of ours that nobody else may enter: anybody can create names there. */
+/* Create the directory of a default path if it is missing (/tmp/reduced-UID with mode 0700, /run/reduced if root). The one in
+ * /tmp must belong to this user, without access for others, because any user can create names there. */
 bool rd_prepare_directory(const char *socket_path, char *why, size_t cap);
 
 #endif

@@ -2,112 +2,115 @@
 
 #include <signal.h>
 
-#include "daemon/server.h"
-
-/* The oldest chore whose user has a thread left. With the lock. */
-static rd_work *next_chore(rd_workers *c)
+/* The oldest work whose user has a thread left. With the lock. */
+static rd_work *next_work(rd_workers *w)
 {
-    for (rd_work **at = &c->queue; *at; at = &(*at)->next) {
+    for (rd_work **at = &w->queue; *at; at = &(*at)->next) {
         rd_work *x = *at;
-        if (x->user->running >= c->per_user)
+        if (*x->running >= w->per_user)
             continue;
         *at = x->next;
         if (!x->next)
-            c->queue_end = at;
+            w->queue_end = at;
         return x;
     }
     return NULL;
 }
 
-static void *work(void *arg)
+static void *workers_run(void *arg)
 {
-    rd_workers *c = arg;
-    pthread_mutex_lock(&c->lock);
+    rd_workers *w = arg;
+    pthread_mutex_lock(&w->lock);
     for (;;) {
-        rd_work *x = next_chore(c);
-        if (!x && c->closing && !c->queue)
+        rd_work *x = next_work(w);
+        if (!x && w->closing && !w->queue)
             break;
         if (!x) {
-            pthread_cond_wait(&c->work, &c->lock);
+            pthread_cond_wait(&w->work, &w->lock);
             continue;
         }
-        rd_user *user = x->user;
-        user->running++;
-        pthread_mutex_unlock(&c->lock);
+        unsigned *running = x->running;
+        (*running)++;
+        pthread_mutex_unlock(&w->lock);
         x->run(x);
-        pthread_mutex_lock(&c->lock);
-        user->running--;
+        pthread_mutex_lock(&w->lock);
+        (*running)--;
         x->next = NULL;
-        *c->over_end = x;
-        c->over_end = &x->next;
-        if (c->closing)
-            pthread_cond_broadcast(&c->work); /* those that wait for the queue to end */
-        pthread_mutex_unlock(&c->lock);
-        c->wake(c->wake_arg);
-        pthread_mutex_lock(&c->lock);
+        *w->over_end = x;
+        w->over_end = &x->next;
+        if (w->closing)
+            pthread_cond_broadcast(&w->work); /* those that wait for the queue to end */
+        pthread_mutex_unlock(&w->lock);
+        w->wake(w->wake_arg);
+        pthread_mutex_lock(&w->lock);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-bool rd_workers_open(rd_workers *c, unsigned threads, void (*wake)(void *arg), void *wake_arg)
+bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg)
 {
     sigset_t all, old;
-    *c = (rd_workers){.wake = wake, .wake_arg = wake_arg};
-    c->queue_end = &c->queue;
-    c->over_end = &c->over;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->work, NULL);
-    c->per_user = threads > 1 ? threads - (threads + 3) / 4 : 1;
+    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg};
+    w->queue_end = &w->queue;
+    w->over_end = &w->over;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->work, NULL);
+    w->per_user = threads > 1 ? threads - (threads + 3) / 4 : 1;
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (c->threads < threads && pthread_create(&c->thread[c->threads], NULL, work, c) == 0)
-        c->threads++;
+    while (w->threads < threads && pthread_create(&w->thread[w->threads], NULL, workers_run, w) == 0)
+        w->threads++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return c->threads == threads;
+    return w->threads == threads;
 }
 
-void rd_workers_close(rd_workers *c)
+void rd_workers_close(rd_workers *w)
 {
-    if (!c->wake || c->closed)
+    if (!w->wake || w->closed)
         return;
-    pthread_mutex_lock(&c->lock);
-    c->closing = true;
-    pthread_cond_broadcast(&c->work);
-    pthread_mutex_unlock(&c->lock);
-    for (unsigned i = 0; i < c->threads; i++)
-        pthread_join(c->thread[i], NULL);
-    pthread_cond_destroy(&c->work);
-    pthread_mutex_destroy(&c->lock);
-    c->closed = true;
+    pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    for (unsigned i = 0; i < w->threads; i++)
+        pthread_join(w->thread[i], NULL);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->lock);
+    w->closed = true;
 }
 
-void rd_workers_add(rd_server *s, rd_work *chore)
+void rd_workers_add(rd_workers *w, rd_work *x)
 {
-    rd_workers *c = &s->workers;
-    chore->next = NULL;
-    if (c->closed) {
-        chore->run(chore);
-        chore->done(s, chore);
+    x->next = NULL;
+    if (w->closed) {
+        x->run(x);
+        x->done(x);
         return;
     }
-    pthread_mutex_lock(&c->lock);
-    *c->queue_end = chore;
-    c->queue_end = &chore->next;
-    pthread_cond_signal(&c->work);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&w->lock);
+    *w->queue_end = x;
+    w->queue_end = &x->next;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
 }
 
-rd_work *rd_workers_take(rd_workers *c)
+static rd_work *take_finished(rd_workers *w)
 {
-    if (!c->wake) /* never opened */
+    if (!w->wake) /* never opened */
         return NULL;
-    if (!c->closed)
-        pthread_mutex_lock(&c->lock);
-    rd_work *x = c->over;
-    if (x && !(c->over = x->next))
-        c->over_end = &c->over;
-    if (!c->closed)
-        pthread_mutex_unlock(&c->lock);
+    if (!w->closed)
+        pthread_mutex_lock(&w->lock);
+    rd_work *x = w->over;
+    if (x && !(w->over = x->next))
+        w->over_end = &w->over;
+    if (!w->closed)
+        pthread_mutex_unlock(&w->lock);
     return x;
+}
+
+void rd_workers_finish(rd_workers *w)
+{
+    for (rd_work *x; (x = take_finished(w));)
+        x->done(x);
 }

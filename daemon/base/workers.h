@@ -1,21 +1,18 @@
-/* Chores: what may block, done by threads beside the loop: reading files, looking at and closing descriptors that clients
+/* Work that may block, done by threads beside the loop: reading files, looking at and closing descriptors that clients
  * passed, mapping and unmapping arenas. (A file may lie on a file system that its user runs: every call on it may hang.)
- * No user has all the threads: who hangs them hangs himself. */
+ * No user may occupy all threads: a user whose files block delays only itself. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
 #include <pthread.h>
-
-#include "daemon/state/users.h"
+#include <stdbool.h>
 
 enum { RD_MAX_READERS = 64 };
 
-struct rd_server;
-
 typedef struct rd_work {
-    void (*run)(struct rd_work *c);                            /* a thread; touches what the chore owns */
-    void (*done)(struct rd_server *server, struct rd_work *c); /* the loop, afterwards */
-    rd_user *user;                                             /* for whom; held by the chore's owner */
+    void (*run)(struct rd_work *w);  /* a thread; touches what the work owns */
+    void (*done)(struct rd_work *w); /* the loop, afterwards */
+    unsigned *running;               /* its user's works that are in a thread now; under the lock of the workers */
     struct rd_work *next;
 } rd_work;
 
@@ -32,15 +29,15 @@ typedef struct rd_workers {
 } rd_workers;
 
 /* False: no threads. rd_workers_close in any case. */
-bool rd_workers_open(rd_workers *c, unsigned threads, void (*wake)(void *arg), void *wake_arg);
+bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg);
 
 /* Run what is queued, then end the threads. */
-void rd_workers_close(rd_workers *c);
+void rd_workers_close(rd_workers *w);
 
-/* Any thread. After rd_workers_close, the loop: a chore is run and done on the spot. */
-void rd_workers_add(struct rd_server *s, rd_work *chore);
+/* Any thread. After rd_workers_close, the loop: it is run and done on the spot. */
+void rd_workers_add(rd_workers *w, rd_work *x);
 
-/* The loop: the next chore that has been run, or NULL. */
-rd_work *rd_workers_take(rd_workers *c);
+/* The loop: call `done` of what has been run. */
+void rd_workers_finish(rd_workers *w);
 
 #endif

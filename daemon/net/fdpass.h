@@ -1,11 +1,12 @@
-/* The side channel: a unix SOCK_SEQPACKET socket beside each ipc socket, for what nng cannot carry: descriptors
- * (PROTOCOL.md, "Side channel"). A channel belongs to a session once it has shown the session's token; the loop owns all of it.
+/* Sockets that pass descriptors: a unix SOCK_SEQPACKET socket beside each ipc socket, for what the messages' connections cannot
+ * carry (PROTOCOL.md, "Side channel"). This file knows sockets and packets; what a packet asks for is the layer above's
+ * (on_handle.c). The loop owns all of it.
  *
- * A channel is not read while what it asked for is being made, so it has one request under way at most.
+ * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
  *
  * To close a descriptor that a client passed may hang, also for the kernel, which does it in the thread that reads a packet
  * without room for it or closes a socket with the packet in it. So packets are read with room for all that they can carry, and
- * attached channels are closed by chores. Those of strangers have none (interpose.h). */
+ * attached channels are closed by workers. Those of strangers have none (interpose.h). */
 #ifndef RD_FDPASS_H
 #define RD_FDPASS_H
 
@@ -13,47 +14,64 @@
 
 #include "daemon/base/config.h"
 #include "daemon/state/handle.h"
+#include "proto/codec.h"
 
 struct rd_session;
 
 typedef struct rd_channel {
     uv_poll_t poll; /* first */
     int fd;
-    struct rd_server *server;
-    rd_user *user;              /* the kernel says who it is */
-    struct rd_session *session; /* NULL: a stranger yet */
+    struct rd_fdpass *all;
+    rd_user *user; /* the kernel says which */
+    bool attached, closing;
+    struct rd_channel *prev, *next;
+    /* the layer above's */
+    struct rd_session *session; /* NULL: a stranger still */
     rd_handle *making;          /* what it waits for */
     rp_side_kind asked;         /* by which packet */
-    bool closing;
-    struct rd_channel *prev, *next;
 } rd_channel;
 
 typedef struct rd_door {
     uv_poll_t poll; /* first */
     int fd;
-    struct rd_server *server;
+    struct rd_fdpass *all;
     const rd_gate *gate; /* whom the messages' socket lets in */
     bool resting;        /* accepting failed: not looked at until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
 
 typedef struct rd_fdpass {
+    uv_loop_t *loop;
+    rd_holdings *holdings;
+    /* a well-formed packet with its descriptor, which now is the layer's, or -1; a channel that is being closed */
+    void (*packet)(void *arg, rd_channel *c, const rp_side *p, int fd);
+    void (*gone)(void *arg, rd_channel *c);
+    void *arg;
     rd_door doors[RD_MAX_LISTEN];
     unsigned n_doors;
     rd_channel *first, *last; /* oldest first */
     unsigned channels, strangers;
+    uint64_t refused; /* connections of users whom the gate does not let in */
 } rd_fdpass;
 
 /* Listen beside the ipc socket `path`, with its mode, group and gate. False: `why`; the daemon works without. */
-bool rd_fdpass_listen(struct rd_server *s, const char *path, const rd_gate *gate, char *why, size_t cap);
+bool rd_fdpass_listen(rd_fdpass *f, const char *path, const rd_config *config, const rd_gate *gate, char *why, size_t cap);
 
-/* The session goes: its channel and its shares, too. */
-void rd_fdpass_leave(struct rd_server *s, struct rd_session *x);
+/* The channel is no stranger any more: descriptors may come. */
+void rd_fdpass_attach(rd_channel *c);
+
+/* Send a reply packet, with what follows its head, and a descriptor unless it is -1. A peer that does not take the reply to its
+ * one request is gone or broken: the channel is closed. */
+void rd_fdpass_send(rd_channel *c, const rp_side *p, const rp_fault *f, int fd);
+
+void rd_fdpass_rest(rd_channel *c);
+void rd_fdpass_watch(rd_channel *c);
+void rd_fdpass_hang_up(rd_channel *c); /* again is fine */
 
 /* About once a second: doors that rest are looked at again. */
-void rd_fdpass_tick(struct rd_server *s);
+void rd_fdpass_tick(rd_fdpass *f);
 
 /* Close everything; the loop still has to run to close the handles. */
-void rd_fdpass_close(struct rd_server *s);
+void rd_fdpass_close(rd_fdpass *f);
 
 #endif

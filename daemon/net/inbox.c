@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool rd_inbox_init(rd_inbox *b, size_t requests, void (*wake)(void *arg), void *wake_arg)
+bool rd_inbox_init(rd_inbox *b, size_t exchanges, void (*wake)(void *arg), void *wake_arg)
 {
-    *b = (rd_inbox){.cap = 2 * requests + 64, .owed = requests, .wake = wake, .wake_arg = wake_arg};
+    *b = (rd_inbox){.cap = 2 * exchanges + 64, .owed = exchanges, .wake = wake, .wake_arg = wake_arg};
     b->ring = malloc(b->cap * sizeof *b->ring);
     pthread_mutexattr_t spin; /* held for some 20 ns: spinning a little is cheaper than two system calls */
     pthread_mutexattr_init(&spin);
@@ -45,14 +45,14 @@ static bool put_locked(rd_inbox *b, rd_event e)
 {
     if (b->closed)
         return false;
-    /* A pipe that opens brings two events, and its closing must find room. What is in the ring already was owed or
+    /* A connection that opens brings two events, and its closing must find room. What is in the ring already was owed or
      * still has its closing to come, so used + owed bounds everything. */
-    if (e.kind == RD_PIPE_OPENED) {
+    if (e.kind == RD_CONNECTION_OPENED) {
         bool room = grow(b, b->used + b->owed + 2);
         b->owed++; /* its closing comes even if it is refused, then perhaps in vain */
         if (!room)
             return false;
-    } else if (e.kind == RD_PIPE_CLOSED) {
+    } else if (e.kind == RD_CONNECTION_CLOSED) {
         b->owed--;
     }
     if (b->used == b->cap)

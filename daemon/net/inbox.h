@@ -1,7 +1,7 @@
-/* What nng's threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
+/* What the wires' threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
  *
- * Events of one pipe come in the order opened, requests, closed, except that a request may still come after `closed` if it
- * was passed on later than others (rd_request_pass). */
+ * Events of one connection come in the order opened, messages, closed, except that a message may still come after `closed` if
+ * it was passed on later than others (rd_exchange_pass). */
 #ifndef RD_INBOX_H
 #define RD_INBOX_H
 
@@ -10,37 +10,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { RD_PIPE_OPENED, RD_PIPE_CLOSED, RD_REQUEST } rd_event_kind;
+typedef enum { RD_CONNECTION_OPENED, RD_CONNECTION_CLOSED, RD_MESSAGE } rd_event_kind;
 
 typedef struct rd_event {
     rd_event_kind kind;
-    uint32_t pipe; /* RD_PIPE_* */
-    void *request; /* RD_REQUEST: struct rd_request */
+    uint32_t connection;          /* RD_CONNECTION_* */
+    struct rd_exchange *exchange; /* RD_MESSAGE */
 } rd_event;
 
 typedef struct rd_inbox {
     pthread_mutex_t lock;
     rd_event *ring;
     size_t cap, first, used;
-    size_t owed; /* room kept for events that cannot be refused: one per request context, one per open pipe */
+    size_t owed; /* room kept for events that cannot be refused: one per exchange, one per open connection */
     bool awake;  /* the loop is on its way or at work and will take again: no need to wake it */
     bool closed;
     void (*wake)(void *arg);
     void *wake_arg;
 } rd_inbox;
 
-/* `requests`: how many RD_REQUEST events can be in the inbox at one time. False: no memory. */
-bool rd_inbox_init(rd_inbox *b, size_t requests, void (*wake)(void *arg), void *wake_arg);
+/* `exchanges`: how many RD_MESSAGE events can be in the inbox at one time. False: no memory. */
+bool rd_inbox_init(rd_inbox *b, size_t exchanges, void (*wake)(void *arg), void *wake_arg);
 void rd_inbox_fini(rd_inbox *b);
 
-/* Any thread. RD_PIPE_OPENED can fail (no memory, inbox closed): the pipe must be refused then. The others fail only for
- * a refused pipe or a closed inbox, and nobody misses them. */
+/* Any thread. RD_CONNECTION_OPENED can fail (no memory, inbox closed): the connection must be refused then. The others fail
+ * only for a refused connection or a closed inbox, and nobody misses them. */
 bool rd_inbox_put(rd_inbox *b, rd_event e);
 
 /* The loop: up to `cap` events, oldest first. After an empty answer, and only then, the next event wakes the loop. */
 size_t rd_inbox_take(rd_inbox *b, rd_event *out, size_t cap);
 
-/* The loop is leaving: later events are dropped. A wake-up may still be under way until nng's threads are stopped. */
+/* The loop is leaving: later events are dropped. A wake-up may still be under way until the wires' threads are stopped. */
 void rd_inbox_close(rd_inbox *b);
 
 #endif

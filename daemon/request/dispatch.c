@@ -5,162 +5,34 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
-#include "daemon/request/record.h"
-#include "daemon/request/store.h"
+#include "daemon/request/reply.h"
 
 enum {
     DRAIN_RETRY_MS = 200, /* about what a restart takes */
     LONGEST_RETRY_MS = 100,
-    FEW = 4,                  /* requests that a session may have under way even when contexts are scarce */
-    DROP_LOG_NS = 1000000000, /* at most one line a second about peers that misbehave */
+    FEW = 4, /* requests that a session may have under way even when exchanges are scarce */
 };
 
-/* ---- replies ---- */
-void rd_wait(rd_server *s, rd_request *r)
-{
-    r->next = s->waiting;
-    r->link = &s->waiting;
-    if (r->next)
-        r->next->link = &r->next;
-    s->waiting = r;
-}
-
-static void end_wait(rd_request *r)
-{
-    if (!r->link)
-        return;
-    *r->link = r->next;
-    if (r->next)
-        r->next->link = r->link;
-    r->link = NULL;
-}
-
-/* A request comes, and goes: what its session and its user have under way. */
-static void begin(rd_request *r)
-{
-    rd_session *x = r->session;
-    x->inflight++;
-    x->owner->inflight++;
-    x->message_bytes += r->len;
-    x->owner->message_bytes += r->len;
-}
-
-static void end(rd_server *s, rd_request *r)
-{
-    rd_session *x = r->session;
-    end_wait(r);
-    rd_sched_remove(&s->sched, &r->job.item);
-    rd_at_end(s, r);
-    rd_store_end(s, r);
-    x->inflight--;
-    x->owner->inflight--;
-    x->message_bytes -= r->len;
-    x->owner->message_bytes -= r->len;
-}
-
-static void reply(rd_server *s, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
-{
-    rp_header h = {.version = RP_WIRE_VERSION,
-                   .type = r->header.type,
-                   .reply = true,
-                   .status = status,
-                   .time_ms = time_ms,
-                   .session = r->session->id,
-                   .id = r->header.id,
-                   .body_len = body_len};
-    rd_record a = rd_record_of(r, r->session, status, rd_now_ns());
-    end(s, r);
-    rd_stats_answered(&s->stats, &a);
-    rd_trace_put(s->trace, &a);
-    atomic_fetch_add_explicit(&r->session->unsent, 1, memory_order_relaxed);
-    rd_reply_send(r, &h, &r->session->unsent);
-}
-
-void rd_answer(rd_server *s, rd_request *r, size_t body_len) { reply(s, r, RP_OK, 0, body_len); }
-
-rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
-
-rp_err rd_answer_u64(rd_server *s, rd_request *r, uint64_t v, rp_fault *f)
-{
-    uint8_t *body = rd_reply_alloc(r, RP_STREAM_SIZE);
-    if (!body)
-        return rd_no_memory(f);
-    rd_answer(s, r, rp_put_u64(body, v));
-    return RP_OK;
-}
-
-rp_err rd_answer_empty(rd_server *s, rd_request *r, rp_fault *f)
-{
-    if (!rd_reply_alloc(r, 0))
-        return rd_no_memory(f);
-    rd_answer(s, r, 0);
-    return RP_OK;
-}
-
-/* Instead of an answer: the connection goes. */
-static void drop(rd_server *s, rd_request *r, const char *reason)
-{
-    uint64_t now = rd_now_ns();
-    s->stats.dropped++;
-    if (now >= s->next_drop_log_ns) {
-        s->next_drop_log_ns = now + DROP_LOG_NS;
-        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
-    }
-    end(s, r);
-    rd_request_drop(r);
-}
-
-void rd_refuse(rd_server *s, rd_request *r, const rp_fault *f)
-{
-    uint8_t *body = rd_reply_alloc(r, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
-    if (!body) {
-        drop(s, r, "no memory for a reply");
-        return;
-    }
-    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->header.type),
-           rp_err_name((int)f->code), f->field, f->text);
-    reply(s, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
-}
-
-uint64_t rd_deadline_of(const rd_request *r)
-{
-    return r->header.time_ms ? r->received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
-}
-
-bool rd_halted(const rd_server *s, rp_fault *f)
-{
-    if (s->halted)
-        rp_fail(f, RP_CANCELLED, "daemon", 0, "shutting down");
-    return s->halted;
-}
-
-bool rd_late(const rd_request *r, rp_fault *f)
-{
-    if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
-        return false;
-    rp_fail(f, RP_DEADLINE, "time_ms", r->header.time_ms, "not done within %" PRIu32 " ms", r->header.time_ms);
-    return true;
-}
-
 /* ---- messages that need no engine ---- */
-static rp_err welcome(rd_server *s, rd_request *r, rp_fault *f)
+static rp_err welcome(rd_requests *q, rd_request *r, rp_fault *f)
 {
     static const char name[] = "reduced " REDUCED_VERSION;
     rp_welcome w = {.version = RP_WIRE_VERSION,
                     .priority = (uint8_t)r->session->priority,
                     .max_data = RP_MAX_DATA,
                     .chunk_hint = RP_CHUNK_HINT,
-                    .max_inflight = (uint32_t)s->config.max_inflight,
-                    .max_streams = (uint32_t)s->config.max_streams,
+                    .max_inflight = (uint32_t)q->config->max_inflight,
+                    .max_streams = (uint32_t)q->config->max_streams,
                     .session = r->session->id,
                     .server_len = sizeof name - 1,
                     .server = name};
     memcpy(w.token, r->session->token, RP_TOKEN);
-    uint8_t *body = rd_reply_alloc(r, RP_WELCOME_SIZE + sizeof name);
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_WELCOME_SIZE + sizeof name);
     if (!body)
         return rd_no_memory(f);
-    rd_answer(s, r, rp_put_welcome(body, &w));
+    rd_answer(q, r, rp_put_welcome(body, &w));
     return RP_OK;
 }
 
@@ -172,9 +44,9 @@ static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retr
 }
 
 /* The class of a session: high for those whom the configuration names, for root and for the daemon's own user. */
-static rp_err choose_priority(const rd_server *s, rd_session *x, int asked, rp_fault *f)
+static rp_err choose_priority(const rd_requests *q, rd_session *x, int asked, rp_fault *f)
 {
-    const rd_config *c = &s->config;
+    const rd_config *c = q->config;
     uint32_t uid = (uint32_t)x->peer.uid;
     bool trusted = x->peer.local && (uid == 0 || uid == geteuid() || rd_ids_have(&c->high_users, uid));
     if (x->peer.local && rd_ids_have(&c->background_users, uid))
@@ -185,7 +57,7 @@ static rp_err choose_priority(const rd_server *s, rd_session *x, int asked, rp_f
     return RP_OK;
 }
 
-static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
+static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
 {
     rp_hello h;
     rd_session *x = r->session;
@@ -195,38 +67,39 @@ static rp_err on_hello(rd_server *s, rd_request *r, rp_fault *f)
     if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_WIRE_VERSION)
         return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks version %d only", RP_WIRE_VERSION);
     if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
-        return welcome(s, r, f);
-    if (s->phase != RD_SERVING)
+        return welcome(q, r, f);
+    if (!q->serving)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
-    if (s->sessions.greeted >= s->config.max_sessions)
-        return busy(f, "sessions", s->config.max_sessions, DRAIN_RETRY_MS, "no free session");
-    if (x->owner->sessions >= s->users.session_cap)
-        return busy(f, "user_sessions", s->users.session_cap, DRAIN_RETRY_MS, "no free session of this user");
-    err = choose_priority(s, x, h.priority, f);
+    if (q->sessions->greeted >= q->config->max_sessions)
+        return busy(f, "sessions", q->config->max_sessions, DRAIN_RETRY_MS, "no free session");
+    if (x->owner->sessions >= q->users->session_cap)
+        return busy(f, "user_sessions", q->users->session_cap, DRAIN_RETRY_MS, "no free session of this user");
+    err = choose_priority(q, x, h.priority, f);
     if (err)
         return err;
-    rd_sched_join(&s->sched, &x->queues, &x->owner->queues, x->priority);
-    x->user = rd_stats_user(&s->stats, x->peer.local, x->peer.uid);
-    if (!rd_session_greet(&s->sessions, x, h.name, h.name_len, x->peer.local && s->fdpass.n_doors))
+    rd_sched_join(&q->sched, &x->queues, &x->owner->queues, x->priority);
+    x->user = rd_stats_user(q->stats, x->peer.local, x->peer.uid);
+    if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
-    s->stats.sessions++;
+    rd_exchange_admit(&r->exchange);
+    q->stats->sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
-    return welcome(s, r, f);
+    return welcome(q, r, f);
 }
 
-static rp_err on_ping(rd_server *s, rd_request *r, rp_fault *f)
+static rp_err dispatch_ping(rd_requests *q, rd_request *r, rp_fault *f)
 {
     if (r->body_len > RP_MAX_PING)
         return rp_fail(f, RP_TOO_LARGE, "body_len", RP_MAX_PING, "a ping carries at most %u bytes", RP_MAX_PING);
-    uint8_t *body = rd_reply_alloc(r, r->body_len);
+    uint8_t *body = rd_exchange_reply(&r->exchange, r->body_len);
     if (!body)
         return rd_no_memory(f);
     memcpy(body, r->body, r->body_len);
-    rd_answer(s, r, r->body_len);
+    rd_answer(q, r, r->body_len);
     return RP_OK;
 }
 
-static rp_err on_cancel(rd_server *s, rd_request *r, rp_fault *f)
+static rp_err dispatch_cancel(rd_requests *q, rd_request *r, rp_fault *f)
 {
     uint64_t id;
     rp_fault why;
@@ -234,7 +107,7 @@ static rp_err on_cancel(rd_server *s, rd_request *r, rp_fault *f)
     if (err)
         return err;
     rp_fail(&why, RP_CANCELLED, "id", 0, "cancelled by its client");
-    return rd_answer_u64(s, r, rd_withdraw(s, r->session, &id, &why), f);
+    return rd_answer_u64(q, r, rd_withdraw(q, r->session, &id, &why), f);
 }
 
 /* ---- the table ---- */
@@ -243,54 +116,63 @@ static const struct {
     bool sessionless;
     bool new_work;   /* refused while the daemon drains */
     bool takes_room; /* it stays until the engine has worked for it: refused while there is too much of that */
+    bool in_time; /* refused once its deadline has passed. (FINISH ends its stream even then, and LIST and others are quick) */
 } table[] = {
-    [RP_MSG_HELLO] = {on_hello, .sessionless = true},
-    [RP_MSG_PING] = {on_ping, .sessionless = true},
+    [RP_MSG_HELLO] = {dispatch_hello, .sessionless = true},
+    [RP_MSG_PING] = {dispatch_ping, .sessionless = true},
     [RP_MSG_QUERY] = {rd_on_query},
-    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true, .takes_room = true},
+    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true, .takes_room = true, .in_time = true},
     [RP_MSG_BEGIN] = {rd_on_begin, .new_work = true},
-    [RP_MSG_APPEND] = {rd_on_append, .takes_room = true},
+    [RP_MSG_APPEND] = {rd_on_append, .takes_room = true, .in_time = true},
     [RP_MSG_FINISH] = {rd_on_finish},
     [RP_MSG_ABORT] = {rd_on_abort},
-    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true},
+    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true, .in_time = true},
     [RP_MSG_STORE] = {rd_on_store, .new_work = true},
-    [RP_MSG_WRITE] = {rd_on_write, .takes_room = true},
-    [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true},
+    [RP_MSG_WRITE] = {rd_on_write, .takes_room = true, .in_time = true},
+    [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true, .in_time = true},
     [RP_MSG_COMMIT] = {rd_on_commit},
     [RP_MSG_LIST] = {rd_on_list},
     [RP_MSG_DROP] = {rd_on_drop},
-    [RP_MSG_CANCEL] = {on_cancel},
+    [RP_MSG_CANCEL] = {dispatch_cancel},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 
 /* BUSY for want of room: half of the requests took no longer than the hint, so it will be less full then. */
-static rp_err full(const rd_server *s, rp_fault *f, const char *field, uint64_t limit, const char *text)
+static rp_err full(const rd_requests *q, rp_fault *f, const char *field, uint64_t limit, const char *text)
 {
-    uint64_t ms = rd_histogram_quantile(&s->stats.tally.latency, 0.5) / 1000000 + 1;
+    uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / 1000000 + 1;
     return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
 }
 
-/* Sessions and users have their caps. When most contexts are taken, the rest is kept for sessions that hold few: one client
+/* Sessions and users have their caps. When most exchanges are taken, the rest is kept for sessions that hold few: one client
  * with many requests, or one that does not read its replies, does not lock out the others. */
-static rp_err check_load(const rd_server *s, const rd_session *x, rp_fault *f)
+static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
 {
-    const rd_config *c = &s->config;
-    const rd_users *u = &s->users;
+    const rd_config *c = q->config;
+    const rd_users *u = q->users;
     if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > c->max_inflight)
-        return full(s, f, "inflight", c->max_inflight, "too many requests of this session at once");
+        return full(q, f, "inflight", c->max_inflight, "too many requests of this session at once");
     if (x->owner->inflight > u->inflight_cap)
-        return full(s, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
-    if (c->max_held && x->message_bytes > c->max_held << 20)
-        return full(s, f, "held", c->max_held << 20, "too many bytes of this session at once");
-    if (x->owner->message_bytes > u->held_cap)
-        return full(s, f, "user_held", u->held_cap, "too many bytes of this user at once");
-    if (x->inflight > FEW && rd_transport_busy(s->transport) > c->contexts - c->contexts / 8)
-        return full(s, f, "contexts", c->contexts, "too many requests of all sessions at once");
+        return full(q, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
+    if (c->max_held && x->message_bytes + rd_account_bytes(&x->unsent) > c->max_held << 20)
+        return full(q, f, "held", c->max_held << 20, "too many bytes of this session at once");
+    uint64_t unread = rd_account_bytes(&x->owner->unsent);
+    if (x->owner->message_bytes + unread > u->held_cap || unread > RD_MAX_USER_UNREAD)
+        return full(q, f, "user_held", u->held_cap, "too many bytes of this user at once");
+    if (x->inflight > FEW && rd_transport_busy(q->transport) > c->contexts - c->contexts / 8)
+        return full(q, f, "contexts", c->contexts, "too many requests of all sessions at once");
     return RP_OK;
 }
 
+bool rd_halted(const rd_requests *q, rp_fault *f)
+{
+    if (q->halted)
+        rp_fail(f, RP_CANCELLED, "daemon", 0, "shutting down");
+    return q->halted;
+}
+
 /* In the order of PROTOCOL.md: user, version, type, time_ms, session, then the body by the handler. */
-static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
+static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
 {
     const rp_header *h = &r->header;
     if (r->session->barred)
@@ -306,51 +188,42 @@ static rp_err check(const rd_server *s, rd_request *r, rp_fault *f)
     if (!table[h->type].sessionless) {
         if (r->session->id == 0 || h->session != r->session->id)
             return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");
-        rp_err err = table[h->type].takes_room ? check_load(s, r->session, f) : RP_OK;
+        rp_err err = table[h->type].takes_room ? check_load(q, r->session, f) : RP_OK;
         if (err)
             return err;
     }
-    if (table[h->type].new_work && s->phase != RD_SERVING)
+    if (table[h->type].new_work && !q->serving)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
-    return RP_OK;
+    return table[h->type].in_time && rd_late(r, f) ? RP_DEADLINE : RP_OK;
 }
 
 /* A peer that keeps to max-inflight has no more unread replies than that; one that is told BUSY may have some more. */
-unsigned rd_unread_limit(const rd_server *s)
+unsigned rd_unread_limit(const rd_config *c)
 {
-    unsigned twice = 2 * (unsigned)s->config.max_inflight;
+    unsigned twice = 2 * (unsigned)c->max_inflight;
     return twice > RP_MAX_INFLIGHT ? twice : RP_MAX_INFLIGHT;
 }
 
-void rd_dispatch(rd_server *s, rd_request *r)
+void rd_dispatch(rd_requests *q, rd_request *r)
 {
     rp_fault f = {.index = RP_NO_INDEX};
-    r->session = rd_session_find(&s->sessions, r->pipe);
-    r->link = NULL;
-    r->stream = NULL;
-    r->handle = NULL;
-    r->resident = NULL;
-    r->path = 0;
-    r->job.task = (rk_task){0};
+    rd_request_begin(r, q);
+    r->session = rd_session_find(q->sessions, r->exchange.connection);
     if (!r->session || !r->session->owner) { /* the peer is gone, and so is everybody who could miss the answer */
-        rd_request_forget(r);
+        rd_exchange_forget(&r->exchange);
         return;
     }
-    begin(r);
+    rd_request_enter(r);
     r->body_len = 0;
-    if (rp_get_header(r->bytes, r->len, &r->header, &f) || r->header.reply) {
-        drop(s, r, f.code ? f.text : "a reply instead of a request");
+    if (rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f) || r->header.reply) {
+        rd_reply_drop(q, r, f.code ? f.text : "a reply instead of a request");
         return;
     }
-    r->body = r->bytes + RP_HEADER_SIZE;
-    r->body_len = r->len - RP_HEADER_SIZE;
-    if (atomic_load_explicit(&r->session->unsent, memory_order_relaxed) > rd_unread_limit(s)) {
-        drop(s, r, "it does not read its replies");
-        return;
-    }
-    rp_err err = rd_halted(s, &f) ? RP_CANCELLED : check(s, r, &f);
+    r->body = r->exchange.bytes + RP_HEADER_SIZE;
+    r->body_len = r->exchange.len - RP_HEADER_SIZE;
+    rp_err err = rd_halted(q, &f) ? RP_CANCELLED : check(q, r, &f);
     if (!err)
-        err = table[r->header.type].run(s, r, &f);
+        err = table[r->header.type].run(q, r, &f);
     if (err)
-        rd_refuse(s, r, &f);
+        rd_refuse(q, r, &f);
 }

@@ -1,104 +1,173 @@
 #include "daemon/request/executor.h"
 
-#include "daemon/request/dispatch.h"
+#include "daemon/base/clock.h"
 
 /* Windows. The large lane's: one task under way and one ready on few cores, more where a task is not enough work for all;
  * on a device half of its slots, so that copies and kernels overlap while at most so many are ahead of a small task. The small
  * lane's is one large task's worth, so that neither can starve the other. */
 enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
-void rd_executor_open(rd_server *s)
+void rd_executor_open(rd_requests *q)
 {
     rk_stats k;
-    rk_get_stats(s->engine, &k);
+    rk_get_stats(q->engine, &k);
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
-    rd_sched_init(&s->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA);
+    rd_sched_init(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA);
 }
 
 /* ---- to the engine and back ---- */
-static void finished(rd_server *s, rd_job *job)
+void rd_settle_late(rd_request *r)
 {
-    s->jobs--;
-    rd_sched_end(&s->sched, &job->item);
-    if (job->task.fault.code == RP_DEVICE_LOST)
-        s->device_suspect = true;
-    job->done(s, job);
+    if (r->job.task.fault.code == RP_OK)
+        rd_late(r, &r->job.task.fault);
 }
 
-void rd_submit(rd_server *s, rd_job *job)
+static void finished(rd_requests *q, rd_job *job)
+{
+    q->jobs--;
+    rd_sched_end(&q->sched, &job->item);
+    if (job->task.fault.code == RP_DEVICE_LOST)
+        q->device_suspect = true;
+    if (job->request)
+        rd_settle_late(job->request);
+    job->done(q, job);
+}
+
+void rd_submit(rd_requests *q, rd_job *job)
 {
     job->task.user = job;
-    s->jobs++;
-    if (rk_submit(s->engine, &job->task))
-        finished(s, job);
+    q->jobs++;
+    if (rk_submit(q->engine, &job->task))
+        finished(q, job);
 }
 
-void rd_take_finished(rd_server *s)
+void rd_take_finished(rd_requests *q)
 {
     rk_task *t;
-    while ((t = rk_poll(s->engine)))
-        finished(s, t->user);
+    while ((t = rk_poll(q->engine)))
+        finished(q, t->user);
 }
 
 /* ---- queues ---- */
-void rd_schedule(rd_server *s, rd_request *r)
+void rd_schedule(rd_requests *q, rd_request *r)
 {
     const rk_task *t = &r->job.task;
-    uint64_t cost = RD_TASK_COST + t->bytes + rp_results(&t->spec) * rp_cell_size(&t->spec);
-    rd_sched_put(&s->sched, &r->session->queues, &r->job.item, cost <= RD_SMALL_COST ? RD_LANE_SMALL : RD_LANE_LARGE, cost);
-    rd_watch_deadline(s, r);
+    uint64_t cost = RD_TASK_COST + t->bytes;
+    rd_lane_kind lane = RD_LANE_READ;
+    if (!r->read.wanted) {
+        cost += rp_results(&t->spec) * rp_cell_size(&t->spec);
+        lane = cost <= RD_SMALL_COST ? RD_LANE_SMALL : RD_LANE_LARGE;
+    }
+    rd_sched_put(&q->sched, &r->session->queues, &r->job.item, lane, cost);
+    rd_watch_deadline(q, r);
 }
 
-static void feed_lane(rd_server *s, rd_lane_kind lane)
+/* It ends without the engine, as task.fault says. */
+static void end(rd_requests *q, rd_request *r)
 {
-    rd_item *i;
-    while ((i = rd_sched_next(&s->sched, lane))) {
-        rd_request *r = rd_request_of(i);
-        if (rd_late(r, &r->job.task.fault)) {
-            rd_sched_end(&s->sched, i);
-            r->job.done(s, &r->job);
+    rd_sched_end(&q->sched, &r->job.item);
+    r->job.done(q, &r->job);
+}
+
+/* Its session is gone, or its time is over: no work for it any more. */
+static bool unwanted(rd_request *r)
+{
+    if (r->session->dead && r->job.task.fault.code == RP_OK)
+        rp_fail(&r->job.task.fault, RP_CANCELLED, "session", 0, "the session has ended");
+    rd_settle_late(r);
+    return r->job.task.fault.code != RP_OK;
+}
+
+static void executor_read(rd_work *w)
+{
+    rd_request *r = ((rd_read *)w)->request;
+    rd_requests *q = r->all;
+    r->read.wanted = false;
+    if (r->read.fault.code)
+        r->job.task.fault = r->read.fault;
+    if (unwanted(r)) {
+        end(q, r);
+        return;
+    }
+    rd_sched_end(&q->sched, &r->job.item);
+    rd_schedule(q, r);
+}
+
+/* Free buffers for requests that wait for one. */
+static void feed_readers(rd_requests *q)
+{
+    while (q->sched.lane[RD_LANE_READ].queued) {
+        rd_buffer *b = rd_buffer_take(&q->buffers);
+        if (!b && q->buffers.made)
+            return;
+        rd_request *r = rd_request_of_item(rd_sched_next(&q->sched, RD_LANE_READ));
+        if (b) {
+            rd_read_start(&r->read, b, r->session->owner, executor_read);
+            r->job.task.data = r->read.data;
         } else {
-            rd_submit(s, &r->job);
+            rp_fail(&r->job.task.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
+            end(q, r);
         }
     }
 }
 
-void rd_executor(rd_server *s)
+static void feed_lane(rd_requests *q, rd_lane_kind lane)
 {
-    rd_at_feed(s);
-    feed_lane(s, RD_LANE_SMALL);
-    feed_lane(s, RD_LANE_LARGE);
-    rd_fastpath_crowd(&s->fastpath, s->jobs > 0 || s->sched.lane[RD_LANE_SMALL].queued || s->sched.lane[RD_LANE_LARGE].queued);
+    rd_item *i;
+    while ((i = rd_sched_next(&q->sched, lane))) {
+        rd_request *r = rd_request_of_item(i);
+        if (unwanted(r))
+            end(q, r);
+        else
+            rd_submit(q, &r->job);
+    }
+}
+
+void rd_executor(rd_requests *q)
+{
+    feed_readers(q);
+    feed_lane(q, RD_LANE_SMALL);
+    feed_lane(q, RD_LANE_LARGE);
+    bool crowded = q->jobs > 0 || q->sched.lane[RD_LANE_SMALL].queued || q->sched.lane[RD_LANE_LARGE].queued;
+    atomic_store_explicit(&q->crowded, crowded, memory_order_relaxed);
+}
+
+const char *rd_whereabouts(const rd_request *r)
+{
+    static const char *const queues[RD_LANES] = {"small", "large", "read"};
+    const rd_item *i = &r->job.item;
+    if (i->taker)
+        return queues[i->lane];
+    if (i->running)
+        return i->lane == RD_LANE_READ ? "file" : "engine";
+    return r->stream ? "stream" : "memory";
 }
 
 /* ---- taking back ---- */
 
-/* Waits for its stream's chunks? */
-static bool is_finish(const rd_request *r) { return r->stream && r->stream->finish == r; }
-
-static bool has_begun(const rd_request *r) { return !is_finish(r) && !r->job.item.taker; }
-
-static void take_back(rd_server *s, rd_request *r, const rp_fault *f)
+/* With a reader, in the engine, or waiting for memory. FINISH waits for its stream's chunks without having begun. */
+static bool has_begun(const rd_request *r)
 {
-    if (is_finish(r)) {
-        r->stream->finish = NULL; /* its jobs are under way: the last one frees it */
-        rd_refuse(s, r, f);
-        return;
-    }
-    rd_sched_remove(&s->sched, &r->job.item);
-    r->job.task.fault = *f;
-    r->job.done(s, &r->job);
+    bool parked = r->header.type == RP_MSG_FINISH && !r->job.item.running;
+    return !parked && !r->job.item.taker;
 }
 
-unsigned rd_withdraw(rd_server *s, const rd_session *x, const uint64_t *id, const rp_fault *f)
+static void take_back(rd_requests *q, rd_request *r, const rp_fault *f)
+{
+    rd_sched_remove(&q->sched, &r->job.item);
+    r->job.task.fault = *f;
+    r->job.done(q, &r->job);
+}
+
+unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, const rp_fault *f)
 {
     unsigned n = 0;
-    for (rd_request *r = s->waiting; r;) {
+    for (rd_request *r = q->waiting; r;) {
         bool meant = r->session == x && (!id || r->header.id == *id) && !has_begun(r);
         if (meant)
-            take_back(s, r, f);
+            take_back(q, r, f);
         n += meant;
-        r = meant ? s->waiting : r->next; /* one that ends may end others: anew */
+        r = meant ? q->waiting : r->next; /* one that ends may end others: anew */
     }
     return n;
 }
@@ -106,17 +175,17 @@ unsigned rd_withdraw(rd_server *s, const rd_session *x, const uint64_t *id, cons
 /* ---- deadlines ---- */
 
 /* Take back what is late. The next deadline, 0 if there is none. */
-static uint64_t expire(rd_server *s)
+static uint64_t expire(rd_requests *q)
 {
     uint64_t next = 0;
-    for (rd_request *r = s->waiting; r;) {
+    for (rd_request *r = q->waiting; r;) {
         rp_fault f;
         if (!r->deadline_ns || has_begun(r)) {
             r = r->next;
         } else if (rd_late(r, &f)) {
-            take_back(s, r, &f);
+            take_back(q, r, &f);
             next = 0;
-            r = s->waiting;
+            r = q->waiting;
         } else {
             next = next && next < r->deadline_ns ? next : r->deadline_ns;
             r = r->next;
@@ -125,26 +194,26 @@ static uint64_t expire(rd_server *s)
     return next;
 }
 
-static void watch(rd_server *s, uint64_t deadline_ns);
+static void watch(rd_requests *q, uint64_t deadline_ns);
 
-static void on_deadline(uv_timer_t *t)
+static void executor_deadline(uv_timer_t *t)
 {
-    rd_server *s = t->data;
-    uint64_t next = expire(s);
+    rd_requests *q = t->data;
+    uint64_t next = expire(q);
     if (next)
-        watch(s, next);
-    rd_turn(s); /* what was taken back may have made room */
+        watch(q, next);
+    q->wake(q->wake_arg); /* what was taken back may have made room */
 }
 
-static void watch(rd_server *s, uint64_t deadline_ns)
+static void watch(rd_requests *q, uint64_t deadline_ns)
 {
     uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
-    if (!uv_is_active((uv_handle_t *)&s->deadline_timer) || uv_timer_get_due_in(&s->deadline_timer) > ms)
-        uv_timer_start(&s->deadline_timer, on_deadline, ms, 0);
+    if (!uv_is_active((uv_handle_t *)&q->deadline_timer) || uv_timer_get_due_in(&q->deadline_timer) > ms)
+        uv_timer_start(&q->deadline_timer, executor_deadline, ms, 0);
 }
 
-void rd_watch_deadline(rd_server *s, const rd_request *r)
+void rd_watch_deadline(rd_requests *q, const rd_request *r)
 {
     if (r->deadline_ns)
-        watch(s, r->deadline_ns);
+        watch(q, r->deadline_ns);
 }

@@ -1,31 +1,39 @@
 /* What goes to the engine, and when. A request's task waits in the scheduler (sched.h) for its turn; until then it can be
- * taken back: its deadline passed, its client cancelled it or is gone. What the engine has goes on to its end. */
+ * taken back: its deadline passed, its client cancelled it or is gone. What the engine has goes on to its end; if its deadline
+ * has passed by then, its end is DEADLINE. */
 #ifndef RD_EXECUTOR_H
 #define RD_EXECUTOR_H
 
-#include "daemon/server.h"
+#include "daemon/request/requests.h"
 
 /* The engine is open: how much it is to have at a time. */
-void rd_executor_open(rd_server *s);
+void rd_executor_open(rd_requests *q);
 
 /* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
-void rd_submit(rd_server *s, rd_job *job);
+void rd_submit(rd_requests *q, rd_job *job);
 
-/* The task of a request (rd_wait) is complete: queue it. job->done comes later in this turn or in a later one, also for one
- * that is taken back: then with the reason in task.fault, DEADLINE or CANCELLED, which no engine gives. */
-void rd_schedule(rd_server *s, rd_request *r);
+/* The task of a request (rd_wait) is complete, but for what is to be read from a file (r->read.wanted): queue it. job->done
+ * comes later in this turn or in a later one, also for one that is taken back: then with the reason in task.fault, DEADLINE or
+ * CANCELLED, which no engine gives. */
+void rd_schedule(rd_requests *q, rd_request *r);
 
 /* Give the engine, and the readers of files, what their windows have room for. */
-void rd_executor(rd_server *s);
+void rd_executor(rd_requests *q);
 
 /* What the engine has finished. */
-void rd_take_finished(rd_server *s);
+void rd_take_finished(rd_requests *q);
+
+/* A request of the fast path is finished: DEADLINE if it is too late. Any thread. */
+void rd_settle_late(rd_request *r);
 
 /* End the waiting requests of a session that have not begun, with `f`; if `id` is not NULL, only those with this id. Returns
  * how many. */
-unsigned rd_withdraw(rd_server *s, const rd_session *x, const uint64_t *id, const rp_fault *f);
+unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, const rp_fault *f);
 
 /* The request has a deadline and waits in a queue, or for its stream: look at it then. */
-void rd_watch_deadline(rd_server *s, const rd_request *r);
+void rd_watch_deadline(rd_requests *q, const rd_request *r);
+
+/* Where a request that waits is: in a queue, with a reader, in the engine, ... */
+const char *rd_whereabouts(const rd_request *r);
 
 #endif

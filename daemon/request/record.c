@@ -16,11 +16,11 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
                    .user = x->user,
                    .pid = x->peer.pid,
                    .id = r->header.id,
-                   .context = r->context,
+                   .exchange = r->exchange.number,
                    .body_bytes = r->body_len,
-                   .received_ns = r->received_ns,
+                   .received_ns = r->exchange.received_ns,
                    .worked = is_work(r->header.type),
-                   .stage_ns[RD_TOTAL] = now_ns - r->received_ns};
+                   .stage_ns[RD_TOTAL] = now_ns - r->exchange.received_ns};
     if (!a.worked)
         return a;
     a.op = t->spec.op;

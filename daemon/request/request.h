@@ -1,53 +1,48 @@
-/* A request on its way through the daemon, and a job of the engine. One request lives in each transport context and is
- * used over and over, so a request costs no allocation of its own. */
+/* A request on its way through the daemon. One request lives in each exchange and is used over and over, so a request costs no
+ * allocation of its own. */
 #ifndef RD_REQUEST_H
 #define RD_REQUEST_H
 
-#include "daemon/request/at.h"
-#include "daemon/state/sched.h"
+#include "daemon/net/exchange.h"
+#include "daemon/request/file_read.h"
+#include "daemon/state/engine_job.h"
 #include "proto/codec.h"
 
-struct rd_server;
+struct rd_requests;
 struct rd_session;
 struct rd_handle;
+struct rd_resident;
 struct rd_stream;
 
-/* A task of the engine and who cares for its end. task.user points back to the job. */
-typedef struct rd_job {
-    rk_task task;
-    rd_item item;                                               /* a request's: its place in the scheduler */
-    void (*done)(struct rd_server *server, struct rd_job *job); /* in the loop; the task is finished */
-} rd_job;
-
 typedef struct rd_request {
-    rd_job job; /* first: a job of a request is the request */
-    /* set by the transport */
-    unsigned context; /* its number, for good */
-    uint32_t pipe;
-    uint64_t received_ns; /* CLOCK_MONOTONIC */
-    const uint8_t *bytes; /* the message: valid, with everything that points into it, until the request is answered */
-    size_t len;
+    rd_exchange exchange; /* first: the transport makes it with room for the rest */
+    rd_job job;
     /* set by dispatch */
+    struct rd_requests *all;
     rp_header header;
     const uint8_t *body;
     size_t body_len;
     uint64_t deadline_ns; /* 0 = none */
     struct rd_session *session;
     /* the handler's */
-    rp_path path; /* how the data come; 0: not known */
-    struct rd_stream *stream;
-    struct rd_handle *handle;     /* REDUCE_AT, WRITE_AT: held until the request ends */
-    rd_read read;                 /* REDUCE_AT, WRITE_AT: of a file */
-    struct rd_resident *resident; /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
-    bool written;                 /* WRITE, WRITE_AT: the bytes got where they go */
-    uint8_t *reply;               /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
-    uint64_t offset, count;       /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
-    uint8_t state[RP_MAX_STATE];  /* APPEND: the chunk's state */
-    /* the server's list of requests that wait for the engine */
+    void (*release)(struct rd_request *r); /* gives back what the request holds, before its reply leaves; NULL: nothing */
+    rp_path path;                          /* how the data come; 0: not known */
+    struct rd_stream *stream;              /* APPEND, FINISH */
+    struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
+    rd_read read;                          /* REDUCE_AT, WRITE_AT: of a file */
+    struct rd_resident *resident;          /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
+    bool written;                          /* WRITE, WRITE_AT: the bytes got where they go */
+    uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
+    uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
+    uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
+    /* the list of requests under way in the loop */
     struct rd_request *next, **link;
 } rd_request;
 
-static inline rd_request *rd_request_of(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
+static inline rd_request *rd_request_of_item(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
+
+/* A new message: what an earlier request left in the exchange is gone. */
+void rd_request_begin(rd_request *r, struct rd_requests *all);
 
 /* The task of a REDUCE, but for its cells: spec and data checked and in place. Errors: those of PROTOCOL.md's table
  * that do not need the engine. */
@@ -56,10 +51,19 @@ rp_err rd_read_task(rd_request *r, rp_fault *f);
 /* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
 
+/* What a handler says when rd_exchange_reply gave nothing. */
+rp_err rd_no_memory(rp_fault *f);
+
 /* The reply to REDUCE, REDUCE_AT or FINISH, from the request's finished task. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count);
 
 /* From its receipt until the engine took it up. */
 uint64_t rd_queued_ns(const rd_request *r);
+
+/* CLOCK_MONOTONIC; 0: none. */
+uint64_t rd_deadline_of(const rd_request *r);
+
+/* Past the deadline? Then `f` says so. */
+bool rd_late(const rd_request *r, rp_fault *f);
 
 #endif

@@ -9,9 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/server.h"
-
-/* ---- making: chores ---- */
+/* ---- making ---- */
 static void look_at_file(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
@@ -72,35 +70,36 @@ static void close_share(rd_work *c)
         close(x->fd);
 }
 
-static void closed(rd_server *s, rd_work *c)
+static void closed(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
+    rd_users *users = x->holdings->users;
     if (x->kind == RD_HANDLE_FILE)
-        rd_user_give_file(&s->users, c->user);
+        rd_user_give_file(users, x->user);
     else if (x->kind == RD_HANDLE_ARENA)
-        rd_user_give_arena(&s->users, c->user, x->size);
+        rd_user_give_arena(users, x->user, x->size);
     else
-        rd_user_give_device(&s->users, c->user);
-    rd_user_put(&s->users, c->user);
+        rd_user_give_device(users, x->user);
+    rd_user_put(users, x->user);
     free(x);
 }
 
-void rd_handle_release(rd_server *s, rd_handle *x)
+void rd_handle_release(rd_handle *x)
 {
     if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
-    x->chore.run = close_share;
-    x->chore.done = closed;
-    rd_workers_add(s, &x->chore);
+    x->work.run = close_share;
+    x->work.done = closed;
+    rd_workers_add(x->holdings->workers, &x->work);
 }
 
-static void made(rd_server *s, rd_work *c)
+static void made(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
-    x->made(s, x);
+    x->made(x);
 }
 
-static rp_err begin(rd_server *s, rd_handle *given, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
+static rp_err begin(rd_holdings *h, rd_handle *given, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
 {
     rd_handle *x = malloc(sizeof *x);
     bool random = x && getrandom(&given->id, sizeof given->id, 0) == sizeof given->id;
@@ -111,80 +110,85 @@ static rp_err begin(rd_server *s, rd_handle *given, rd_user *user, void (*run)(r
     *x = *given;
     x->id |= x->id == 0;
     atomic_init(&x->uses, 1);
-    x->chore = (rd_work){.run = run, .done = made, .user = user};
+    x->holdings = h;
+    x->user = user;
+    x->work = (rd_work){.run = run, .done = made, .running = &user->running};
     user->refs++;
     *out = x;
-    rd_workers_add(s, &x->chore);
+    rd_workers_add(h->workers, &x->work);
     return RP_OK;
 }
 
-rp_err rd_handle_file(rd_server *s, rd_user *user, int fd, rd_handle_made *tell, void *maker, rd_handle **out, rp_fault *f)
+rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *tell, void *maker, rd_handle **out, rp_fault *f)
 {
     rd_handle x = {.kind = RD_HANDLE_FILE, .fd = fd, .made = tell, .maker = maker};
-    rp_err err = rd_user_take_file(&s->users, user, f);
-    if (!err && (err = begin(s, &x, user, look_at_file, out, f)))
-        rd_user_give_file(&s->users, user);
+    rp_err err = rd_user_take_file(h->users, user, f);
+    if (!err && (err = begin(h, &x, user, look_at_file, out, f)))
+        rd_user_give_file(h->users, user);
     if (err)
-        rd_handle_reject(s, user, fd);
+        rd_handle_reject(h, user, fd);
     return err;
 }
 
-rp_err rd_handle_arena(rd_server *s, rd_user *user, uint64_t bytes, rd_handle_made *tell, void *maker, rd_handle **out,
+rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_made *tell, void *maker, rd_handle **out,
                        rp_fault *f)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t size = bytes <= INT64_MAX - page ? (bytes + page - 1) / page * page : bytes; /* the latter is refused */
-    rd_handle x = {.kind = RD_HANDLE_ARENA, .fd = -1, .size = size, .engine = s->engine, .made = tell, .maker = maker};
-    rp_err err = rd_user_take_arena(&s->users, user, size, f);
-    if (!err && (err = begin(s, &x, user, make_arena, out, f)))
-        rd_user_give_arena(&s->users, user, size);
+    rd_handle x = {.kind = RD_HANDLE_ARENA, .fd = -1, .size = size, .engine = h->engine, .made = tell, .maker = maker};
+    rp_err err = rd_user_take_arena(h->users, user, size, f);
+    if (!err && (err = begin(h, &x, user, make_arena, out, f)))
+        rd_user_give_arena(h->users, user, size);
     return err;
 }
 
-static rp_err begin_device(rd_server *s, rd_handle *x, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
+static rp_err begin_device(rd_holdings *h, rd_handle *x, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
 {
-    rp_err err = rd_user_take_device(&s->users, user, f);
-    if (!err && (err = begin(s, x, user, run, out, f)))
-        rd_user_give_device(&s->users, user);
+    rp_err err = rd_user_take_device(h->users, user, f);
+    if (!err && (err = begin(h, x, user, run, out, f)))
+        rd_user_give_device(h->users, user);
     return err;
 }
 
-rp_err rd_handle_device(rd_server *s, rd_user *user, const uint8_t *handle, rd_handle_made *tell, void *maker, rd_handle **out,
-                        rp_fault *f)
+rp_err rd_handle_device(rd_holdings *h, rd_user *user, const uint8_t *handle, rd_handle_made *tell, void *maker,
+                        rd_handle **out, rp_fault *f)
 {
-    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = -1, .engine = s->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = -1, .engine = h->engine, .made = tell, .maker = maker};
     memcpy(x.device, handle, sizeof x.device);
     if (user->uid != geteuid())
         return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
-    return begin_device(s, &x, user, open_device, out, f);
+    return begin_device(h, &x, user, open_device, out, f);
 }
 
-rp_err rd_handle_device_fd(rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_handle_made *tell, void *maker,
+rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes, rd_handle_made *tell, void *maker,
                            rd_handle **out, rp_fault *f)
 {
-    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = fd, .size = bytes, .engine = s->engine, .made = tell, .maker = maker};
-    rp_err err = begin_device(s, &x, user, import_device, out, f);
+    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = fd, .size = bytes, .engine = h->engine, .made = tell, .maker = maker};
+    rp_err err = begin_device(h, &x, user, import_device, out, f);
     if (err)
-        rd_handle_reject(s, user, fd);
+        rd_handle_reject(h, user, fd);
     return err;
 }
 
 /* ---- descriptors that nobody wants ---- */
 typedef struct {
-    rd_work chore;
+    rd_work work;
+    rd_users *users;
+    rd_user *user;
     int fd;
 } reject;
 
-static void close_reject(rd_work *c) { close(((reject *)c)->fd); }
+static void close_reject(rd_work *w) { close(((reject *)w)->fd); }
 
-static void rejected(rd_server *s, rd_work *c)
+static void rejected(rd_work *w)
 {
-    c->user->closing--;
-    rd_user_put(&s->users, c->user);
-    free(c);
+    reject *x = (reject *)w;
+    x->user->closing--;
+    rd_user_put(x->users, x->user);
+    free(x);
 }
 
-void rd_handle_reject(rd_server *s, rd_user *user, int fd)
+void rd_handle_reject(rd_holdings *h, rd_user *user, int fd)
 {
     reject *x = malloc(sizeof *x);
     if (!x) {
@@ -193,18 +197,18 @@ void rd_handle_reject(rd_server *s, rd_user *user, int fd)
     }
     user->refs++;
     user->closing++;
-    *x = (reject){{.run = close_reject, .done = rejected, .user = user}, fd};
-    rd_workers_add(s, &x->chore);
+    *x = (reject){{.run = close_reject, .done = rejected, .running = &user->running}, h->users, user, fd};
+    rd_workers_add(h->workers, &x->work);
 }
 
 /* ---- lists ---- */
-void rd_handles_add(rd_server *s, rd_handle_list *l, rd_handle *x)
+void rd_handles_add(rd_handle_list *l, rd_handle *x)
 {
-    pthread_mutex_lock(&s->handles);
+    pthread_mutex_lock(&x->holdings->lock);
     x->next = l->first;
     l->first = x;
     l->n++;
-    pthread_mutex_unlock(&s->handles);
+    pthread_mutex_unlock(&x->holdings->lock);
 }
 
 rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id)
@@ -215,20 +219,20 @@ rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id)
     return x;
 }
 
-void rd_handles_drop(rd_server *s, rd_handle_list *l, rd_handle *x)
+void rd_handles_drop(rd_handle_list *l, rd_handle *x)
 {
     rd_handle **at = &l->first;
     while (*at != x)
         at = &(*at)->next;
-    pthread_mutex_lock(&s->handles);
+    pthread_mutex_lock(&x->holdings->lock);
     *at = x->next;
     l->n--;
-    pthread_mutex_unlock(&s->handles);
-    rd_handle_release(s, x);
+    pthread_mutex_unlock(&x->holdings->lock);
+    rd_handle_release(x);
 }
 
-void rd_handles_drop_all(rd_server *s, rd_handle_list *l)
+void rd_handles_drop_all(rd_handle_list *l)
 {
     while (l->first)
-        rd_handles_drop(s, l, l->first);
+        rd_handles_drop(l, l->first);
 }

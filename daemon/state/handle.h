@@ -4,25 +4,26 @@
  * what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
  * theirs. A descriptor is had only by those to whom its owner gave it.
  *
- * Life: made by a chore -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed by a
- * chore once no request uses it. The loop owns all of it; a chore owns what it makes or closes. Nng's threads may look one up
- * and use it for a request (fastpath.h): the loop changes lists under s->handles and reads them without, and uses are counted
- * atomically. */
+ * * Life: made by a worker -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed
+ * by a worker once no request uses it. The loop owns all of it; a worker owns what it makes or closes. Nng's threads may
+ * look one up and use it for a request (fastpath.h): the loop changes lists under holdings->lock and reads them without, and
+ * uses are counted atomically. */
 #ifndef RD_HANDLE_H
 #define RD_HANDLE_H
 
 #include <stdatomic.h>
 
-#include "daemon/base/workers.h"
-#include "kernels/kernels.h"
+#include "daemon/state/holdings.h"
 
 typedef enum { RD_HANDLE_FILE, RD_HANDLE_ARENA, RD_HANDLE_DEVICE } rd_handle_kind;
 
 struct rd_handle;
-typedef void rd_handle_made(struct rd_server *s, struct rd_handle *x);
+typedef void rd_handle_made(struct rd_handle *x);
 
 typedef struct rd_handle {
-    rd_work chore; /* first: making and closing it */
+    rd_work work; /* first: making and closing it */
+    rd_holdings *holdings;
+    rd_user *user;
     rd_handle_kind kind;
     uint64_t id;                      /* random: one of another session or of an earlier daemon meets nothing */
     int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
@@ -45,26 +46,25 @@ typedef struct rd_handle_list {
 
 /* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A descriptor is the
  * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device, by handle: AUTH. */
-rp_err rd_handle_file(struct rd_server *s, rd_user *user, int fd, rd_handle_made *made, void *maker, rd_handle **x,
-                      rp_fault *f);
-rp_err rd_handle_arena(struct rd_server *s, rd_user *user, uint64_t bytes, rd_handle_made *made, void *maker, rd_handle **x,
+rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *made, void *maker, rd_handle **x, rp_fault *f);
+rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_made *made, void *maker, rd_handle **x,
                        rp_fault *f);
-rp_err rd_handle_device(struct rd_server *s, rd_user *user, const uint8_t *handle, rd_handle_made *made, void *maker,
-                        rd_handle **x, rp_fault *f);
-rp_err rd_handle_device_fd(struct rd_server *s, rd_user *user, int fd, uint64_t bytes, rd_handle_made *made, void *maker,
+rp_err rd_handle_device(rd_holdings *h, rd_user *user, const uint8_t *handle, rd_handle_made *made, void *maker, rd_handle **x,
+                        rp_fault *f);
+rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes, rd_handle_made *made, void *maker,
                            rd_handle **x, rp_fault *f);
 
 /* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
-void rd_handle_reject(struct rd_server *s, rd_user *user, int fd);
+void rd_handle_reject(rd_holdings *h, rd_user *user, int fd);
 
-void rd_handles_add(struct rd_server *s, rd_handle_list *l, rd_handle *x); /* the maker's use becomes the list's */
+void rd_handles_add(rd_handle_list *l, rd_handle *x); /* the maker's use becomes the list's */
 rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id);
-void rd_handles_drop(struct rd_server *s, rd_handle_list *l, rd_handle *x);
-void rd_handles_drop_all(struct rd_server *s, rd_handle_list *l);
+void rd_handles_drop(rd_handle_list *l, rd_handle *x);
+void rd_handles_drop_all(rd_handle_list *l);
 
-/* A request uses it, or no longer does; the last one closes it. Any thread: one that finds it in a list has s->handles until it
- * holds it. */
+/* A request uses it, or no longer does; the last one closes it. Any thread: one that finds it in a list has holdings->lock
+ * until it holds it. */
 static inline void rd_handle_hold(rd_handle *x) { atomic_fetch_add_explicit(&x->uses, 1, memory_order_relaxed); }
-void rd_handle_release(struct rd_server *s, rd_handle *x);
+void rd_handle_release(rd_handle *x);
 
 #endif

@@ -5,38 +5,37 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/server.h"
-
 static const uint64_t NS_PER_MS = 1000000;
 
-/* ---- chores ---- */
+/* ---- workers ---- */
 static void make_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    rk_memory_new(x->server->engine, x->bytes, &x->memory, &x->fault);
+    rk_memory_new(x->holdings->engine, x->bytes, &x->memory, &x->fault);
 }
 
 static void free_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    rk_memory_close(x->server->engine, x->memory);
+    rk_memory_close(x->holdings->engine, x->memory);
 }
 
-static void freed(rd_server *s, rd_work *c)
+static void freed(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    rd_user_give_resident(&s->users, c->user, x->bytes);
-    rd_user_put(&s->users, c->user);
+    rd_users *users = x->holdings->users;
+    rd_user_give_resident(users, x->user, x->bytes);
+    rd_user_put(users, x->user);
     free(x);
 }
 
-void rd_resident_release(rd_server *s, rd_resident *x)
+void rd_resident_release(rd_resident *x)
 {
     if (atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) != 1)
         return;
-    x->chore.run = free_memory;
-    x->chore.done = freed;
-    rd_workers_add(s, &x->chore);
+    x->work.run = free_memory;
+    x->work.done = freed;
+    rd_workers_add(x->holdings->workers, &x->work);
 }
 
 /* ---- lists ---- */
@@ -62,7 +61,7 @@ rd_resident *rd_resident_by_name(const rd_users *u, uint64_t uid, const char *na
     return x;
 }
 
-rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const rd_session *session, uint64_t id)
+rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const struct rd_session *session, uint64_t id)
 {
     rd_resident *x = first_of(u, uid);
     while (x && (x->session != session || x->id != id || x->maker))
@@ -70,18 +69,18 @@ rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const rd_sessi
     return x;
 }
 
-void rd_resident_drop(rd_server *s, rd_resident *x)
+void rd_resident_drop(rd_resident *x)
 {
     if (x->dropped)
         return;
-    rd_resident **at = &x->chore.user->resident;
+    rd_resident **at = &x->user->resident;
     while (*at != x)
         at = &(*at)->next;
-    pthread_mutex_lock(&s->handles);
+    pthread_mutex_lock(&x->holdings->lock);
     *at = x->next;
-    pthread_mutex_unlock(&s->handles);
+    pthread_mutex_unlock(&x->holdings->lock);
     x->dropped = true;
-    rd_resident_release(s, x);
+    rd_resident_release(x);
 }
 
 /* ---- from STORE to COMMIT ---- */
@@ -90,7 +89,7 @@ static rp_err taken(const char *name, size_t len, rp_fault *f)
     return rp_fail(f, RP_EXISTS, "name", 0, "there are resident data named '%.*s'", (int)len, name);
 }
 
-static rd_resident *new_resident(rd_server *s, rd_user *user, rd_session *session, const rp_store *ask)
+static rd_resident *new_resident(rd_holdings *h, rd_user *user, struct rd_session *session, const rp_store *ask)
 {
     rd_resident *x = calloc(1, sizeof *x);
     if (!x || getrandom(&x->id, sizeof x->id, 0) != sizeof x->id) {
@@ -99,7 +98,8 @@ static rd_resident *new_resident(rd_server *s, rd_user *user, rd_session *sessio
     }
     x->id |= x->id == 0;
     memcpy(x->name, ask->name, ask->name_len);
-    x->server = s;
+    x->holdings = h;
+    x->user = user;
     x->dtype = ask->dtype;
     x->replace = ask->replace;
     x->ttl_ms = ask->ttl_ms;
@@ -108,33 +108,33 @@ static rd_resident *new_resident(rd_server *s, rd_user *user, rd_session *sessio
     x->fault.index = RP_NO_INDEX;
     atomic_init(&x->refs, 2); /* the list's and the maker's */
     x->next = user->resident;
-    pthread_mutex_lock(&s->handles);
+    pthread_mutex_lock(&h->lock);
     user->resident = x;
-    pthread_mutex_unlock(&s->handles);
+    pthread_mutex_unlock(&h->lock);
     return x;
 }
 
-rp_err rd_resident_begin(rd_server *s, uint64_t uid, rd_session *session, const rp_store *ask,
-                         void (*made)(rd_server *s, rd_work *x), rd_request *maker, rp_fault *f)
+rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *session, const rp_store *ask,
+                         void (*made)(rd_work *x), void *maker, rp_fault *f)
 {
-    if (!ask->replace && rd_resident_by_name(&s->users, uid, ask->name, ask->name_len))
+    if (!ask->replace && rd_resident_by_name(h->users, uid, ask->name, ask->name_len))
         return taken(ask->name, ask->name_len, f);
-    rd_user *user = rd_user_get(&s->users, uid);
+    rd_user *user = rd_user_get(h->users, uid);
     if (!user)
         return rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory for a user");
-    rp_err err = rd_user_take_resident(&s->users, user, ask->bytes, f);
-    rd_resident *x = err ? NULL : new_resident(s, user, session, ask);
+    rp_err err = rd_user_take_resident(h->users, user, ask->bytes, f);
+    rd_resident *x = err ? NULL : new_resident(h, user, session, ask);
     if (!err && !x) {
-        rd_user_give_resident(&s->users, user, ask->bytes);
+        rd_user_give_resident(h->users, user, ask->bytes);
         err = rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory for resident data");
     }
     if (err) {
-        rd_user_put(&s->users, user);
+        rd_user_put(h->users, user);
         return err;
     }
-    x->chore = (rd_work){.run = make_memory, .done = made, .user = user};
+    x->work = (rd_work){.run = make_memory, .done = made, .running = &user->running};
     x->maker = maker;
-    rd_workers_add(s, &x->chore);
+    rd_workers_add(h->workers, &x->work);
     return RP_OK;
 }
 
@@ -148,11 +148,11 @@ rp_err rd_resident_claim(rd_resident *x, uint64_t offset, uint64_t bytes, rp_fau
     return err;
 }
 
-void rd_resident_settle(rd_server *s, rd_resident *x, uint64_t offset, uint64_t bytes, bool lost)
+void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lost)
 {
     x->writes--;
     if (lost && !rd_extents_remove(&x->extents, offset, offset + bytes))
-        rd_resident_drop(s, x); /* what has come can no longer be told */
+        rd_resident_drop(x); /* what has come can no longer be told */
 }
 
 static rp_err check_whole(const rd_resident *x, rp_fault *f)
@@ -160,36 +160,37 @@ static rp_err check_whole(const rd_resident *x, rp_fault *f)
     uint64_t first = RP_NO_INDEX;
     if (rd_extents_cover(&x->extents, x->bytes, &first) && !x->writes)
         return RP_OK;
-    rp_fail(f, RP_SHAPE, "bytes", x->bytes,
-            first == RP_NO_INDEX ? "some bytes are on their way yet" : "byte %" PRIu64 " is missing", first);
+    rp_fail(f, RP_SHAPE, "bytes", x->bytes, first == RP_NO_INDEX ? "a write is still under way" : "byte %" PRIu64 " is missing",
+            first);
     f->index = first;
     return RP_SHAPE;
 }
 
-rp_err rd_resident_commit(rd_server *s, rd_resident *x, uint64_t now_ns, rp_fault *f)
+rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f)
 {
-    rd_resident *old = rd_resident_by_name(&s->users, x->chore.user->uid, x->name, strlen(x->name));
+    rd_holdings *h = x->holdings;
+    rd_resident *old = rd_resident_by_name(h->users, x->user->uid, x->name, strlen(x->name));
     rp_err err = check_whole(x, f);
     if (err)
         return err;
     if (old && !x->replace)
         return taken(x->name, strlen(x->name), f);
     x->since_ns = now_ns;
-    pthread_mutex_lock(&s->handles);
+    pthread_mutex_lock(&h->lock);
     x->until_ns = x->ttl_ms ? now_ns + x->ttl_ms * NS_PER_MS : UINT64_MAX;
     x->session = NULL;
-    pthread_mutex_unlock(&s->handles);
-    if (x->until_ns < s->residents_until_ns)
-        s->residents_until_ns = x->until_ns;
+    pthread_mutex_unlock(&h->lock);
+    if (x->until_ns < h->residents_until_ns)
+        h->residents_until_ns = x->until_ns;
     if (old)
-        rd_resident_drop(s, old);
+        rd_resident_drop(old);
     return RP_OK;
 }
 
 /* ---- what is over ---- */
 
 /* Drop those of a user whose time is over by `now_ns`; when the next one's is. */
-static uint64_t expire(rd_server *s, const rd_user *user, uint64_t now_ns)
+static uint64_t expire(const rd_user *user, uint64_t now_ns)
 {
     uint64_t first = UINT64_MAX;
     for (rd_resident *x = user->resident, *next; x; x = next) {
@@ -197,42 +198,42 @@ static uint64_t expire(rd_server *s, const rd_user *user, uint64_t now_ns)
         if (x->session)
             continue;
         if (x->until_ns <= now_ns)
-            rd_resident_drop(s, x);
+            rd_resident_drop(x);
         else if (x->until_ns < first)
             first = x->until_ns;
     }
     return first;
 }
 
-void rd_residents_expire(rd_server *s, uint64_t now_ns)
+void rd_residents_expire(rd_holdings *h, uint64_t now_ns)
 {
-    if (now_ns < s->residents_until_ns)
+    if (now_ns < h->residents_until_ns)
         return;
-    s->residents_until_ns = UINT64_MAX;
-    for (rd_user *user = s->users.first, *next; user; user = next) {
+    h->residents_until_ns = UINT64_MAX;
+    for (rd_user *user = h->users->first, *next; user; user = next) {
         next = user->next;
-        uint64_t first = expire(s, user, now_ns);
-        if (first < s->residents_until_ns)
-            s->residents_until_ns = first;
+        uint64_t first = expire(user, now_ns);
+        if (first < h->residents_until_ns)
+            h->residents_until_ns = first;
     }
 }
 
-void rd_residents_leave(rd_server *s, uint64_t uid, const rd_session *session)
+void rd_residents_leave(rd_holdings *h, uint64_t uid, const struct rd_session *session)
 {
-    for (rd_resident *x = first_of(&s->users, uid), *next; x; x = next) {
+    for (rd_resident *x = first_of(h->users, uid), *next; x; x = next) {
         next = x->next;
         if (x->session == session)
-            rd_resident_drop(s, x);
+            rd_resident_drop(x);
     }
 }
 
-void rd_residents_close(rd_server *s)
+void rd_residents_close(rd_holdings *h)
 {
-    for (rd_user *user = s->users.first, *after; user; user = after) {
+    for (rd_user *user = h->users->first, *after; user; user = after) {
         after = user->next;
         for (rd_resident *x = user->resident, *next; x; x = next) {
             next = x->next;
-            rd_resident_drop(s, x);
+            rd_resident_drop(x);
         }
     }
 }

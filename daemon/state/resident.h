@@ -1,27 +1,26 @@
 /* Resident data: arrays that stay in the engine's memory under a name, for reductions without a copy (PROTOCOL.md,
  * "Resident data"). Each is in the list of its user, and is looked for in that list alone: nobody else's can be met.
  *
- * Life: begun (STORE; a chore makes the memory) -> written, bound to the session -> committed, found by name and id ->
- * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a chore once no request uses it. The
- * loop owns all of it; a chore owns the memory that it makes or frees. Nng's threads may look one up and use it, as with
+ * Life: begun (STORE; a work makes the memory) -> written, bound to the session -> committed, found by name and id ->
+ * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a work once no request uses it. The
+ * loop owns all of it; a work owns the memory that it makes or frees. Nng's threads may look one up and use it, as with
  * shares (handle.h). */
 #ifndef RD_RESIDENT_H
 #define RD_RESIDENT_H
 
 #include <stdatomic.h>
 
-#include "daemon/base/workers.h"
 #include "daemon/state/extents.h"
-#include "kernels/kernels.h"
+#include "daemon/state/holdings.h"
 #include "proto/codec.h"
 
-struct rd_request;
 struct rd_session;
 
 typedef struct rd_resident {
-    rd_work chore; /* first: making and freeing its memory; chore.user is the owner */
-    struct rd_server *server;
-    uint64_t id; /* random, as those of shares */
+    rd_work work; /* first: making and freeing its memory; by a worker */
+    rd_holdings *holdings;
+    rd_user *user; /* the owner */
+    uint64_t id;   /* random, as those of shares */
     char name[RP_MAX_NAME + 1];
     uint8_t dtype;
     bool replace;
@@ -32,7 +31,7 @@ typedef struct rd_resident {
     atomic_uint refs;            /* the list, and requests under way */
     bool dropped;                /* out of the list */
     struct rd_session *session;  /* that writes it; NULL: committed */
-    struct rd_request *maker;    /* STORE, as long as it waits for the memory */
+    void *maker;                 /* STORE, as long as it waits for the memory */
     rd_extents extents;          /* bytes that have come */
     unsigned writes;             /* of these, pieces on their way to the memory */
     uint64_t since_ns, until_ns; /* committed, CLOCK_MONOTONIC; UINT64_MAX: no end */
@@ -41,8 +40,8 @@ typedef struct rd_resident {
 
 /* Begin one, for a session of `uid`; `made` gets it in the loop, and a reference with it, when its memory is there or
  * x->fault tells why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
-rp_err rd_resident_begin(struct rd_server *s, uint64_t uid, struct rd_session *session, const rp_store *ask,
-                         void (*made)(struct rd_server *s, rd_work *x), struct rd_request *maker, rp_fault *f);
+rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *session, const rp_store *ask,
+                         void (*made)(rd_work *x), void *maker, rp_fault *f);
 
 /* The one of this user; NULL: there is none. */
 rd_resident *rd_resident_by_id(const rd_user *user, uint64_t id, uint64_t now_ns); /* committed, not expired by `now_ns` */
@@ -55,20 +54,20 @@ rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const struct r
 rp_err rd_resident_claim(rd_resident *x, uint64_t offset, uint64_t bytes, rp_fault *f);
 
 /* They are in the memory, or, with `lost`, did not get there. */
-void rd_resident_settle(struct rd_server *s, rd_resident *x, uint64_t offset, uint64_t bytes, bool lost);
+void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lost);
 
 /* All of it is there: give it its name. Errors: SHAPE, EXISTS. */
-rp_err rd_resident_commit(struct rd_server *s, rd_resident *x, uint64_t now_ns, rp_fault *f);
+rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f);
 
-void rd_resident_drop(struct rd_server *s, rd_resident *x); /* again: nothing */
+void rd_resident_drop(rd_resident *x); /* again: nothing */
 
-/* Any thread: one that finds it in a list has s->handles until it holds it. */
+/* Any thread: one that finds it in a list has holdings->lock until it holds it. */
 static inline void rd_resident_hold(rd_resident *x) { atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed); }
-void rd_resident_release(struct rd_server *s, rd_resident *x);
+void rd_resident_release(rd_resident *x);
 
 /* Drop what is over: all whose time has come; what a session of `uid` that goes was writing; everything. */
-void rd_residents_expire(struct rd_server *s, uint64_t now_ns);
-void rd_residents_leave(struct rd_server *s, uint64_t uid, const struct rd_session *session);
-void rd_residents_close(struct rd_server *s);
+void rd_residents_expire(rd_holdings *h, uint64_t now_ns);
+void rd_residents_leave(rd_holdings *h, uint64_t uid, const struct rd_session *session);
+void rd_residents_close(rd_holdings *h);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
 {
@@ -13,35 +14,37 @@ bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
     return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
 }
 
-/* pipe ids count upwards: the low bits spread them */
-static rd_session **slot(const rd_sessions *s, uint32_t pipe)
+/* connection ids count upwards: the low bits spread them */
+static rd_session **slot(const rd_sessions *s, uint32_t connection)
 {
-    rd_session **at = &s->bucket[pipe & s->mask];
-    while (*at && (*at)->pipe != pipe)
+    rd_session **at = &s->bucket[connection & s->mask];
+    while (*at && (*at)->connection != connection)
         at = &(*at)->next;
     return at;
 }
 
-rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe) { return *slot(s, pipe); }
+rd_session *rd_session_find(const rd_sessions *s, uint32_t connection) { return *slot(s, connection); }
 
-rd_session *rd_session_open(rd_sessions *s, uint32_t pipe)
+rd_session *rd_session_open(rd_sessions *s, uint32_t connection)
 {
-    rd_session **at = slot(s, pipe), *x = *at ? NULL : calloc(1, sizeof *x);
+    rd_session **at = slot(s, connection), *x = *at ? NULL : calloc(1, sizeof *x);
     if (!x)
         return NULL;
-    x->pipe = pipe;
+    x->connection = connection;
     pthread_mutex_lock(&s->lock);
     *at = x;
     pthread_mutex_unlock(&s->lock);
-    s->pipes++;
+    s->connections++;
     return x;
 }
 
 bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
 {
     x->owner = rd_user_get(s->users, uid);
-    if (x->owner)
-        x->owner->pipes++;
+    if (x->owner) {
+        x->owner->connections++;
+        x->unsent.of = &x->owner->unsent;
+    }
     return x->owner != NULL;
 }
 
@@ -78,12 +81,12 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     return true;
 }
 
-rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent)
+rd_session *rd_session_hold(rd_sessions *s, uint32_t connection, uint64_t id, unsigned max_held, unsigned max_unsent)
 {
     pthread_mutex_lock(&s->lock);
-    rd_session *x = rd_session_find(s, pipe);
+    rd_session *x = rd_session_find(s, connection);
     if (x && (x->id == 0 || x->id != id || atomic_load_explicit(&x->held, memory_order_relaxed) >= max_held ||
-              atomic_load_explicit(&x->unsent, memory_order_relaxed) > max_unsent))
+              rd_account_things(&x->unsent) > max_unsent))
         x = NULL;
     if (x)
         atomic_fetch_add_explicit(&x->held, 1, memory_order_relaxed);
@@ -97,15 +100,15 @@ void rd_session_close(rd_sessions *s, rd_session *x)
 {
     if (!x)
         return;
-    rd_session **at = slot(s, x->pipe);
+    rd_session **at = slot(s, x->connection);
     pthread_mutex_lock(&s->lock);
     *at = x->next;
     pthread_mutex_unlock(&s->lock);
-    s->pipes--;
+    s->connections--;
     s->greeted -= x->id != 0;
     s->barred -= x->barred;
     if (x->owner) {
-        x->owner->pipes--;
+        x->owner->connections--;
         x->owner->sessions -= x->id != 0;
     }
     x->dead = true;
@@ -127,7 +130,7 @@ void rd_sessions_reap(rd_sessions *s)
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
         if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c goes over to `unsent` */
-            atomic_load_explicit(&x->unsent, memory_order_acquire) || rd_streams_busy(&x->streams)) {
+            rd_account_things(&x->unsent) || rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;
         }
@@ -135,6 +138,8 @@ void rd_sessions_reap(rd_sessions *s)
         free_session(s, x);
     }
 }
+
+bool rd_session_is_admin(const rd_session *x) { return x->peer.local && (x->peer.uid == 0 || x->peer.uid == geteuid()); }
 
 uint64_t rd_sessions_streams(const rd_sessions *s)
 {

@@ -1,5 +1,5 @@
-/* Sessions: one per open pipe, by pipe. A pipe has a session struct from its opening; the session proper (an id, told to
- * the client) begins with HELLO. The loop owns all of it;
+/* Sessions: one per open connection, by its id. A connection has a session struct from its opening; the session proper (an id
+ * that the client gets) begins with HELLO. The loop owns all of it;
  * nng's threads may look a session up and hold it for a request (fastpath.h). The loop changes the table and the ids under
  * `lock`, and as it is the only one to do so, it reads without.
  *
@@ -12,26 +12,27 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "daemon/net/peer.h"
+#include "daemon/base/account.h"
+#include "daemon/base/peer.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/stream.h"
 
 typedef struct rd_session {
-    uint32_t pipe;
+    uint32_t connection;
     uint64_t id; /* 0 before HELLO; never 0 after */
     rd_peer peer;
     bool barred;    /* its user may not use this socket: every request gets AUTH */
     unsigned user;  /* place of its user's counters (stats.h) */
-    rd_user *owner; /* its user's account; NULL: the pipe went before it was looked at */
+    rd_user *owner; /* its user's account; NULL: the connection went before it was looked at */
     rp_priority priority;
     rd_sched_session queues;
     uint8_t token[RP_TOKEN];    /* opens its side channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
-    rd_handle_list shares;      /* go with the channel */
+    rd_handle_list handles;     /* go with the channel */
     char name[RP_MAX_NAME + 1];
     unsigned inflight;      /* requests not answered */
     uint64_t message_bytes; /* of these */
-    atomic_uint unsent;     /* replies that the pipe has not taken; nng's threads count down */
+    rd_account unsent;      /* replies that the kernel has not taken; also of the owner's */
     atomic_uint held;       /* requests that fastpath.h has in hand */
     rd_stream_list streams;
     bool dead;
@@ -41,7 +42,7 @@ typedef struct rd_session {
 typedef struct rd_sessions {
     rd_session **bucket;
     size_t mask;          /* buckets - 1, a power of two less one */
-    size_t pipes;         /* in the table */
+    size_t connections;   /* in the table */
     size_t greeted;       /* of these, said HELLO */
     size_t barred;        /* of these, never can */
     pthread_mutex_t lock; /* of buckets, chains and ids, against nng's threads */
@@ -52,10 +53,10 @@ typedef struct rd_sessions {
 bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected);
 void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be left */
 
-rd_session *rd_session_open(rd_sessions *s, uint32_t pipe);       /* NULL: no memory, or the pipe is in the table */
+rd_session *rd_session_open(rd_sessions *s, uint32_t connection); /* NULL: no memory, or the connection is in the table */
 bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid); /* it is this user's. False: no memory */
 void rd_session_bar(rd_sessions *s, rd_session *x);
-rd_session *rd_session_find(const rd_sessions *s, uint32_t pipe);
+rd_session *rd_session_find(const rd_sessions *s, uint32_t connection);
 
 rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id); /* NULL: none; looks at all of them */
 
@@ -63,15 +64,18 @@ rd_session *rd_session_by_id(const rd_sessions *s, uint64_t id); /* NULL: none; 
  * numbers. */
 bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t name_len, bool side);
 
-/* Any thread: the session with this id on this pipe, kept from being freed until rd_session_release. NULL if there is none,
- * or if it is held `max_held` times or has more than `max_unsent` replies on their way. */
-rd_session *rd_session_hold(rd_sessions *s, uint32_t pipe, uint64_t id, unsigned max_held, unsigned max_unsent);
+/* Any thread: the session with this id on this connection, kept from being freed until rd_session_release. NULL if there is
+ * none, or if it is held `max_held` times or has more than `max_unsent` replies on their way. */
+rd_session *rd_session_hold(rd_sessions *s, uint32_t connection, uint64_t id, unsigned max_held, unsigned max_unsent);
 void rd_session_release(rd_session *x);
 
-/* The pipe is gone: out of the table, its streams ended, waiting for rd_sessions_reap. NULL pipe struct is fine. */
+/* The connection is gone: out of the table, its streams ended, waiting for rd_sessions_reap. NULL connection struct is fine. */
 void rd_session_close(rd_sessions *s, rd_session *x);
 
 void rd_sessions_reap(rd_sessions *s);
+
+/* May it see what other users do? Root and the daemon's own user may. */
+bool rd_session_is_admin(const rd_session *x);
 
 uint64_t rd_sessions_streams(const rd_sessions *s); /* open streams of all */
 

@@ -4,7 +4,7 @@
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
 
-#include "daemon/request/request.h"
+#include "daemon/state/engine_job.h"
 #include "daemon/state/extents.h"
 
 enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
@@ -22,7 +22,7 @@ typedef struct rd_stream {
     unsigned jobs;                /* chunks, fold and final merge in the engine */
     bool ended;                   /* finished, aborted or its session is gone: nobody finds it any more */
     rp_fault fault;               /* code: the first thing that went wrong in the engine */
-    rd_request *finish;           /* FINISH that waits for the jobs */
+    struct rd_request *finish;    /* FINISH that waits for the jobs */
     uint64_t copy_ns, compute_ns; /* sums over the chunks */
     struct rd_stream_list *list;
     struct rd_stream *next;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/account.h"
 #include "daemon/base/config.h"
 #include "daemon/state/sched.h"
 #include "proto/types.h"
@@ -15,10 +16,11 @@
 typedef struct rd_user {
     uint64_t uid;
     unsigned refs;                    /* sessions, channels, shares and residents */
-    uint64_t pipes, sessions;         /* open connections; those that said HELLO */
+    uint64_t connections, sessions;   /* open connections; those that said HELLO */
     uint64_t inflight, message_bytes; /* requests not answered, and of their messages */
+    rd_account unsent;                /* replies that the kernel has not taken */
     rd_sched_user queues;
-    unsigned running; /* chores in a thread now: under the lock of workers.c */
+    unsigned running; /* works in a thread now: under the lock of the workers */
     unsigned files, devices;
     unsigned closing; /* descriptors that wait for a reader to close them */
     uint64_t arena_bytes;

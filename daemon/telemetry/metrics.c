@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/request/executor.h"
+#include "daemon/base/clock.h"
 
 enum {
     SHARE = 20,    /* the text is made again when it is older than so many times what making it took */
@@ -17,18 +17,6 @@ enum {
 static void family(FILE *f, const char *name, const char *type, const char *help)
 {
     fprintf(f, "# HELP reduced_%s %s\n# TYPE reduced_%s %s\n", name, help, name, type);
-}
-
-static void one(FILE *f, const char *name, const char *type, const char *help, uint64_t v)
-{
-    family(f, name, type, help);
-    fprintf(f, "reduced_%s %" PRIu64 "\n", name, v);
-}
-
-static void seconds(FILE *f, const char *name, const char *type, const char *help, uint64_t ns)
-{
-    family(f, name, type, help);
-    fprintf(f, "reduced_%s %.9f\n", name, (double)ns * 1e-9);
 }
 
 static void labelled(FILE *f, const char *name, const char *label, const char *value, uint64_t v)
@@ -51,7 +39,7 @@ static void put_label(FILE *f, const char *label, const char *value)
 }
 
 /* ---- families ---- */
-static void put_daemon(FILE *f, const rd_server *s, const rk_stats *k)
+static void put_info(FILE *f, const rk_stats *k)
 {
     family(f, "info", "gauge", "What this daemon is; always 1.");
     fputs("reduced_info{version=\"" REDUCED_VERSION "\",", f);
@@ -61,27 +49,34 @@ static void put_daemon(FILE *f, const rd_server *s, const rk_stats *k)
     fputc(',', f);
     put_label(f, "simd", k->simd);
     fputs("} 1\n", f);
-    seconds(f, "uptime_seconds", "gauge", "Since the daemon started.", rd_now_ns() - s->stats.started_ns);
-    one(f, "healthy", "gauge", "1 if the last health check, a real reduction, gave the right answer.",
-        s->health == RD_HEALTH_OK);
-    one(f, "process_bytes", "gauge", "Memory of the process, resident.", rd_resident_bytes());
-    one(f, "connections", "gauge", "Open connections.", s->sessions.pipes);
-    one(f, "sessions", "gauge", "Of these, those that said hello.", s->sessions.greeted);
-    one(f, "sessions_total", "counter", "Sessions ever.", s->stats.sessions);
-    one(f, "streams", "gauge", "Open streams.", rd_sessions_streams(&s->sessions));
-    one(f, "streams_total", "counter", "Streams ever.", s->streams_opened);
-    one(f, "disconnects_total", "counter", "Connections closed for bad framing or for not reading.", s->stats.dropped);
 }
 
-static void put_queues(FILE *f, const rd_server *s)
+static void put_gauge(FILE *f, const char *name, const char *label, const rd_gauge *g, uint64_t v)
 {
-    static const char *const lanes[RD_LANES] = {"small", "large", "read"};
-    family(f, "queue_length", "gauge",
-           "Requests: received and not yet sent back (all); of these in the engine, and waiting in a lane for it.");
-    labelled(f, "queue_length", "queue", "all", rd_transport_busy(s->transport));
-    labelled(f, "queue_length", "queue", "engine", s->jobs + rd_fastpath_under_way(&s->fastpath));
-    for (int i = 0; i < RD_LANES; i++)
-        labelled(f, "queue_length", "queue", lanes[i], s->sched.lane[i].queued);
+    fprintf(f, "reduced_%s", name);
+    if (label[0])
+        fprintf(f, "{%s=\"%s\"}", label, g->value);
+    if (g->unit == RD_SECONDS)
+        fprintf(f, " %.9f\n", (double)v * 1e-9);
+    else
+        fprintf(f, " %" PRIu64 "\n", v);
+}
+
+static void put_gauges(FILE *f, const rd_gauges *g)
+{
+    static const struct {
+        const char *name, *type, *label, *help;
+    } families[] = {
+#define X(FAMILY, name, type, label, help) {name, type, label, help},
+        RD_FAMILIES(X)
+#undef X
+    };
+    for (unsigned i = 0; i < RD_FAMILY_NONE; i++) {
+        family(f, families[i].name, families[i].type, families[i].help);
+        for (unsigned k = 0; k < RD_N_GAUGES; k++)
+            if (rd_gauge_table[k].family == i)
+                put_gauge(f, families[i].name, families[i].label, &rd_gauge_table[k], rd_gauge_of(g, k));
+    }
 }
 
 static void put_messages(FILE *f, const rd_stats *s)
@@ -94,7 +89,6 @@ static void put_messages(FILE *f, const rd_stats *s)
     family(f, "errors_total", "counter", "Error replies, by kind.");
     for (int e = 1; e < RD_ERRS; e++)
         labelled(f, "errors_total", "error", rp_err_name(e), s->by_err[e]);
-    one(f, "received_bytes_total", "counter", "Bodies of messages.", s->tally.bytes_in);
 }
 
 static const char *known(int code, const char *(*name)(int)) { return code ? name(code) : "unknown"; }
@@ -157,34 +151,6 @@ static void put_batches(FILE *f, const rk_stats *k)
     fprintf(f, "reduced_batch_requests_count %" PRIu64 "\n", k->batches);
 }
 
-static void put_engine(FILE *f, const rd_server *s, const rk_stats *k)
-{
-    family(f, "engine_tasks_total", "counter",
-           "Tasks finished: in the thread that took the request (caller), on the device, by the workers.");
-    labelled(f, "engine_tasks_total", "where", "caller", k->small_tasks);
-    labelled(f, "engine_tasks_total", "where", "device", k->device_tasks);
-    labelled(f, "engine_tasks_total", "where", "workers", k->tasks - k->small_tasks - k->device_tasks);
-    seconds(f, "engine_busy_seconds_total", "counter",
-            "Time with at least one task at the device or the workers: its rate is their utilisation.", k->active_ns);
-    seconds(f, "engine_work_seconds_total", "counter", "Time of the device, the workers and the callers, summed.", k->busy_ns);
-    family(f, "pool_bytes", "gauge", "Memory in pools.");
-    labelled(f, "pool_bytes", "pool", "device", k->device_bytes);
-    labelled(f, "pool_bytes", "pool", "pinned", k->pinned_bytes);
-    labelled(f, "pool_bytes", "pool", "locked", k->locked_bytes);
-    labelled(f, "pool_bytes", "pool", "arena", s->users.arena_bytes);
-    labelled(f, "pool_bytes", "pool", "resident", s->users.resident_bytes);
-    labelled(f, "pool_bytes", "pool", "read", (uint64_t)s->buffers.made * RP_MAX_DATA);
-    family(f, "pool_cap_bytes", "gauge", "Most that the pools may hold.");
-    labelled(f, "pool_cap_bytes", "pool", "device", k->device_cap);
-    labelled(f, "pool_cap_bytes", "pool", "pinned", k->pinned_cap);
-    labelled(f, "pool_cap_bytes", "pool", "locked", k->locked_cap);
-    labelled(f, "pool_cap_bytes", "pool", "arena", s->users.arena_cap);
-    labelled(f, "pool_cap_bytes", "pool", "resident", s->users.resident_cap);
-    labelled(f, "pool_cap_bytes", "pool", "read", (uint64_t)s->buffers.cap * RP_MAX_DATA);
-    one(f, "slots", "gauge", "Staging slots of the device.", k->slots);
-    one(f, "slots_busy", "gauge", "Of these, in use.", k->slots_busy);
-}
-
 /* ---- users ---- */
 static void user_name(char out[24], const rd_stats *s, unsigned place)
 {
@@ -240,23 +206,22 @@ static void put_trace(FILE *f, rd_trace *t)
     labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
 }
 
-static void put_totals(FILE *f, const rd_server *s, const rk_stats *k)
+static void put_totals(FILE *f, const rd_measures *m)
 {
-    put_daemon(f, s, k);
-    put_queues(f, s);
-    put_messages(f, &s->stats);
-    put_requests(f, &s->stats);
-    put_times(f, &s->stats.tally);
-    put_engine(f, s, k);
-    put_batches(f, k);
-    if (s->trace)
-        put_trace(f, s->trace);
+    put_info(f, &m->engine);
+    put_gauges(f, &m->gauges);
+    put_messages(f, m->stats);
+    put_requests(f, m->stats);
+    put_times(f, &m->stats->tally);
+    put_batches(f, &m->engine);
+    if (m->trace)
+        put_trace(f, m->trace);
 }
 
 /* ---- the text ---- */
-bool rd_metrics_init(rd_metrics *m)
+bool rd_metrics_init(rd_metrics *m, void (*measure)(void *arg, rd_measures *out), void *arg)
 {
-    *m = (rd_metrics){0};
+    *m = (rd_metrics){.measure = measure, .arg = arg};
     return pthread_mutex_init(&m->lock, NULL) == 0;
 }
 
@@ -267,32 +232,30 @@ void rd_metrics_fini(rd_metrics *m)
 }
 
 /* NULL: no memory. *totals: how much of it comes before what single users did. */
-static char *render(rd_server *s, size_t *len, size_t *totals)
+static char *render(const rd_measures *m, size_t *len, size_t *totals)
 {
-    rk_stats k;
     char *text = NULL;
     FILE *f = open_memstream(&text, len);
     if (!f)
         return NULL;
-    rd_fastpath_collect(&s->fastpath, &s->stats.tally);
-    rk_get_stats(s->engine, &k);
-    put_totals(f, s, &k);
+    put_totals(f, m);
     *totals = (size_t)ftell(f);
-    put_use(f, &s->stats);
+    put_use(f, m->stats);
     if (fclose(f) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-bool rd_metrics_refresh(rd_server *s)
+bool rd_metrics_refresh(rd_metrics *m)
 {
-    rd_metrics *m = &s->metrics;
+    rd_measures now;
     uint64_t start = rd_now_ns();
     if (m->text && start - m->made_ns < SHARE * m->cost_ns)
         return true;
     size_t len, totals;
-    char *text = render(s, &len, &totals);
+    m->measure(m->arg, &now);
+    char *text = render(&now, &len, &totals);
     if (!text)
         return m->text != NULL;
     pthread_mutex_lock(&m->lock);

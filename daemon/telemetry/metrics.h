@@ -10,21 +10,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct rd_server;
+#include "daemon/telemetry/gauges.h"
+#include "daemon/telemetry/trace.h"
+#include "kernels/kernels.h"
+
+/* All that is rendered, at one moment. */
+typedef struct rd_measures {
+    rd_gauges gauges;
+    rk_stats engine;
+    const rd_stats *stats;
+    rd_trace *trace; /* NULL: none */
+} rd_measures;
 
 typedef struct rd_metrics {
     pthread_mutex_t lock; /* of text and len */
     char *text;           /* NULL: none yet */
     size_t len;
-    size_t totals;             /* of these, before what single users did */
+    size_t totals; /* of these, before what single users did */
+    void (*measure)(void *arg, rd_measures *out);
+    void *arg;
     uint64_t made_ns, cost_ns; /* the loop's: when it was made, and how long that took */
 } rd_metrics;
 
-bool rd_metrics_init(rd_metrics *m);
+/* `measure`: in the loop, by rd_metrics_refresh. */
+bool rd_metrics_init(rd_metrics *m, void (*measure)(void *arg, rd_measures *out), void *arg);
 void rd_metrics_fini(rd_metrics *m);
 
 /* The loop: make the text anew unless it is young. False: no memory, and none was ever made. */
-bool rd_metrics_refresh(struct rd_server *s);
+bool rd_metrics_refresh(rd_metrics *m);
 
 /* Any thread: a copy, to be freed; NULL: no memory, or no text yet. */
 char *rd_metrics_copy(void *metrics, size_t *len);

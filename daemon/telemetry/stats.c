@@ -1,10 +1,12 @@
 #include "daemon/telemetry/stats.h"
 
+#include <string.h>
+
 /* Every code has its place. */
 #define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
 RP_MSGS(X)
 #undef X
-#define X(NAME, name, code, help) _Static_assert(code < RD_OPS, "a gap in RP_OPS");
+#define X(NAME, name, code, ...) _Static_assert(code < RD_OPS, "a gap in RP_OPS");
 RP_OPS(X)
 #undef X
 #define X(NAME, name, code, bytes, class) _Static_assert(code < RD_DTYPES, "a gap in RP_DTYPES");
@@ -98,4 +100,30 @@ void rd_stats_answered(rd_stats *s, const rd_record *a)
     s->by_err[err ? err : RP_INTERNAL]++;
     if (a->worked)
         s->failed[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][place(a->path, RD_PATHS)][err ? err : RP_INTERNAL]++;
+}
+
+/* ---- what several threads count ---- */
+bool rd_stats_init(rd_stats *s, uint64_t now_ns)
+{
+    s->started_ns = now_ns;
+    return pthread_mutex_init(&s->shared.lock, NULL) == 0;
+}
+
+void rd_stats_fini(rd_stats *s) { pthread_mutex_destroy(&s->shared.lock); }
+
+void rd_shared_tally_add(rd_shared_tally *t, const rd_record *a)
+{
+    pthread_mutex_lock(&t->lock);
+    rd_tally_op(&t->tally, a->op);
+    rd_tally_add(&t->tally, a);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void rd_stats_collect(rd_stats *s)
+{
+    rd_shared_tally *t = &s->shared;
+    pthread_mutex_lock(&t->lock);
+    rd_tally_join(&s->tally, &t->tally);
+    memset(&t->tally, 0, sizeof t->tally);
+    pthread_mutex_unlock(&t->lock);
 }

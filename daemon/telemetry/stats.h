@@ -1,9 +1,11 @@
 /* Counters of the daemon's life.
  *
- * What every answered request adds is a tally. Nng's threads, which answer small reductions (fastpath.h), add to one of their
- * own under its lock, and the loop joins it to that of `rd_stats` when somebody asks. The rest only the loop counts. */
+ * What every answered request adds is a tally. The threads of the fast path, which answer small reductions, share a tally under
+ * a lock, and the loop joins it to its own when it needs the sum. The rest only the loop counts. */
 #ifndef RD_STATS_H
 #define RD_STATS_H
+
+#include <pthread.h>
 
 #include "daemon/telemetry/histogram.h"
 #include "proto/types.h"
@@ -30,9 +32,9 @@ typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
 typedef struct rd_record {
     uint8_t msg; /* as it came: maybe no code */
     rp_err err;
-    unsigned user;    /* from rd_stats_user */
-    uint64_t pid, id; /* of the client's process, 0: not known; of the request */
-    unsigned context; /* of the transport: a context has one request at a time */
+    unsigned user;     /* from rd_stats_user */
+    uint64_t pid, id;  /* of the client's process, 0: not known; of the request */
+    unsigned exchange; /* its number: an exchange has one request at a time */
     size_t body_bytes;
     uint64_t received_ns;             /* CLOCK_MONOTONIC */
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
@@ -61,6 +63,11 @@ typedef struct rd_tally {
     rd_use use[RD_MAX_USERS];
 } rd_tally;
 
+typedef struct rd_shared_tally {
+    pthread_mutex_t lock;
+    rd_tally tally;
+} rd_shared_tally;
+
 typedef struct rd_stats {
     uint64_t started_ns;
     uint64_t sessions; /* ever */
@@ -70,6 +77,7 @@ typedef struct rd_stats {
     uint64_t failed[RD_OPS][RD_DTYPES][RD_PATHS][RD_ERRS];
     uint64_t uid[RD_MAX_USERS]; /* of the places from RD_FIRST_USER on */
     unsigned users;             /* of these, taken */
+    rd_shared_tally shared;     /* of the fast path since the last rd_stats_collect */
 } rd_stats;
 
 /* The place of a user's counters; theirs to the end. */
@@ -80,6 +88,15 @@ void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `f
 
 /* An answer of any kind leaves: what rd_tally_add counts, and errors by kind. */
 void rd_stats_answered(rd_stats *s, const rd_record *a);
+
+/* Any thread: a reduction was accepted and answered. */
+void rd_shared_tally_add(rd_shared_tally *t, const rd_record *a);
+
+bool rd_stats_init(rd_stats *s, uint64_t now_ns); /* all zero before */
+void rd_stats_fini(rd_stats *s);
+
+/* The loop: move what the fast path counted into s->tally. */
+void rd_stats_collect(rd_stats *s);
 
 /* A reduction of this (checked) op was accepted: REDUCE, REDUCE_AT or BEGIN. */
 static inline void rd_tally_op(rd_tally *t, int op) { t->by_op[op]++; }

@@ -44,12 +44,12 @@ static void put_us(FILE *f, const char *key, uint64_t ns)
     fprintf(f, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* All events of a request are on the line of its context, which has one request at a time: so they nest. */
+/* All events of a request are on the line of its exchange, which has one request at a time: so they nest. */
 static void put_place(FILE *f, const rd_trace *t, const rd_record *a, uint64_t from_ns, uint64_t to_ns)
 {
     put_us(f, "ts", from_ns - t->zero_ns);
     put_us(f, "dur", to_ns - from_ns);
-    fprintf(f, ",\"pid\":%" PRIu64 ",\"tid\":%u", a->pid, a->context);
+    fprintf(f, ",\"pid\":%" PRIu64 ",\"tid\":%u", a->pid, a->exchange);
 }
 
 static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char *name, uint64_t from_ns, uint64_t to_ns,

@@ -52,7 +52,7 @@ typedef struct job {
 } job;
 
 typedef struct pool {
-    rk_engine *e;
+    rk_inflight *tasks;
     const rk_simd *simd;
     int threads, started;
     pthread_t *thread;
@@ -226,7 +226,7 @@ static void finish(pool *p, job *j)
     if (j->bad_row != RP_NO_INDEX)
         rk_row_fault(t, j->bad_row, j->bad_code, &j->bad_state);
     t->compute_ns = rk_now_ns() - t->start_ns;
-    rk_complete(p->e, t);
+    rk_complete(p->tasks, t);
     pthread_mutex_lock(&p->lock);
     j->t = NULL;
 }
@@ -256,7 +256,7 @@ static void run_states(pool *p, rk_task *t)
     pthread_mutex_unlock(&p->lock);
     rk_cpu_run(t);
     uint64_t ns = t->compute_ns;
-    rk_complete(p->e, t);
+    rk_complete(p->tasks, t);
     pthread_mutex_lock(&p->lock);
     p->busy_ns += ns;
 }
@@ -268,7 +268,7 @@ static void run_fill(pool *p, rk_task *t)
     memcpy((uint8_t *)t->memory->base + t->offset, t->data, t->bytes);
     t->copy_ns = rk_now_ns() - t->start_ns;
     t->compute_ns = 0;
-    rk_complete(p->e, t);
+    rk_complete(p->tasks, t);
     pthread_mutex_lock(&p->lock);
 }
 
@@ -384,7 +384,7 @@ static void start_workers(pool *p)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static rp_err cpu_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap)
+static rp_err cpu_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
 {
     int threads = o->threads > 0 ? o->threads : available_cores();
     if (threads > MAX_THREADS)
@@ -399,7 +399,7 @@ static rp_err cpu_open(rk_engine *e, const rk_options *o, void **impl, char *why
         snprintf(why, why_cap, "out of memory for %d threads", threads);
         return RP_NO_MEMORY;
     }
-    *p = (pool){.e = e, .simd = rk_simd_best(), .threads = threads, .thread = thread, .jobs = jobs};
+    *p = (pool){.tasks = tasks, .simd = rk_simd_best(), .threads = threads, .thread = thread, .jobs = jobs};
     p->queue_end = &p->queue;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);

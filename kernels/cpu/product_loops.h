@@ -154,7 +154,7 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
         s->count = omit ? n - nans : n;                                                                        \
         s->skipped = omit && nans;                                                                             \
         if (s->special)                                                                                        \
-            rk_void_limbs(s);                                                                                  \
+            rk_products_void(s);                                                                               \
     }
 PRODUCT_FLOAT(f16, 16, RP_F16)
 PRODUCT_FLOAT(bf16, 16, RP_BF16)

@@ -1,24 +1,17 @@
-/* The front of the engines: picks the backend, runs small tasks at once, keeps the queue of finished ones.
+/* The front of the engines: picks the backend, runs small tasks at once, keeps count of memory.
  *
- * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete; any
- * calls rk_submit_alone and rk_memory_*. What several touch (the done queue and the counters) is under `lock`. */
+ * Threads: the owner's thread calls rk_submit, rk_poll, rk_get_stats and rk_close; backend threads call rk_complete
+ * (inflight.c); any calls rk_submit_alone and rk_memory_*. What several touch is under `lock`. */
 #include "kernels/engine/engine.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/engine/batch.h"
-#include "kernels/engine/utilisation.h"
-
-/* The engine is at rest when for so long nothing has been under way. Less than a client takes from one reply to its next
- * request, more than the owner takes from one task to the next: where tasks follow each other closely its threads are awake,
- * and share the work better than those that bring it. */
-static const uint64_t REST_NS = 20000;
+#include "kernels/engine/inflight.h"
 
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
 enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
@@ -30,38 +23,14 @@ struct rk_engine {
     int backend;         /* rp_backend */
     rk_batcher *batcher; /* NULL: no batching */
     bool stopped;
-    pthread_mutex_t lock;
-    rk_task *done, **done_end;
-    unsigned under_way; /* tasks handed in, and neither polled nor handed back; without batches */
-    uint64_t idle_ns;   /* since when there are none */
-    rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
-    uint64_t tasks, small_tasks, device_tasks, small_ns;
-    rk_busy busy;                                   /* the backend: tasks and batches */
+    rk_inflight tasks;
+    pthread_mutex_t lock;                           /* of these: */
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */
     pthread_mutex_t open_lock;                      /* held while the driver opens or closes one of these: */
     rk_memory *opened;                              /* by rk_memory_open */
     double probe_data[PROBE_ELEMENTS];
     double probe_cell;
 };
-
-uint64_t rk_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...)
-{
-    if (!e->o.log)
-        return;
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    e->o.log(e->o.log_arg, level, text);
-}
 
 /* ---- open ---- */
 
@@ -80,7 +49,7 @@ static uint64_t resident_cap(const rk_engine *e)
 static rp_err open_backend(rk_engine *e, int backend, char *why, size_t why_cap)
 {
     const rk_backend_ops *ops = backend == RP_BACKEND_CUDA ? &rk_cuda_backend : &rk_cpu_backend;
-    rp_err err = ops->open(e, &e->o, &e->impl, why, why_cap);
+    rp_err err = ops->open(&e->tasks, &e->o, &e->impl, why, why_cap);
     if (err)
         return err;
     e->ops = ops;
@@ -126,7 +95,7 @@ static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
 {
     if (e->o.batch_bytes == 0)
         return RP_OK;
-    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->busy, e->o.batch_bytes);
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->tasks.busy, e->o.batch_bytes);
     if (e->batcher)
         return RP_OK;
     e->ops->stop(e->impl);
@@ -154,15 +123,14 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
         e->o.batch_bytes = RK_MAX_BATCH_BYTES;
     if (e->o.batch_bytes <= e->o.small_bytes) /* those run at once */
         e->o.batch_bytes = 0;
-    e->done_end = &e->done;
+    rk_inflight_init(&e->tasks, &e->o);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->open_lock, NULL);
-    rk_busy_init(&e->busy);
     rp_err err = open_chosen(e, why, why_cap);
     if (!err)
         err = open_batcher(e, why, why_cap);
     if (err) {
-        rk_busy_fini(&e->busy);
+        rk_inflight_fini(&e->tasks);
         pthread_mutex_destroy(&e->open_lock);
         pthread_mutex_destroy(&e->lock);
         free(e);
@@ -178,16 +146,6 @@ void rk_trim(rk_engine *e)
         e->ops->trim(e->impl);
 }
 
-/* A task that was dropped before it began has an owner that waits for it. */
-static void hand_back_dropped(rk_engine *e)
-{
-    rk_task *t = e->alone;
-    if (!t)
-        return;
-    rp_fail(&t->fault, RP_BUSY, "engine", 0, "the engine is stopped");
-    rk_complete(e, t);
-}
-
 void rk_stop(rk_engine *e)
 {
     if (!e || e->stopped)
@@ -195,9 +153,7 @@ void rk_stop(rk_engine *e)
     e->stopped = true;
     rk_batch_stop(e->batcher);
     e->ops->stop(e->impl);
-    hand_back_dropped(e);
-    e->done = NULL;
-    e->done_end = &e->done;
+    rk_inflight_drop(&e->tasks);
 }
 
 void rk_close(rk_engine *e)
@@ -207,7 +163,7 @@ void rk_close(rk_engine *e)
     rk_stop(e);
     rk_batch_close(e->batcher);
     e->ops->close(e->impl);
-    rk_busy_fini(&e->busy);
+    rk_inflight_fini(&e->tasks);
     pthread_mutex_destroy(&e->open_lock);
     pthread_mutex_destroy(&e->lock);
     free(e);
@@ -239,65 +195,24 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     if (!is_small(e, t))
         return false;
     rk_cpu_run(t);
-    pthread_mutex_lock(&e->lock);
-    e->tasks++;
-    e->small_tasks++;
-    e->small_ns += t->compute_ns;
-    pthread_mutex_unlock(&e->lock);
+    rk_inflight_small(&e->tasks, t);
     return true;
-}
-
-static void enter(rk_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    e->under_way++;
-    pthread_mutex_unlock(&e->lock);
-}
-
-/* False: the engine is not at rest. */
-static bool enter_alone(rk_engine *e, rk_task *t)
-{
-    pthread_mutex_lock(&e->lock);
-    bool rests = e->under_way == 0 && rk_now_ns() - e->idle_ns >= REST_NS;
-    if (rests) {
-        e->under_way = 1;
-        e->alone = t;
-    }
-    pthread_mutex_unlock(&e->lock);
-    return rests;
-}
-
-/* With the lock: a task is no longer under way. */
-static void leave(rk_engine *e)
-{
-    if (--e->under_way == 0)
-        e->idle_ns = rk_now_ns();
-}
-
-static void prepare(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
-{
-    t->next = NULL;
-    t->impl = NULL;
-    t->done = done;
-    rk_busy_begin(&e->busy);
 }
 
 bool rk_submit(rk_engine *e, rk_task *t)
 {
     if (rk_run_small(e, t))
         return true;
-    enter(e);
-    prepare(e, t, NULL);
+    rk_inflight_enter(&e->tasks, t);
     e->ops->submit(e->impl, t);
     return false;
 }
 
 bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 {
-    if (!enter_alone(e, t))
+    if (!rk_inflight_enter_alone(&e->tasks, t, done))
         return false;
     locate(e, t);
-    prepare(e, t, done);
     if (!e->ops->begin || !e->ops->begin(e->impl, t))
         e->ops->submit(e->impl, t);
     return true;
@@ -308,48 +223,7 @@ bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
     return e->batcher && rk_batch_submit(e->batcher, t, done);
 }
 
-/* With the lock. */
-static void make_pollable(rk_engine *e, rk_task *t)
-{
-    t->next = NULL;
-    *e->done_end = t;
-    e->done_end = &t->next;
-}
-
-void rk_complete(rk_engine *e, rk_task *t)
-{
-    void (*done)(rk_task * t) = t->done;
-    rk_busy_end(&e->busy);
-    pthread_mutex_lock(&e->lock);
-    e->tasks++;
-    e->device_tasks += t->backend == RP_BACKEND_CUDA;
-    if (done) {
-        e->alone = NULL;
-        leave(e);
-    } else {
-        make_pollable(e, t);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (done)
-        done(t);
-    else if (e->o.wake)
-        e->o.wake(e->o.wake_arg);
-}
-
-rk_task *rk_poll(rk_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    rk_task *t = e->done;
-    if (t) {
-        e->done = t->next;
-        if (!e->done)
-            e->done_end = &e->done;
-        t->next = NULL;
-        leave(e);
-    }
-    pthread_mutex_unlock(&e->lock);
-    return t;
-}
+rk_task *rk_poll(rk_engine *e) { return rk_inflight_poll(&e->tasks); }
 
 bool rk_pin(rk_engine *e, const void *base, size_t bytes) { return e->ops->pin && e->ops->pin(e->impl, base, bytes); }
 
@@ -528,16 +402,12 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
     memset(s, 0, sizeof *s);
     e->ops->stats(e->impl, s);
     s->backend = e->backend;
+    rk_inflight_stats(&e->tasks, s);
     pthread_mutex_lock(&e->lock);
-    s->tasks = e->tasks;
-    s->small_tasks = e->small_tasks;
-    s->device_tasks = e->device_tasks;
     s->resident_bytes = e->resident_bytes;
     s->resident_cap = e->resident_cap;
     s->imports = e->imports;
-    s->busy_ns += e->small_ns;
     pthread_mutex_unlock(&e->lock);
-    s->active_ns = rk_busy_ns(&e->busy);
     if (e->batcher)
         rk_batch_stats(e->batcher, s);
 }

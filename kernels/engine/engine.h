@@ -6,7 +6,8 @@
 #ifndef RK_ENGINE_H
 #define RK_ENGINE_H
 
-#include "kernels/kernels.h"
+#include "kernels/engine/clock.h"
+#include "kernels/engine/inflight.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,8 +38,9 @@ typedef struct rk_batch_ops {
 } rk_batch_ops;
 
 typedef struct rk_backend_ops {
-    /* Start: set *impl, log through rk_log, explain in `why`. On error nothing is left behind. */
-    rp_err (*open)(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap);
+    /* Start: set *impl, log through rk_log, explain in `why`. Tasks are handed back to `tasks`; both pointers stay valid until
+     * `close`. On error nothing is left behind. */
+    rp_err (*open)(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap);
     void (*submit)(void *impl, rk_task *t); /* any thread; never blocks for long: queue it */
     /* The only task under way, so begin it in this thread, whichever that is, if that takes no longer than a launch. False, and
      * nothing done: submit it. NULL: none is begun so. */
@@ -60,10 +62,8 @@ typedef struct rk_backend_ops {
 extern const rk_backend_ops rk_cpu_backend;
 extern const rk_backend_ops rk_cuda_backend; /* none.c stands in when nvcc was absent: its open fails with TYPE */
 
-/* Any thread: the task is finished (fault, backend, times set). Calls its `done`, or makes it pollable and wakes the owner. */
-void rk_complete(rk_engine *e, rk_task *t);
-void rk_log(rk_engine *e, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-uint64_t rk_now_ns(void); /* CLOCK_MONOTONIC */
+/* To the options' `log`. Any thread. */
+void rk_log(const rk_options *o, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Run a whole task here and now on one CPU thread: the small-task shortcut, the oracle of the GPU's tests, and what the
  * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */

@@ -3,9 +3,9 @@
 
 #include "kernels/engine/engine.h"
 
-static rp_err no_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap)
+static rp_err no_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
 {
-    (void)e, (void)o, (void)impl;
+    (void)tasks, (void)o, (void)impl;
     snprintf(why, why_cap, "CUDA is not compiled in");
     return RP_TYPE;
 }

@@ -1,6 +1,6 @@
 #include "kernels/engine/utilisation.h"
 
-#include "kernels/engine/engine.h"
+#include "kernels/engine/clock.h"
 
 void rk_busy_init(rk_busy *b)
 {

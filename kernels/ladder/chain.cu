@@ -6,7 +6,7 @@
 // float sums are the correctly rounded ones, the same bits whatever the grid.
 //
 // The one page that needs the product: everything else here stands alone.
-#include "kernels/cuda/launch/launch.cuh"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/ladder/ladder.cuh"
 
 namespace ladder {

@@ -44,35 +44,35 @@ static const struct option LONG[] = {{"n", required_argument, NULL, 'n'},
 
 void ladder_help(FILE *out)
 {
-    fputs("reducectl ladder: reduction kernels from the naive one upwards, checked and timed, beside CUB and reduced's own\n"
+    fputs("reducectl ladder: reduction kernels from the naive one up, checked and timed, beside CUB and reduced's own\n"
           "\n"
           "usage: reducectl ladder [OPTION]...\n"
           "\n"
-          "A LIST is separated by commas; every combination of the lists makes a table.\n"
+          "Commas separate the items of a LIST. Every combination of the lists makes a table.\n"
           "\n"
           "What to run\n"
           "  -n, --n LIST         elements (default 2^26,2^22): whole numbers, 2^K, 2^K+M, 2^K-M; up to 2^34\n"
           "      --block LIST     threads in a block (default 512): multiples of 32 up to 1024\n"
-          "      --rungs LIST     names or patterns; one that begins with ! takes away (default all; --list shows them)\n"
-          "      --finish LIST    what becomes of the partials of the blocks: relaunch (default), atomic, host\n"
+          "      --rungs LIST     names or patterns; ! in front excludes (default all; --list shows them)\n"
+          "      --finish LIST    how the blocks' partial results are combined: relaunch (default), atomic, host\n"
           "  -t, --dtype LIST     i32 (default), f32\n"
-          "      --repeat N       timed runs of each rung, after one that is not (default 21, or a second's worth)\n"
+          "      --repeat N       timed runs of each rung, after a warm-up (default 21, or one second of runs)\n"
           "      --device N       CUDA device (default: the one that the daemon uses, if it uses one, else 0)\n"
-          "      --check          each rung once, on every combination: only the sums count\n"
+          "      --check          run each rung once on every combination and check the sums only\n"
           "\n"
           "What to print (default: a table and a chart)\n"
-          "      --json           an object a line\n"
-          "      --csv\n"
-          "      --plot FILE      a picture besides, .svg, .png or .pdf; needs gnuplot\n"
-          "      --explain RUNG   the page of a kernel: what its idea is, what it fixes, what is wrong with it, its code\n"
-          "      --from FILE      show what --json once printed; nothing is run and no GPU needed\n"
-          "      --list           the rungs\n"
+          "      --json           one object per line\n"
+          "      --csv            values separated by commas\n"
+          "      --plot FILE      also draw a bar chart, .svg, .png or .pdf; needs gnuplot\n"
+          "      --explain RUNG   the page of a kernel: its idea, what it fixes, what is wrong with it, its code\n"
+          "      --from FILE      show the output of an earlier --json run, without running anything\n"
+          "      --list           list the rungs\n"
           "  -h, --help           this text\n"
           "  -V, --version        the version\n"
           "\n"
-          "Each time is the median of runs on a cold L2, from the first launch to the value: with --finish host that includes\n"
-          "the copy and the sum on the host. Data are odd integers from -7 to 7; every sum of them on the way is a whole\n"
-          "number below 2^24, so the float rungs add without rounding, too, and each value must equal the exact sum.\n"
+          "Each time is the median of runs on a cold L2, from the first launch to the value. With --finish host it\n"
+          "includes the copy and the sum on the host. Data are odd integers from -7 to 7. Every partial sum is a\n"
+          "whole number below 2^24, so the float rungs do not round either. Each value must equal the exact sum.\n"
           "\n"
           "Examples\n"
           "  reducectl ladder\n"
@@ -80,7 +80,7 @@ void ladder_help(FILE *out)
           "  reducectl ladder --check -n 1,31,1000,2^20+1 --block 32,1024 --finish relaunch,atomic,host -t i32,f32\n"
           "  reducectl ladder --json >run.json; reducectl ladder --from run.json --plot run.svg\n"
           "\n"
-          "Exit status: 0 done; 1 a rung gave a wrong sum or failed; 2 wrong usage\n",
+          "Exit status: 0 success; 1 a rung gave a wrong sum or failed; 2 wrong usage\n",
           out);
 }
 
@@ -121,7 +121,7 @@ static bool take_n(ladder_options *o, const char *word, char why[LADDER_WHY])
 {
     if (size_of(word, &o->n[o->n_count++]))
         return true;
-    snprintf(why, LADDER_WHY, "--n '%.40s' is no number of elements from 1 to 2^34 (as 1000, 2^20 or 2^20-1)", word);
+    snprintf(why, LADDER_WHY, "--n '%.40s' is not a number of elements from 1 to 2^34 (as 1000, 2^20 or 2^20-1)", word);
     return false;
 }
 
@@ -133,7 +133,7 @@ static bool take_block(ladder_options *o, const char *word, char why[LADDER_WHY]
         o->block[o->block_count++] = (unsigned)n;
         return true;
     }
-    snprintf(why, LADDER_WHY, "--block '%.40s' is no multiple of 32 from 32 to 1024", word);
+    snprintf(why, LADDER_WHY, "--block '%.40s' is not a multiple of 32 from 32 to 1024", word);
     return false;
 }
 
@@ -144,7 +144,7 @@ static int place_of(const char *option, const char *word, const char *const name
     for (int i = 0; i < count; i++)
         if (!strcmp(names[i], word))
             return i;
-    used += (size_t)snprintf(why, LADDER_WHY, "%s '%.40s' is none of", option, word);
+    used += (size_t)snprintf(why, LADDER_WHY, "%s '%.40s' is not one of", option, word);
     for (int i = 0; i < count; i++)
         used += (size_t)snprintf(why + used, LADDER_WHY - used, "%s %s", i ? "," : "", names[i]);
     return -1;
@@ -176,7 +176,7 @@ static bool take_rung(ladder_options *o, const char *word, char why[LADDER_WHY])
             found = true;
         }
     if (!found)
-        snprintf(why, LADDER_WHY, "--rungs '%.40s' matches no rung; --list shows them", word);
+        snprintf(why, LADDER_WHY, "--rungs '%.40s' does not match any rung; --list shows them", word);
     return found;
 }
 
@@ -210,7 +210,7 @@ static bool take_int(int *out, const char *option, const char *text, int least, 
     if (good)
         *out = (int)n;
     else
-        snprintf(why, LADDER_WHY, "%s '%.40s' is no whole number from %d to %d", option, text, least, most);
+        snprintf(why, LADDER_WHY, "%s '%.40s' is not a whole number from %d to %d", option, text, least, most);
     return good;
 }
 
@@ -275,9 +275,9 @@ static bool consistent(const ladder_options *o, char why[LADDER_WHY])
 {
     const char *clash = NULL;
     if (o->json && o->csv)
-        clash = "only one of --json and --csv is possible";
+        clash = "--json and --csv exclude each other";
     else if (o->check && (o->json || o->csv || o->plot || o->from || o->repeat))
-        clash = "--check measures nothing: --json, --csv, --plot, --from and --repeat do not go with it";
+        clash = "--check measures nothing: it excludes --json, --csv, --plot, --from and --repeat";
     else if (o->plot && !ladder_plot_terminal(o->plot))
         clash = "--plot draws FILE.svg, FILE.png or FILE.pdf";
     if (clash)
@@ -311,7 +311,7 @@ bool ladder_parse(ladder_options *o, int argc, char **argv, char why[LADDER_WHY]
             return false;
     }
     if (optind < argc) {
-        snprintf(why, LADDER_WHY, "'%.60s' is no option", argv[optind]);
+        snprintf(why, LADDER_WHY, "'%.60s' is not an option", argv[optind]);
         return false;
     }
     return consistent(o, why);

@@ -233,10 +233,10 @@ bool ladder_read_json(const char *path, ladder_rows *rows, char why[LADDER_WHY])
         ladder_row *r = ladder_rows_add(rows);
         good = r && take_row(line, r);
         if (!good)
-            snprintf(why, LADDER_WHY, "%.100s: line %zu is no row that 'reducectl ladder --json' printed", path, number);
+            snprintf(why, LADDER_WHY, "%.100s: line %zu is not a row of 'reducectl ladder --json'", path, number);
     }
     if (good && number == 0) {
-        snprintf(why, LADDER_WHY, "%.100s: it is empty", path);
+        snprintf(why, LADDER_WHY, "%.100s: the file is empty", path);
         good = false;
     }
     free(line);

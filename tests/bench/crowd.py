@@ -56,7 +56,7 @@ def large_file(size):
 @contextmanager
 def background(url, path, *options):
     """A large sum in the background, again and again."""
-    command = " ".join(map(str, ctl(url, "sum", "--priority", "background", *options, path)))
+    command = " ".join(map(str, ctl(url, "sum", "--dtype", "f32", "--priority", "background", *options, path)))
     p = subprocess.Popen(["sh", "-c", f"while {command} >&2; do :; done"], stderr=subprocess.PIPE, start_new_session=True)
     try:
         yield

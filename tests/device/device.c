@@ -21,9 +21,9 @@ typedef struct handle {
 
 static atomic_ullong pinned;
 
-static rp_err device_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t why_cap)
+static rp_err device_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
 {
-    rp_err err = rk_cpu_backend.open(e, o, impl, why, why_cap);
+    rp_err err = rk_cpu_backend.open(tasks, o, impl, why, why_cap);
     if (!err)
         snprintf(why, why_cap, "a device made of memory");
     return err;

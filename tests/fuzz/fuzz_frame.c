@@ -1,10 +1,12 @@
-/* Any bytes as what a peer sends on its connection (byte 0: ipc or not): greeting, then frames, each with its route. The
- * parsers stay within what came; a head that is accepted is written the same again, and a route ends with an id. */
+/* Any bytes as what a peer sends on its connection: byte 0 says ipc or not, who is greeted and how the reads cut the rest. The
+ * reader tells the same frames whatever the cuts, stays within the memory that it was given, and a route ends with an id. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/frame.h"
+
+enum { MOST = 1 << 16, FIRST_BYTES = 72, MAX_EVENTS = 4096 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,40 +16,122 @@ static void fail(const char *what)
     abort();
 }
 
-/* A block of its own, so that a sanitizer sees its end. */
-static void check_route(const uint8_t *bytes, size_t len)
+typedef struct {
+    rp_read kind;
+    uint64_t size;
+    uint32_t sum; /* of the frame's bytes */
+} event;
+
+typedef struct {
+    rp_frame_reader reader;
+    const uint8_t *bytes;
+    size_t left, cut; /* bytes of one read */
+    uint8_t *frame;   /* a block of its own, so that a sanitizer sees its end */
+    size_t room, step;
+    event events[MAX_EVENTS];
+    size_t n;
+} side;
+
+static void check_route(const uint8_t *frame, size_t len)
 {
-    uint8_t *frame = malloc(len ? len : 1);
     size_t size = 0;
-    if (!frame)
-        abort();
-    memcpy(frame, bytes, len);
     rp_route_state state = rp_get_route(frame, len, &size);
     if (state == RP_ROUTE_FINE && (size < RP_ROUTE_LEAST || size > RP_ROUTE || size > len || !(frame[size - 4] & 0x80)))
         fail("a route without an id at its end");
     if (state == RP_ROUTE_TOO_LONG && len < RP_ROUTE)
         fail("a route longer than its frame");
-    free(frame);
+}
+
+static void grow(side *s)
+{
+    uint64_t left = s->reader.size - s->room;
+    size_t more = left < s->step ? (size_t)left : s->step;
+    uint8_t *frame = realloc(s->frame, s->room + more);
+    if (!frame)
+        abort();
+    if (s->reader.done != s->room)
+        fail("the reader lost count");
+    s->frame = frame;
+    rp_frame_into(&s->reader, frame + s->room, more);
+    s->room += more;
+}
+
+static void drop_frame(side *s)
+{
+    free(s->frame);
+    s->frame = NULL;
+    s->room = 0;
+}
+
+static void note(side *s, rp_read kind)
+{
+    event e = {.kind = kind, .size = kind == RP_READ_STRANGER || kind == RP_READ_GREETED ? 0 : s->reader.size};
+    if (kind == RP_READ_FRAME) {
+        check_route(s->frame, s->room);
+        for (size_t i = 0; i < s->room; i++)
+            e.sum = e.sum * 31 + s->frame[i];
+    }
+    if (s->n < MAX_EVENTS)
+        s->events[s->n++] = e;
+}
+
+/* False: the bytes are all read. */
+static bool read_some(side *s)
+{
+    rp_frame_reader *r = &s->reader;
+    size_t n = s->left < s->cut ? s->left : s->cut, room = r->missing + sizeof r->ahead;
+    n = n < room ? n : room;
+    size_t wanted = n < r->missing ? n : r->missing;
+    if (r->ahead_left)
+        fail("more is wanted than was used");
+    memcpy(r->to, s->bytes, wanted);
+    memcpy(r->ahead, s->bytes + wanted, n - wanted);
+    rp_frame_got(r, n);
+    s->bytes += n;
+    s->left -= n;
+    return n > 0;
+}
+
+/* False: nothing comes after this event. */
+static bool step(side *s)
+{
+    rp_read e = rp_frame_next(&s->reader);
+    if (e == RP_READ_MORE)
+        return read_some(s);
+    if (e != RP_READ_FULL)
+        note(s, e);
+    if (e == RP_READ_BEGUN || e == RP_READ_FULL)
+        grow(s);
+    if (e == RP_READ_FRAME)
+        drop_frame(s);
+    return e <= RP_READ_FRAME;
+}
+
+static void run(side *s, const uint8_t *data, size_t size, size_t cut, size_t memory)
+{
+    s->bytes = data + 1;
+    s->left = size - 1;
+    s->cut = cut;
+    s->step = memory;
+    s->n = 0;
+    rp_frame_init(&s->reader, data[0] & 2 ? rp_greeting_rep : rp_greeting_req, data[0] & 1, MOST);
+    while (step(s))
+        ;
+    drop_frame(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 1 + RP_GREETING)
+    static side whole, cut;
+    if (size < 1)
         return 0;
-    bool ipc = data[0] & 1;
-    size_t head = rp_frame_head_size(ipc), at = 1 + RP_GREETING;
-    while (size - at >= head) {
-        uint8_t again[RP_FRAME_HEAD];
-        uint64_t length;
-        if (!rp_get_frame_head(data + at, ipc, &length))
-            return 0;
-        rp_put_frame_head(again, ipc, length);
-        if (memcmp(again, data + at, head) != 0)
-            fail("a head is written to other bytes");
-        at += head;
-        size_t here = length < size - at ? (size_t)length : size - at;
-        check_route(data + at, here);
-        at += here;
-    }
+    run(&whole, data, size, size, MOST);
+    run(&cut, data, size, 1u << (data[0] >> 5), 1 + (data[0] >> 2) * 16);
+    if (whole.n != cut.n)
+        fail("the cuts of the reads change what comes");
+    for (size_t i = 0; i < whole.n; i++)
+        if (whole.events[i].kind != cut.events[i].kind || whole.events[i].size != cut.events[i].size ||
+            whole.events[i].sum != cut.events[i].sum)
+            fail("the cuts of the reads change an event");
     return 0;
 }

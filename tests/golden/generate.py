@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write the golden vectors: messages.txt and states.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
+"""Write the golden vectors: messages.txt, packets.txt and states.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
 
     python3 tests/golden/generate.py           write the files
     python3 tests/golden/generate.py --check   exit 1 if they differ from what this would write
 
-Both are lines of `name hex`; a `#` line before each says what it holds. A client in any language can check itself with them.
+Lines of fields, the last one hex; a `#` line at the top names the fields, one before each message or packet says what it holds. A client in any language can check itself with them.
 """
 import pathlib
 import struct
@@ -15,6 +15,8 @@ sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
 from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
                        REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, header, spec, store)
+from sideclient import ARENA, ATTACH, DEVICE, DEVICE_FD, FILE  # noqa: E402
+from sideclient import DROP as DROP_HANDLE  # noqa: E402
 
 SESSION = 0x0123456789ABCDEF
 
@@ -123,6 +125,28 @@ def messages():
     yield "error_bare", "INTERNAL without field and text", message(PING, fault(0, NO_INDEX, 0, b"", b""), mid=14, reply=1, status=20)
 
 
+def packet(kind, *, status=0, value=0, size=0, token=None, more=b""):
+    return struct.pack("<IIQ", kind, status, value) + (token or struct.pack("<QQ", size, 0)) + more
+
+
+def packets():
+    """(name, remark, descriptors that travel with it, bytes); names are known to tests/unit/test_packets.c."""
+    handle, device = 2**63 + 1, bytes(range(64))
+    yield "attach", "the session and the token of messages.txt", 0, packet(ATTACH, value=SESSION, token=bytes(range(0xA0, 0xB0)))
+    yield "attached", "reply of attach", 0, packet(ATTACH)
+    yield "refused", "reply of attach: AUTH, and the channel is closed", 0, packet(
+        ATTACH, status=17, more=fault(0, NO_INDEX, 0, b"token", b"no session of this user that wants such a side channel"))
+    yield "file", "a file, open for reading", 1, packet(FILE)
+    yield "filed", "reply of file: handle 2^63 + 1, 12 bytes", 0, packet(FILE, value=handle, size=12)
+    yield "arena", "5000 bytes", 0, packet(ARENA, value=5000)
+    yield "arena_made", "reply of arena: handle 2^63 + 2, 8192 bytes: whole pages", 1, packet(ARENA, value=handle + 1, size=8192)
+    yield "drop", "the arena; there is no reply", 0, packet(DROP_HANDLE, value=handle + 1)
+    yield "device", "a cudaIpcMemHandle_t of bytes 0 to 63", 0, packet(DEVICE, more=device)
+    yield "device_opened", "reply of device: handle 2^63 + 3, 2 MiB", 0, packet(DEVICE, value=handle + 2, size=2 << 20)
+    yield "device_fd", "an allocation of 2 MiB by cuMemExportToShareableHandle", 1, packet(DEVICE_FD, value=2 << 20)
+    yield "device_fd_opened", "its reply: handle 2^63 + 4, 2 MiB", 0, packet(DEVICE_FD, value=handle + 3, size=2 << 20)
+
+
 # One op of each layout, and arrays that have something of everything; element bits.
 STATE_OPS = "sum min max argmin argmax count_nonzero prod minmax sumsq norm1 norminf var count_nan and or xor stats".split()
 ARRAYS = {
@@ -155,6 +179,10 @@ def texts():
     for name, remark, data in messages():
         out += [f"# {name}: {remark}", f"{name} {data.hex()}"]
     yield "messages.txt", "\n".join(out) + "\n"
+    out = ["# Golden packets of the side channel: `name descriptors hex`. Written by generate.py."]
+    for name, remark, descriptors, data in packets():
+        out += [f"# {name}: {remark}", f"{name} {descriptors} {data.hex()}"]
+    yield "packets.txt", "\n".join(out) + "\n"
     out = ["# Golden partial states: `op dtype nan index_base elements state`; elements and state in hex, `-` for none. Written by generate.py."]
     for op, dtype, nan, base, data, state in states():
         out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {base} {data.hex() or '-'} {state.hex()}")

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/cuda/launch/launch.cuh"
+#include "kernels/cuda/launch/launch.h"
 #include "tests/gpu/bench.cuh"
 #include "tests/gpu/bench_data.cuh"
 #include "tests/gpu/cub_peer.cuh"

@@ -63,7 +63,7 @@ static void integers(void **state)
     static const char *const words[] = {"",   "-",   "+",   "0x",  "1.5", "1e3", " 1",
                                         "1 ", "--1", "+-1", "12a", "0xg", "nan", "\x1b[1m"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is_no(REDUCE_I32, words[i], "is no");
+        is_no(REDUCE_I32, words[i], "is not a number");
 }
 
 static uint64_t double_bits(double v)
@@ -107,7 +107,7 @@ static void floats(void **state)
     is_no(REDUCE_BF16, "3.4e38", "range");
     static const char *const words[] = {"", "-", "x", "1.5x", " 1", "1 ", "1,5", "0x", "infin"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is_no(REDUCE_F32, words[i], "is no");
+        is_no(REDUCE_F32, words[i], "is not a number");
 }
 
 /* Doubles, exact or just beside what separates two 16-bit floats, round as the integers of the kernels round them. */

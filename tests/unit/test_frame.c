@@ -58,33 +58,149 @@ static void routes(void **state)
     }
 }
 
-/* Reads of all sizes bring the same bytes, in the same order. */
-static void readers(void **state)
+/* ---- the reader ---- */
+enum { MOST = 3 * RP_AHEAD, STEP = 1000 };
+
+/* Bytes of a stream, and where its reader is. */
+typedef struct {
+    uint8_t bytes[8 * RP_AHEAD];
+    size_t size, at;
+} stream;
+
+static void put(stream *s, const void *bytes, size_t n)
+{
+    memcpy(s->bytes + s->size, bytes, n);
+    s->size += n;
+}
+
+static void put_frame(stream *s, bool ipc, size_t size, uint8_t first)
+{
+    uint8_t head[RP_FRAME_HEAD];
+    rp_put_frame_head(head, ipc, size);
+    put(s, head, rp_frame_head_size(ipc));
+    for (size_t i = 0; i < size; i++)
+        s->bytes[s->size++] = (uint8_t)(first + i * 7 + i / 256);
+}
+
+/* A read of at most `most` bytes, as readv would do it. False: the stream has ended. */
+static bool read_some(rp_frame_reader *r, stream *s, size_t most)
+{
+    size_t n = s->size - s->at < most ? s->size - s->at : most, room = r->missing + sizeof r->ahead;
+    n = n < room ? n : room;
+    size_t wanted = n < r->missing ? n : r->missing;
+    assert_int_equal(r->ahead_left, 0);
+    memcpy(r->to, s->bytes + s->at, wanted);
+    memcpy(r->ahead, s->bytes + s->at + wanted, n - wanted);
+    rp_frame_got(r, n);
+    s->at += n;
+    return n > 0;
+}
+
+/* The next event that is not RP_READ_MORE; RP_READ_MORE: the stream has ended. */
+static rp_read next(rp_frame_reader *r, stream *s, size_t most)
+{
+    rp_read e;
+    while ((e = rp_frame_next(r)) == RP_READ_MORE && read_some(r, s, most))
+        ;
+    return e;
+}
+
+/* Greeting and frames come whole and in order however the reads cut them, and in whatever steps memory is given. */
+static void frames_by_reads_of_all_sizes(void **state)
 {
     (void)state;
-    static rp_intake r;
-    static uint8_t sent[3 * RP_AHEAD], got[sizeof sent];
-    static const size_t wanted[] = {9, 100, 1, RP_AHEAD + 500, 9, 9, 7};
-    for (size_t i = 0; i < sizeof sent; i++)
-        sent[i] = (uint8_t)(i * 7 + i / 256);
-    for (size_t most = 1; most < RP_AHEAD; most = 3 * most + 1) {
-        size_t at = 0, done = 0;
-        for (size_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++) {
-            rp_intake_want(&r, got + done, wanted[k]);
-            while (!rp_intake_take(&r)) {
-                size_t n = r.missing < most ? r.missing : most, behind = most - n;
-                assert_int_equal(r.ahead_left, 0);
-                memcpy(r.to, sent + at, n);
-                memcpy(r.ahead, sent + at + n, behind);
-                rp_intake_got(&r, most);
-                at += most;
+    static rp_frame_reader r;
+    static stream s;
+    static uint8_t got[MOST];
+    static const size_t sizes[] = {4, 9, 100, 5, RP_AHEAD + 500, 44, 44, 44, MOST, 7};
+    for (int ipc = 0; ipc < 2; ipc++)
+        for (size_t most = 1; most < 4 * RP_AHEAD; most = 3 * most + 1) {
+            s.size = s.at = 0;
+            put(&s, rp_greeting_req, RP_GREETING);
+            for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
+                put_frame(&s, ipc, sizes[k], (uint8_t)k);
+            rp_frame_init(&r, rp_greeting_req, ipc, MOST);
+            assert_int_equal(next(&r, &s, most), RP_READ_GREETED);
+            size_t from = RP_GREETING;
+            for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+                rp_read e = next(&r, &s, most);
+                assert_int_equal(e, RP_READ_BEGUN);
+                assert_int_equal(r.size, sizes[k]);
+                assert_true(rp_frame_is_inside(&r));
+                for (size_t room = 0; e == RP_READ_BEGUN || e == RP_READ_FULL; e = next(&r, &s, most)) {
+                    assert_int_equal(r.done, room);
+                    rp_frame_into(&r, got + room, STEP);
+                    room += STEP;
+                }
+                assert_int_equal(e, RP_READ_FRAME);
+                from += rp_frame_head_size(ipc);
+                assert_memory_equal(got, s.bytes + from, sizes[k]);
+                from += sizes[k];
             }
-            done += wanted[k];
+            assert_int_equal(next(&r, &s, most), RP_READ_MORE);
+            assert_false(rp_frame_is_inside(&r));
         }
-        assert_memory_equal(got, sent, done);
-        assert_int_equal(r.ahead_left, at - done);
-        r.ahead_left = 0;
+}
+
+/* The event behind a right greeting. */
+static rp_read first_event(rp_frame_reader *r, bool ipc, const void *bytes, size_t n)
+{
+    static stream s;
+    s.size = s.at = 0;
+    put(&s, rp_greeting_rep, RP_GREETING);
+    put(&s, bytes, n);
+    rp_frame_init(r, rp_greeting_rep, ipc, MOST);
+    assert_int_equal(next(r, &s, 100), RP_READ_GREETED);
+    return next(r, &s, 100);
+}
+
+static void bad_frames_are_typed(void **state)
+{
+    (void)state;
+    static rp_frame_reader r;
+    static stream s;
+    uint8_t head[RP_FRAME_HEAD] = {7};
+    assert_int_equal(first_event(&r, true, head, sizeof head), RP_READ_NO_HEAD);
+    for (int ipc = 0; ipc < 2; ipc++) {
+        size_t n = rp_frame_head_size(ipc);
+        static const struct {
+            uint64_t size;
+            rp_read event;
+        } cases[] = {{0, RP_READ_SHORT},
+                     {RP_ROUTE_LEAST - 1, RP_READ_SHORT},
+                     {RP_ROUTE_LEAST, RP_READ_BEGUN},
+                     {MOST, RP_READ_BEGUN},
+                     {MOST + 1, RP_READ_LONG},
+                     {UINT64_MAX, RP_READ_LONG}};
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            rp_put_frame_head(head, ipc, cases[i].size);
+            assert_int_equal(first_event(&r, ipc, head, n), cases[i].event);
+        }
+        assert_int_equal(first_event(&r, ipc, head, n - 1), RP_READ_MORE);
+        assert_true(rp_frame_is_inside(&r));
+        assert_int_equal(first_event(&r, ipc, head, 0), RP_READ_MORE);
+        assert_false(rp_frame_is_inside(&r));
     }
+    rp_frame_init(&r, rp_greeting_req, true, MOST);
+    put(&s, rp_greeting_rep, RP_GREETING);
+    assert_int_equal(next(&r, &s, 3), RP_READ_STRANGER);
+}
+
+/* Of a frame that is too long, the first bytes can be had: they say which request it would be. */
+static void first_bytes_of_a_long_frame(void **state)
+{
+    (void)state;
+    static rp_frame_reader r;
+    static stream s;
+    uint8_t got[72];
+    put(&s, rp_greeting_req, RP_GREETING);
+    put_frame(&s, true, MOST + 1, 3);
+    rp_frame_init(&r, rp_greeting_req, true, MOST);
+    assert_int_equal(next(&r, &s, 50), RP_READ_GREETED);
+    assert_int_equal(next(&r, &s, 50), RP_READ_LONG);
+    rp_frame_into(&r, got, sizeof got);
+    assert_int_equal(next(&r, &s, 50), RP_READ_FULL);
+    assert_memory_equal(got, s.bytes + RP_GREETING + RP_FRAME_HEAD, sizeof got);
 }
 
 int main(void)
@@ -93,7 +209,9 @@ int main(void)
         cmocka_unit_test(greetings),
         cmocka_unit_test(heads),
         cmocka_unit_test(routes),
-        cmocka_unit_test(readers),
+        cmocka_unit_test(frames_by_reads_of_all_sizes),
+        cmocka_unit_test(bad_frames_are_typed),
+        cmocka_unit_test(first_bytes_of_a_long_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void ids_are_names_or_numbers(void **state)
     assert_null(rd_ids_add(&ids, RD_GROUP_ID, "gpu"));
     while (ids.n < RD_MAX_IDS)
         assert_null(rd_ids_add(&ids, RD_USER_ID, "1"));
-    assert_string_equal(rd_ids_add(&ids, RD_USER_ID, "1"), "there are 32 already, the limit");
+    assert_string_equal(rd_ids_add(&ids, RD_USER_ID, "1"), "at most 32 are allowed");
 }
 
 static void an_empty_list_lets_everybody_in(void **state)

@@ -1,4 +1,4 @@
-/* Sessions by pipe, their end, the inbox between threads, the latency histogram, the lock of a socket. */
+/* Sessions by connection, their end, the inbox between threads, the latency histogram, the lock of a socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "daemon/telemetry/histogram.h"
 
 /* ---- sessions ---- */
-static void sessions_are_found_by_pipe(void **state)
+static void sessions_are_found_by_connection(void **state)
 {
     (void)state;
     enum { N = 500 };
@@ -37,7 +37,7 @@ static void sessions_are_found_by_pipe(void **state)
         rd_session_close(&s, rd_session_find(&s, i * 7));
     for (uint32_t i = 1; i <= N; i++)
         assert_int_equal(rd_session_find(&s, i * 7) != NULL, i % 2 == 0);
-    assert_int_equal(s.pipes, N / 2);
+    assert_int_equal(s.connections, N / 2);
     rd_session_close(&s, rd_session_find(&s, 1)); /* unknown: nothing happens */
     rd_sessions_fini(&s);
 }
@@ -55,10 +55,10 @@ static void ids_are_random_and_told_at_hello(void **state)
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");
     assert_int_equal(s.greeted, 2);
-    assert_true(a->owner == b->owner && a->owner->pipes == 2 && a->owner->sessions == 2);
+    assert_true(a->owner == b->owner && a->owner->connections == 2 && a->owner->sessions == 2);
     rd_session_close(&s, a);
     assert_int_equal(s.greeted, 1);
-    assert_true(b->owner->pipes == 1 && b->owner->sessions == 1);
+    assert_true(b->owner->connections == 1 && b->owner->sessions == 1);
     rd_sessions_fini(&s);
     assert_null(users.first);
 }
@@ -80,10 +80,10 @@ static void a_closed_session_waits_for_its_work(void **state)
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x); /* the other one is gone */
     x->inflight = 0;
-    atomic_store(&x->unsent, 1);
+    rd_account_charge(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
-    atomic_store(&x->unsent, 0);
+    rd_account_release(&x->unsent, 100);
     rd_sessions_reap(&s);
     assert_ptr_equal(s.dead, x);
     stream->jobs = 0;
@@ -102,23 +102,23 @@ static void the_inbox_wakes_only_a_sleeper(void **state)
     rd_event e[8];
     int wakes = 0;
     assert_true(rd_inbox_init(&b, 4, count_wake, &wakes));
-    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED, .pipe = 1}));
-    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = 1}));
+    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = 1}));
+    assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = 1}));
     assert_int_equal(wakes, 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 2);
-    assert_int_equal(e[1].kind, RD_PIPE_CLOSED);
-    rd_inbox_put(&b, (rd_event){.kind = RD_REQUEST}); /* the loop has not seen it empty: it will come again */
+    assert_int_equal(e[1].kind, RD_CONNECTION_CLOSED);
+    rd_inbox_put(&b, (rd_event){.kind = RD_MESSAGE}); /* the loop has not seen it empty: it will come again */
     assert_int_equal(wakes, 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 1);
     assert_int_equal(rd_inbox_take(&b, e, 8), 0);
-    rd_inbox_put(&b, (rd_event){.kind = RD_REQUEST});
+    rd_inbox_put(&b, (rd_event){.kind = RD_MESSAGE});
     assert_int_equal(wakes, 2);
     rd_inbox_close(&b);
-    assert_false(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED}));
+    assert_false(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED}));
     rd_inbox_fini(&b);
 }
 
-static void the_inbox_grows_with_pipes(void **state)
+static void the_inbox_grows_with_connections(void **state)
 {
     (void)state;
     enum { N = 5000 };
@@ -128,15 +128,15 @@ static void the_inbox_grows_with_pipes(void **state)
     uint32_t seen = 0;
     assert_true(rd_inbox_init(&b, 4, count_wake, &wakes));
     for (uint32_t i = 0; i < N; i++) { /* taking on the way moves the ring's start */
-        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_OPENED, .pipe = i}));
+        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = i}));
         if (i % 3 == 0 && rd_inbox_take(&b, e, 1))
-            assert_int_equal(e[0].pipe, seen++);
+            assert_int_equal(e[0].connection, seen++);
     }
     for (uint32_t i = 0; i < N; i++)
-        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_PIPE_CLOSED, .pipe = i}));
+        assert_true(rd_inbox_put(&b, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = i}));
     for (size_t n; (n = rd_inbox_take(&b, e, 100));)
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(e[i].pipe, seen++ % N);
+            assert_int_equal(e[i].connection, seen++ % N);
     assert_int_equal(seen, 2 * N);
     rd_inbox_fini(&b);
 }
@@ -170,6 +170,42 @@ static void extremes_have_a_bucket(void **state)
 }
 
 /* ---- lock ---- */
+static void make_socket(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    close(fd);
+}
+
+/* Somebody puts a link in the socket's place between bind and the change of its mode. */
+static void modes_are_for_sockets_alone(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/reduced-test-XXXXXX", path[64], file[72];
+    const rd_ids none = {0};
+    struct stat st;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(file, sizeof file, "%s/secret", dir);
+    make_socket(path);
+    assert_true(rd_hand_socket(path, 0640, &none));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    unlink(path);
+
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(symlink(file, path), 0);
+    assert_false(rd_hand_socket(path, 0666, &none));
+    assert_false(rd_hand_socket(file, 0666, &none));
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    unlink(path);
+    unlink(file);
+    rmdir(dir);
+}
+
 static void a_socket_has_one_daemon(void **state)
 {
     (void)state;
@@ -179,11 +215,8 @@ static void a_socket_has_one_daemon(void **state)
     snprintf(path, sizeof path, "%s/s", dir);
     snprintf(lock, sizeof lock, "%s.lock", path);
 
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    strcpy(a.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    close(fd); /* a stale socket */
+    make_socket(path); /* a stale one */
+    int fd;
     assert_int_equal(rd_lock_socket(path, &first, why, sizeof why), RD_LOCK_OK);
     assert_int_equal(access(path, F_OK), -1); /* removed */
 
@@ -213,14 +246,15 @@ static void a_socket_has_one_daemon(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sessions_are_found_by_pipe),
+        cmocka_unit_test(sessions_are_found_by_connection),
         cmocka_unit_test(ids_are_random_and_told_at_hello),
         cmocka_unit_test(a_closed_session_waits_for_its_work),
         cmocka_unit_test(the_inbox_wakes_only_a_sleeper),
-        cmocka_unit_test(the_inbox_grows_with_pipes),
+        cmocka_unit_test(the_inbox_grows_with_connections),
         cmocka_unit_test(quantiles_are_close),
         cmocka_unit_test(extremes_have_a_bucket),
         cmocka_unit_test(a_socket_has_one_daemon),
+        cmocka_unit_test(modes_are_for_sockets_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 static void names_there_and_back(void **state)
 {
     (void)state;
-#define X(NAME, name, code, help)                        \
+#define X(NAME, name, code, help, ...)                   \
     assert_string_equal(rp_op_name(RP_OP_##NAME), name); \
     assert_string_equal(rp_op_help(RP_OP_##NAME), help); \
     assert_int_equal(rp_op_parse(name), code);
@@ -188,7 +188,7 @@ static void protocol_page_has_the_codes(void **state)
     RP_PRIORITIES(X)
     assert_int_equal(rows_of(t), n);
 #undef X
-#define X(NAME, name, code, help) has_row(t, "| %s | %d | %s |\n", name, code, help), n++;
+#define X(NAME, name, code, help, ...) has_row(t, "| %s | %d | %s |\n", name, code, help), n++;
     t = table("| op | code | value |\n"), n = 0;
     RP_OPS(X)
     assert_int_equal(rows_of(t), n);
@@ -216,7 +216,7 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     (void)state;
     const char *t = table("| layout | code | of | L | bytes | limbs |\n");
     int n = 0;
-#define X(NAME, code, sum, squares, others, of) \
+#define X(NAME, code, sum, squares, others, of, ...) \
     has_row(t, "| %s | %d | %s | %d | %zu |", #NAME, code, of, sum + squares + others, rp_state_size(code)), n++;
     RP_LAYOUTS(X)
 #undef X

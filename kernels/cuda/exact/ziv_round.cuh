@@ -128,20 +128,31 @@ template <int kTerms> struct LineSums {
 
     static __device__ __forceinline__ double nan() { return __longlong_as_double((i64)rk_nan_bits(rk_format_of(RP_F64))); }
 
-    __device__ __forceinline__ bool value(const rp_spec &spec, double *v) const
+    __device__ __forceinline__ bool value(const rp_spec &spec, rk_finisher finisher, double *v) const
     {
-        switch (spec.op) {
-        case RP_OP_MEAN:
+        switch (finisher) {
+        case RK_FINISH_MEAN:
             return mean(v);
-        case RP_OP_VAR:
-        case RP_OP_STD:
-            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_STD ? v : NULL);
-        case RP_OP_SUMSQ:
-        case RP_OP_NORM2:
-            return square_sum(spec.op == RP_OP_NORM2, v);
-        default: // sum, norm1
+        case RK_FINISH_SPREAD:
+            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v);
+        case RK_FINISH_SQUARES:
+            return square_sum(spec.op, v);
+        case RK_FINISH_TOTAL:
             return whole_sum(v);
+        case RK_FINISH_CHOSEN: // no sums
+        case RK_FINISH_INDEX:
+        case RK_FINISH_ENDS:
+        case RK_FINISH_RANGE:
+        case RK_FINISH_COUNTED:
+        case RK_FINISH_ELEMENTS:
+        case RK_FINISH_SOME:
+        case RK_FINISH_EVERY:
+        case RK_FINISH_WORD:
+        case RK_FINISH_PRODUCT:
+        case RK_FINISH_SUMMARY:
+            break;
         }
+        return false;
     }
 
     __device__ __forceinline__ bool whole_sum(double *v) const
@@ -165,7 +176,7 @@ template <int kTerms> struct LineSums {
         return !sum.lost && in_range(high) && count < 1ull << 53 && quotient(high, low, (double)count).round(v);
     }
 
-    __device__ __forceinline__ bool square_sum(bool rooted, double *v) const
+    __device__ __forceinline__ bool square_sum(int op, double *v) const
     {
         Terms<kTerms> q = squares;
         *v = special_value();
@@ -177,7 +188,7 @@ template <int kTerms> struct LineSums {
         if (q.x[0] == 0) // then it is 0 exactly
             return true;
         const Near near = {q.x[0], q.x[1]};
-        return in_range(q.x[0]) && (rooted ? root(near) : near).round(v);
+        return in_range(q.x[0]) && (op == RP_OP_SUMSQ ? near : root(near)).round(v);
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.

@@ -1,8 +1,11 @@
-#include "kernels/cuda/launch/launch.cuh"
+// Enqueues what pick.cu picked: grids, shares, scratch.
+#include "kernels/cuda/launch/launch.h"
 
-#include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/launch/pick.h"
+#include "kernels/cuda/launch/registry.h"
+#include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/pass/merge.cuh"
-#include "kernels/cuda/pass/short_lines.cuh"
+#include "kernels/exact/line.h"
 
 namespace rk {
 namespace {
@@ -31,81 +34,6 @@ Scratch scratch_of(void *memory, size_t bytes)
     return {totals, a, a + (words - b), words - b};
 }
 
-bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
-
-// The kernel that reduces whole rows of this task; fn is NULL if there is none.
-SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
-{
-    bool skip = skips_nans(s);
-    const bool pairs = !d->slow_doubles && !d->long_sums;
-    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
-        return sum_few_kernel(s.dtype, skip, s.row_len);
-    switch (layout) {
-    case RP_STATE_SUM32:
-    case RP_STATE_ABS32:
-        if (d->slow_doubles && layout == RP_STATE_SUM32) // by integers
-            return moments_f32_kernel(s.dtype, false, d->large_shared);
-        return sum_float_kernel(s.dtype, skip);
-    case RP_STATE_SUM64:
-    case RP_STATE_ABS64:
-        return sum_f64_kernel(skip, d->large_shared);
-    case RP_STATE_INT:
-        return sum_int_kernel(s.dtype);
-    case RP_STATE_SQ32:
-    case RP_STATE_MOM32:
-    case RP_STATE_STATS32:
-        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->large_shared);
-    case RP_STATE_SQ64:
-    case RP_STATE_MOM64:
-    case RP_STATE_STATS64:
-        return moments_f64_kernel(rk_is_stats(layout));
-    case RP_STATE_ABSINT:
-    case RP_STATE_SQINT:
-    case RP_STATE_MOMINT:
-    case RP_STATE_STATSINT:
-        return moments_int_kernel(layout, s.dtype);
-    case RP_STATE_MIN:
-    case RP_STATE_MAX:
-    case RP_STATE_ARGMIN:
-    case RP_STATE_ARGMAX:
-        return best_kernel(layout, s.dtype, skip);
-    case RP_STATE_MINMAX:
-    case RP_STATE_NORMINF:
-        return minmax_kernel(s.dtype);
-    case RP_STATE_COUNT:
-        return count_kernel(s.dtype, skip);
-    case RP_STATE_NANS:
-        return count_kernel(s.dtype, true);
-    case RP_STATE_AND:
-    case RP_STATE_OR:
-    case RP_STATE_XOR:
-        return bits_kernel(layout, s.dtype);
-    default:
-        return prod_kernel(s.dtype);
-    }
-}
-
-// Sums of floats, of magnitudes and squares too, and stats
-bool is_float_sum(const rp_spec &s, int layout)
-{
-    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
-}
-
-u64 mean_length(const rp_spec &s) { return rp_elements(&s) / rp_results(&s); }
-
-WalkShape walk_shape(const rp_spec &s)
-{
-    return s.flags & RP_COLUMNS ? kColumnWalk : mean_length(s) >= kTuning.long_walk ? kLongWalk : kShortWalk;
-}
-
-// How to walk, if there is a faster way than the general one.
-WalkFn pick_walk(const Device *d, const rp_spec &s, int layout, const SegmentKernel &k)
-{
-    if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
-        return walk_float_kernel(layout, s.dtype, walk_shape(s));
-    return k.walk;
-}
-
 SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
 {
     const rp_spec &s = t.spec;
@@ -129,23 +57,6 @@ SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &
     return g;
 }
 
-// Launch that may overlap the tail of the kernel before it, where the device can.
-template <class... Params, class... Args> cudaError_t
-launch_after(const Device *d, void (*fn)(Params...), dim3 grid, int threads, size_t shared, cudaStream_t stream, Args... args)
-{
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = d->overlapped_launch ? 1 : 0;
-    return cudaLaunchKernelEx(&config, fn, args...);
-}
-
 // Threads for joining n partials: enough that each takes about eight words, whole warps.
 int merge_threads(u64 n, u32 words)
 {
@@ -161,8 +72,8 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
     while (per_row > fan_in) {
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
-        TRY_CUDA(launch_after(d, merge_partials, dim3((u32)blocks, rows_of_grid(rows)), threads, threads * sizeof(u64), stream,
-                              a, (const u64 *)s.a, rows, per_row, share, s.b));
+        TRY_CUDA(gpu_launch(d->overlapped_launch, merge_partials, dim3((u32)blocks, rows_of_grid(rows)), threads,
+                            threads * sizeof(u64), stream, a, (const u64 *)s.a, rows, per_row, share, s.b));
         u64 *swap = s.a;
         s.a = s.b;
         s.b = swap;
@@ -171,14 +82,14 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
     const dim3 grid(rows_of_grid(rows));
     const u64 *in = s.a;
     if (a.plain && a.plan.sum == kDigits32)
-        return launch_after(d, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a, in, rows,
-                            per_row, first_row);
+        return gpu_launch(d->overlapped_launch, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, stream, a,
+                          in, rows, per_row, first_row);
     if (a.plain)
-        return launch_after(d, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a, in, rows,
-                            per_row, first_row);
+        return gpu_launch(d->overlapped_launch, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a,
+                          in, rows, per_row, first_row);
     int threads = merge_threads(per_row, a.plan.all);
-    return launch_after(d, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads, threads * sizeof(u64),
-                        stream, a, in, rows, per_row, first_row);
+    return gpu_launch(d->overlapped_launch, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads,
+                      threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
 }
 
 // ---- walking ----
@@ -254,12 +165,10 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     if (fn) {
         if (floats && w.values) // no line is listed yet
-            TRY_CUDA(cudaMemsetAsync(partials, 0, sizeof(u64), stream));
-        if (w.width)
-            fn<<<(u32)(div_up(w.lines, w.width) * (w.walkers / w.team)), kColumnThreads, 0, stream>>>(a, g, w, partials);
-        else
-            fn<<<walk_blocks(d, div_up(threads, w.turns), kWalkThreads), kWalkThreads, 0, stream>>>(a, g, w, partials);
-        TRY_CUDA(cudaGetLastError());
+            TRY_CUDA(gpu_clear(partials, sizeof(u64), stream));
+        const u32 blocks = w.width ? (u32)(div_up(w.lines, w.width) * (w.walkers / w.team))
+                                   : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
+        TRY_CUDA(gpu_launch(false, fn, blocks, w.width ? kColumnThreads : kWalkThreads, 0, stream, a, g, w, partials));
         if (!floats)
             return cudaSuccess;
     }
@@ -267,28 +176,20 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
         const SharedStates state(state_words + scratch_words(a));
         const u32 few = (u32)d->sms * 4; // mostly nothing is listed
         const u32 blocks = min(walk_blocks(d, threads, state.threads), few);
-        walk_listed_kernel()<<<blocks, state.threads, state.bytes, stream>>>(a, g, w, partials, state.words, state_words);
-        return cudaGetLastError();
+        return gpu_launch(false, walk_listed_kernel(), blocks, state.threads, state.bytes, stream, a, g, w, partials,
+                          state.words, state_words);
     }
     const SharedStates state(state_words);
-    walk_states_kernel()<<<walk_blocks(d, threads, state.threads), state.threads, state.bytes, stream>>>(
-        a, g, w, partials, state.words, fn != NULL);
-    return cudaGetLastError();
+    return gpu_launch(false, walk_states_kernel(), walk_blocks(d, threads, state.threads), state.threads, state.bytes, stream,
+                      a, g, w, partials, state.words, fn != NULL);
 }
 
 cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
 {
     const u32 scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
     const SharedStates state(scratch_at + scratch_words(a));
-    finish_lines_kernel()<<<walk_blocks(d, w.lines, state.threads), state.threads, state.bytes, stream>>>(
-        a, w, partials, state.words, scratch_at);
-    return cudaGetLastError();
-}
-
-// Do the kernels of lines_float.cu make this value themselves?
-bool makes_values(const rp_spec &s)
-{
-    return (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+    return gpu_launch(false, finish_lines_kernel(), walk_blocks(d, w.lines, state.threads), state.threads, state.bytes, stream,
+                      a, w, partials, state.words, scratch_at);
 }
 
 // How many batches of lines a warp of theirs collects, so that each lane has one to finish, if that leaves warps enough.
@@ -311,7 +212,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
     w.run = floats && walk_shape(t.spec) == kLongWalk ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = longest == ~0ull ? teams_per_line(d, a, s, lines, w.team) : 1;
+    const u32 teams = longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team) : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
     w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
@@ -371,7 +272,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
 {
     SegmentArgs all = segment_args(d, t, a);
     int blocks_per_sm;
-    TRY_CUDA(device_blocks_per_sm(d, k, &blocks_per_sm));
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
     share_row(k, per_row, &all);
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
@@ -385,8 +286,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         g.totals = s.totals;
-        k.fn<<<grid, k.threads, k.shared_bytes, stream>>>(g, a, s.a);
-        TRY_CUDA(cudaGetLastError());
+        TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, a, s.a));
         if (!a.light) // else a row's last block finishes it
             TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
     }
@@ -398,31 +298,19 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
 constexpr u64 kTileRows = 65535;           // of a launch: blocks along a grid's y
 constexpr size_t kPlainShared = 40u << 10; // bytes of dynamic shared memory that a block has without asking, beside its own
 
-// Rows that each begin with a whole vector and are no more than a tile, for values that kernels for tiles make?
-bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
-{
-    const u64 bytes = rk_bytes(t.spec.dtype) * t.spec.row_len;
-    return k.tile && a.light && (!a.plain || a.spec.out == RP_F64) && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
-           (uintptr_t)t.data % 16 == 0 && (t.spec.rows == 1 || bytes % 16 == 0);
-}
-
 // A block a row. What the host does counts as much as what the kernel does here, so nothing is worked out that is not needed.
-cudaError_t launch_tiles(Device *d, const ChainTask &t, const FinishArgs &a, SegmentKernel k, Scratch s, cudaStream_t stream)
+cudaError_t launch_tiles(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
+                         cudaStream_t stream)
 {
     SegmentArgs g = segment_args(d, t, a);
-    cudaLaunchConfig_t config = {};
-    k.fn = k.tile;
     g.share = k.threads * k.unroll; // a row that takes the general way has no more vectors
-    config.blockDim = dim3(k.threads);
-    config.dynamicSmemBytes = k.shared_bytes;
-    config.stream = stream;
     int blocks;
     if (k.shared_bytes > kPlainShared)
-        TRY_CUDA(device_blocks_per_sm(d, k, &blocks));
+        TRY_CUDA(device_blocks_per_sm(d, (const void *)k.tile, k.threads, k.shared_bytes, &blocks));
     for (; g.first_row < g.rows; g.first_row += kTileRows, g.data += (kTileRows * g.row_len) << g.element_log2) {
         const u64 left = g.rows - g.first_row;
-        config.gridDim = dim3(1, (u32)(left < kTileRows ? left : kTileRows));
-        TRY_CUDA(cudaLaunchKernelEx(&config, k.fn, g, a, s.a));
+        const dim3 grid(1, (u32)(left < kTileRows ? left : kTileRows));
+        TRY_CUDA(gpu_launch(false, k.tile, grid, k.threads, k.shared_bytes, stream, g, a, s.a));
     }
     return cudaSuccess;
 }
@@ -451,8 +339,8 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     const bool tiny = r.lanes == 1 && !parts.offsets;
     u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
-    sum_rows_kernel(t.spec.dtype, tiny)<<<(u32)(blocks < most ? blocks : most), kRowThreads, shared, stream>>>(a, r);
-    return cudaGetLastError();
+    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, tiny), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
+                      stream, a, r);
 }
 
 // Segments above `longest`, which the kernels for many lines pass over: like rows, each by itself.
@@ -477,49 +365,24 @@ cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs
     return cudaSuccess;
 }
 
-// How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
-u64 longest_shared_line(const Device *d, const rp_spec &s)
-{
-    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
-    return share > kTuning.long_line ? share : kTuning.long_line;
-}
-
-// Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
-// their own (sum_short_lines.cu). `walked`: floats whose lines are walked along in registers.
-bool suit_blocks(const Device *d, const rp_spec &s, u64 rows, bool sum, bool walked)
-{
-    if (rows < kTuning.short_rows_min || s.row_len > longest_shared_line(d, s))
-        return true;
-    if (!sum && walked) // a block's accumulators take long to begin and to end
-        return false;
-    if (s.row_len > kTuning.short_row && rows < (u64)d->sms * 8)
-        return true;
-    return !sum && s.row_len * rk_bytes(s.dtype) >= kTuning.block_row;
-}
-
-// Lines by the way that suits their number and length.
 cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
 {
-    const rp_spec &spec = t.spec;
-    const u64 lines = rp_results(&spec);
-    if (lines == 0)
+    if (rp_results(&t.spec) == 0)
         return cudaSuccess;
-    SegmentKernel k = pick_row_kernel(d, spec, a.plan.layout);
-    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
-    const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS;
-    if (!masked && !segments && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false))
-        return launch_tiles(d, t, a, k, s, stream);
-    k.walk = pick_walk(d, spec, a.plan.layout, k);
-    const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
-    if (!masked && !segments && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked))
-        return launch_segments(d, t, a, k, s, stream);
-    const bool split = k.fn && segments && !masked;
-    const u64 longest = split ? longest_shared_line(d, spec) : ~0ull;
-    if (sum && !masked && !d->long_sums)
-        TRY_CUDA(launch_sum_rows(d, t, a, longest, stream));
-    else
-        TRY_CUDA(launch_walk(d, t, a, k, s, longest, stream));
-    return split ? launch_long_segments(d, t, a, k, s, longest, stream) : cudaSuccess;
+    const Pick p = pick_kernels(d, t, a);
+    switch (p.way) {
+    case kTiles:
+        return launch_tiles(d, t, a, p.kernel, s, stream);
+    case kBlocks:
+        return launch_segments(d, t, a, p.kernel, s, stream);
+    case kShortSums:
+        TRY_CUDA(launch_sum_rows(d, t, a, p.longest, stream));
+        break;
+    case kWalk:
+        TRY_CUDA(launch_walk(d, t, a, p.kernel, s, p.longest, stream));
+        break;
+    }
+    return p.longest == kAnyLength ? cudaSuccess : launch_long_segments(d, t, a, p.kernel, s, p.longest, stream);
 }
 
 cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
@@ -533,8 +396,8 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
         u64 rows = t.spec.rows - first < batch ? t.spec.rows - first : batch, n = rows * per_row;
         const u64 *states = (const u64 *)t.data + first * per_row * state_words;
         if (n)
-            unpack_states<<<(u32)div_up(n * a.plan.all, 256), 256, 0, stream>>>(a, states, n, state_words, s.a);
-        TRY_CUDA(cudaGetLastError());
+            TRY_CUDA(gpu_launch(false, unpack_states, (u32)div_up(n * a.plan.all, 256), 256, 0, stream, a, states, n,
+                                state_words, s.a));
         TRY_CUDA(merge_rows(d, a, s, rows, per_row, first, stream));
     }
     return cudaSuccess;
@@ -557,7 +420,7 @@ size_t chain_scratch_bytes() { return kRowTotals * sizeof(RowTotal) + most_parti
 
 cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
 {
-    return cudaMemsetAsync(scratch, 0, kRowTotals * sizeof(RowTotal), stream);
+    return gpu_clear(scratch, kRowTotals * sizeof(RowTotal), stream);
 }
 
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)

@@ -72,7 +72,7 @@ template <int kDtype, Kind kKind> struct FloatLine {
             return false;
         if constexpr (kKind == kStatistics)
             return finish_stats(a, args, (u64 *)a.cells + line * RP_STATS_WORDS);
-        return sums.value(a.spec, (double *)a.cells + line);
+        return sums.value(a.spec, (rk_finisher)a.finisher, (double *)a.cells + line);
     }
     __device__ __forceinline__ bool finish_stats(const FinishArgs &a, const SegmentArgs &args, u64 *words) const
     {

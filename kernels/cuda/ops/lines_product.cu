@@ -1,4 +1,4 @@
-// Walking along the factors of products: floats as sums of logarithms (kernels/exact/product.h), integers as they are.
+// Walking along the factors of products: floats as sums of logarithms (kernels/exact/log2.h), integers as they are.
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 

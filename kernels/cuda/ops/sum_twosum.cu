@@ -4,7 +4,7 @@
 #include "kernels/cuda/exact/digit_accumulator.cuh"
 #include "kernels/cuda/exact/exponent_bins.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
-#include "kernels/cuda/launch/tuning.cuh"
+#include "kernels/cuda/launch/tuning.h"
 
 namespace rk {
 namespace {

@@ -1,29 +1,12 @@
-// What every kernel here shares: warp primitives, raw 16-byte loads, and the tail of a partial.
+// What every kernel here shares: warp primitives, raw 16-byte loads.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
-
+#include "kernels/cuda/pass/plan.h"
 #include "kernels/exact/state.h"
 
 namespace rk {
-
-using u8 = uint8_t;
-using u16 = uint16_t;
-using u32 = uint32_t;
-using u64 = unsigned long long;
-using i64 = long long;
-
-constexpr int kWarp = 32;
-constexpr u32 kFullMask = 0xffffffffu;
-
-// The last two words of every partial (partial.cuh).
-enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 };  // after the accumulator's words
-enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
-enum { kFlagLost = 16 };                                  // between walking kernels: walk again (lines.cuh)
-
-constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
 
 template <class T> __device__ __forceinline__ T warp_sum(T v)
 {

@@ -5,58 +5,6 @@
 
 namespace rk {
 
-constexpr u32 kNoFault = ~0u; // every line has a result
-
-// What the finish needs of the request.
-struct FinishArgs {
-    void *cells;
-    u32 cell_bytes;
-    bool plain; // a float sum to be rounded, without an initial element: the hot case
-    bool light; // that, or as simple: finish_light will do
-    rp_spec spec;
-    WordPlan plan; // of a partial
-    u32 *fault;    // the first line without a result (launch.cuh)
-};
-
-// Values that finish_light knows how to make.
-inline bool is_light(const rp_spec &s)
-{
-    switch (s.op) {
-    case RP_OP_SUM:
-    case RP_OP_MIN:
-    case RP_OP_MAX:
-    case RP_OP_ARGMIN:
-    case RP_OP_ARGMAX:
-    case RP_OP_COUNT_NONZERO:
-    case RP_OP_ANY:
-    case RP_OP_ALL:
-        return true;
-    default:
-        return false;
-    }
-}
-
-inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
-{
-    FinishArgs a = {};
-    a.spec = spec;
-    a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
-    a.plain = spec.op == RP_OP_SUM && rk_is_float(spec.dtype) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
-    a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec);
-    a.cell_bytes = (u32)rp_cell_size(&spec);
-    a.cells = cells;
-    a.fault = fault;
-    return a;
-}
-
-// Words of scratch that finishing a line takes, beside its state.
-inline u32 scratch_words(const FinishArgs &a)
-{
-    if (a.spec.op == RP_OP_RANGE)
-        return RK_LIMBS64;
-    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
-}
-
 __device__ inline void set_fault(const FinishArgs &a, u64 line)
 {
     atomicMin(a.fault, (u32)(line < kNoFault ? line : kNoFault - 1));
@@ -241,7 +189,7 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     uint64_t v[2];
     if (refused)
         return RP_NAN;
-    switch (p.layout) {
+    switch ((rp_layout)p.layout) {
     case RP_STATE_INT:
         rk_limbs_of_digits((const int64_t *)words, v, 2);
         return sum_value(a, v[0], (i64)v[1], value);
@@ -251,9 +199,33 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
         return index_value(words[1], count, value);
-    default:
-        return count_value(a, words[0], count, value);
+    case RP_STATE_COUNT:
+        break;
+    case RP_STATE_SUM32: // a.plain
+    case RP_STATE_SUM64:
+    case RP_STATE_SQ32: // these take a state
+    case RP_STATE_SQ64:
+    case RP_STATE_SQINT:
+    case RP_STATE_MOM32:
+    case RP_STATE_MOM64:
+    case RP_STATE_MOMINT:
+    case RP_STATE_ABS32:
+    case RP_STATE_ABS64:
+    case RP_STATE_ABSINT:
+    case RP_STATE_NORMINF:
+    case RP_STATE_MINMAX:
+    case RP_STATE_NANS:
+    case RP_STATE_AND:
+    case RP_STATE_OR:
+    case RP_STATE_XOR:
+    case RP_STATE_PROD:
+    case RP_STATE_PRODINT:
+    case RP_STATE_STATS32:
+    case RP_STATE_STATS64:
+    case RP_STATE_STATSINT:
+        break;
     }
+    return count_value(a, words[0], count, value);
 }
 
 // The same of any plain float sum; out of line, since it is no part of the loops.

@@ -5,14 +5,10 @@
 // the words away.
 #pragma once
 
+#include "kernels/cuda/pass/args.h"
 #include "kernels/cuda/pass/finish.cuh"
 
 namespace rk {
-
-struct RowTotal {
-    u64 words[kDigits64 + kTailWords]; // of a partial: what blocks have added, a light reduction's
-    u32 arrived;                       // blocks that have come
-};
 
 // Whole block. Has every other block of the row come here before? Then what they wrote is visible.
 __device__ __forceinline__ bool last_of_row(RowTotal *total)

@@ -23,22 +23,6 @@
 
 namespace rk {
 
-constexpr int kWalkThreads = 128; // of a block
-
-struct WalkArgs {
-    rp_parts parts;
-    u64 first_line; // the lines of this launch: first_line .. first_line + lines
-    u64 lines;
-    u64 longest; // longer lines are passed over
-    u32 walkers; // of a line: whole teams
-    u32 team;    // of walkers, each of which leaves a partial
-    u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
-    u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
-    u32 width;   // walk_columns: of so many columns, side by side, a block has a team each
-    u32 turns;   // a warp goes through so many batches of lines before it finishes them, at most `lanes`: lines_float.cu
-    bool values; // lines have one team, and the value is one that walkers may make: else partials are left
-};
-
 // One team's part of a line.
 struct Share {
     u64 number; // of the line in this launch
@@ -207,24 +191,5 @@ template <class Accumulator, class Walker = Accumulator> SegmentKernel row_and_w
     k.walk = walk_lines<false, Walker>;
     return k;
 }
-SegmentKernel prod_kernel(int dtype); // lines_product.cu: only walks
-
-// Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
-// instead of partials: their number, then which.
-enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
-WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
-constexpr int kColumnThreads = 256;                               // of its blocks for columns
-
-// The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
-// kernels/exact/state.h. Dynamic shared memory: state_words words a thread.
-using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
-StatesFn walk_states_kernel(); // lines_any.cu; `again`: only where a partial has kFlagLost
-using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
-ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as above, to their values
-
-// Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
-// finish's scratch.
-using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
-FinishFn finish_lines_kernel(); // lines_any.cu
 
 } // namespace rk

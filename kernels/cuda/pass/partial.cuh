@@ -13,91 +13,6 @@
 
 namespace rk {
 
-// How a word joins the same word of another partial. A rank and the index behind it are one pair: the better one stays.
-enum WordKind { kWordAdd, kWordOr, kWordAnd, kWordXor, kWordMultiply, kWordTimes, kWordRank, kWordIndex };
-
-__host__ __device__ inline u32 other_words(int layout)
-{
-    switch (layout) {
-    case RP_STATE_MIN:
-    case RP_STATE_MAX:
-    case RP_STATE_ARGMIN:
-    case RP_STATE_ARGMAX:
-    case RP_STATE_NORMINF:
-        return 2;
-    case RP_STATE_MINMAX:
-        return 4;
-    case RP_STATE_STATS32:
-    case RP_STATE_STATS64:
-    case RP_STATE_STATSINT:
-        return 6;
-    case RP_STATE_COUNT:
-    case RP_STATE_NANS:
-    case RP_STATE_AND:
-    case RP_STATE_OR:
-    case RP_STATE_XOR:
-        return 1;
-    case RP_STATE_PROD:
-        return 7; // six digits of the logarithm's sum, negatives
-    case RP_STATE_PRODINT:
-        return 3;
-    default:
-        return 0;
-    }
-}
-
-__host__ __device__ inline u32 digit_words(int layout) { return (u32)(2 * (rk_sum_limbs(layout) + rk_square_limbs(layout))); }
-
-// Words of a partial, the tail not included.
-__host__ __device__ inline u32 own_words(int layout) { return digit_words(layout) + other_words(layout); }
-
-// The words of a layout, worked out once, on the host.
-struct WordPlan {
-    u8 layout, dtype;
-    bool indexed;    // pairs have an index
-    u16 sum, digits; // digits of the sum; and of both sums
-    u16 own, all;    // words without and with the tail
-    u8 kinds[8];     // of the words behind the digits: WordKind
-};
-
-constexpr u32 kMaxWords = 2 * (RK_LIMBS64 + RK_SQUARE_LIMBS64) + 6 + kTailWords;
-
-// Of word k behind the digits
-inline WordKind other_kind(int layout, u32 k)
-{
-    switch (layout) {
-    case RP_STATE_AND:
-        return kWordAnd;
-    case RP_STATE_OR:
-        return kWordOr;
-    case RP_STATE_XOR:
-        return kWordXor;
-    case RP_STATE_PRODINT:
-        return k == RK_PROD_WRAPPED ? kWordMultiply : k == RK_PROD_MAGNITUDE ? kWordTimes : kWordAdd;
-    case RP_STATE_COUNT:
-    case RP_STATE_NANS:
-    case RP_STATE_PROD:
-        return kWordAdd;
-    default:
-        return k >= 4 ? kWordAdd : k % 2 ? kWordIndex : kWordRank;
-    }
-}
-
-inline WordPlan word_plan(int layout, int dtype)
-{
-    WordPlan p = {};
-    p.layout = (u8)layout;
-    p.dtype = (u8)dtype;
-    p.indexed = layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX || rk_is_stats(layout);
-    p.sum = (u16)(2 * rk_sum_limbs(layout));
-    p.digits = (u16)digit_words(layout);
-    p.own = (u16)own_words(layout);
-    p.all = (u16)(p.own + kTailWords);
-    for (u32 k = 0; k < other_words(layout); k++)
-        p.kinds[k] = (u8)other_kind(layout, k);
-    return p;
-}
-
 __device__ inline WordKind word_kind(const WordPlan &p, u32 j)
 {
     if (j < p.digits)
@@ -118,9 +33,13 @@ __device__ inline u64 word_identity(WordKind kind)
         return 1;
     case kWordIndex:
         return RP_NO_INDEX;
-    default:
-        return 0;
+    case kWordAdd:
+    case kWordOr:
+    case kWordXor:
+    case kWordRank:
+        break;
     }
+    return 0;
 }
 
 __device__ inline u64 join_words(WordKind kind, u64 a, u64 b)
@@ -136,9 +55,12 @@ __device__ inline u64 join_words(WordKind kind, u64 a, u64 b)
         return a * b;
     case kWordTimes:
         return rk_times(a, b);
-    default:
-        return a + b;
+    case kWordAdd:
+    case kWordRank: // with its index: join_pair
+    case kWordIndex:
+        break;
     }
+    return a + b;
 }
 
 __device__ inline void join_pair(u64 &rank, u64 &index, u64 other, u64 at)
@@ -185,14 +107,20 @@ __device__ inline u64 word_of_state(const WordPlan &p, u64 head, u64 count, cons
     }
     const uint64_t *other = limb + p.digits / 2;
     const u32 k = j - p.digits;
-    switch (p.kinds[k]) {
+    switch ((WordKind)p.kinds[k]) {
     case kWordRank:
         return count ? rk_rank_in(pair_layout(p.layout, k / 2), p.dtype, other[pair_limb(p.layout, k / 2)]) : 0;
     case kWordIndex:
         return count && p.indexed ? other[pair_limb(p.layout, k / 2) + 1] : RP_NO_INDEX;
-    default:
-        return p.layout == RP_STATE_PROD ? other[3] : other[k];
+    case kWordAdd:
+    case kWordOr:
+    case kWordXor:
+    case kWordMultiply:
+    case kWordTimes:
+    case kWordAnd:
+        break;
     }
+    return p.layout == RP_STATE_PROD ? other[3] : other[k];
 }
 
 // The canonical state of a partial, but for the limbs of sums and logarithms: those are carry_digits' business.
@@ -211,7 +139,7 @@ __device__ inline void state_of_words(const WordPlan &p, const u64 *words, rk_st
         return;
     }
     for (u32 k = 0; k < (u32)p.own - p.digits; k++) {
-        switch (p.kinds[k]) {
+        switch ((WordKind)p.kinds[k]) {
         case kWordRank:
             if (s->count)
                 other[pair_limb(p.layout, k / 2)] = bits_of_rank(pair_layout(p.layout, k / 2), p.dtype, word[k]);
@@ -223,7 +151,11 @@ __device__ inline void state_of_words(const WordPlan &p, const u64 *words, rk_st
         case kWordAnd:
             other[k] = word[k] & rk_all_ones(p.dtype);
             break;
-        default:
+        case kWordAdd:
+        case kWordOr:
+        case kWordXor:
+        case kWordMultiply:
+        case kWordTimes:
             other[k] = word[k];
         }
     }

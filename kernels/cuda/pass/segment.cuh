@@ -33,41 +33,6 @@ namespace rk {
 // Nothing; a value of the accumulator's; any element of the row, once more.
 enum Filling { kUnfilled, kPadded, kRepeated };
 
-struct SegmentArgs {
-    u64 rows;
-    u64 first_index;   // index of element 0 of a row in the whole array (arg ops)
-    u8 layout, dtype;  // rp_layout, rp_dtype
-    bool skip;         // NaNs are left out and counted
-    bool nan_error;    // policy `error`
-    bool doubles;      // the device is fast at them
-    u32 keep;          // of a float's upper 32 bits: all, or all but the sign
-    RowTotal *totals;  // of these rows
-    u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
-    // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
-    // their arguments, so here it is one (where arguments begin at 0x210: H100).
-    const unsigned char *data; // rows x row_len elements
-    u64 row_len;
-    u64 first_row;    // number of the first of these rows in the request
-    u32 element_log2; // log2 of the bytes of an element. Not before row_len: ptxas 13.0 spilled then, in argmax
-    u64 rank_flip;    // min and max: see minmax_arg.cu
-    u64 inf_bits;     // floats: exponent field all ones, in the element's own width
-};
-
-using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
-
-struct WalkArgs;
-using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
-
-// A kernel of this family with what its launcher must know.
-struct SegmentKernel {
-    SegmentFn fn;
-    int threads, unroll;
-    size_t shared_bytes;
-    u32 max_per_thread;
-    WalkFn walk;    // for what it cannot take (lines.cuh); may be NULL: there is no fast way
-    SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
-};
-
 // 16 bytes of such elements.
 __device__ __forceinline__ uint4 vector_of(u64 e) { return make_uint4((u32)e, (u32)(e >> 32), (u32)e, (u32)(e >> 32)); }
 __device__ __forceinline__ uint4 vector_of(u32 e) { return make_uint4(e, e, e, e); }
@@ -209,19 +174,5 @@ template <class Accumulator> SegmentKernel segment_kernel()
             NULL,
             NULL};
 }
-
-// The kernel for an operation, element type and NaN policy (skip: NaNs are left out and counted). One function a
-// family.
-SegmentKernel sum_float_kernel(int dtype, bool skip);                       // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: f32 f64
-SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                 // sum_digits.cu
-SegmentKernel sum_int_kernel(int dtype);                                    // sum_int.cu
-SegmentKernel best_kernel(int layout, int dtype, bool skip);                // minmax_arg.cu
-SegmentKernel count_kernel(int dtype, bool skip);                           // count.cu
-SegmentKernel moments_int_kernel(int layout, int dtype);                    // moments_int.cu
-SegmentKernel minmax_kernel(int dtype);                                     // minmax.cu
-SegmentKernel bits_kernel(int layout, int dtype);                           // bits.cu
-SegmentKernel moments_f64_kernel(bool stats);                               // moments_f64.cu
-SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared); // moments_f32.cu: f16 bf16 f32
 
 } // namespace rk

@@ -1,25 +1,11 @@
 // Kernels for many short lines (rows or segments): several lanes of a warp, or one, finish a line.
 #pragma once
 
+#include "kernels/cuda/pass/args.h"
 #include "kernels/cuda/pass/finish.cuh"
 #include "kernels/exact/line.h"
 
 namespace rk {
-
-constexpr int kRowThreads = 128;
-
-struct RowArgs {
-    const uint8_t *offsets, *elements; // as in rp_parts
-    u64 lines;
-    u64 longest;     // longer lines are passed over
-    u32 lanes;       // of a line: a power of two up to a warp
-    u32 state_words; // of shared memory for each thread
-    bool skip;       // NaNs are left out and counted
-};
-
-using RowsKernel = void (*)(FinishArgs, RowArgs);
-
-RowsKernel sum_rows_kernel(int dtype, bool tiny); // sum_short_lines.cu: f16 bf16 f32 f64; tiny: equal rows, lanes = 1
 
 // The general way along a line, by the definitions of kernels/exact/state.h: elements `from`, from + step, ... that are not
 // masked out, to the state. `first_index` is the index of the line's element 0.

@@ -23,7 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/cuda/ops/batch.cuh"
+#include "kernels/cuda/runtime/batch.h"
 #include "kernels/cuda/runtime/chunking.h"
 #include "kernels/cuda/runtime/memory.cuh"
 #include "kernels/cuda/runtime/pins.cuh"
@@ -44,7 +44,8 @@ constexpr u64 kLingerNs = 100000; // after a batch
 constexpr int kLargeCopies = 2;
 
 struct Backend {
-    rk_engine *engine;
+    rk_inflight *tasks;
+    const rk_options *options;
     Device device;
     char name[96];
     size_t chunk_bytes;
@@ -87,7 +88,7 @@ void device_lost(Backend *b, cudaError_t err, const char *where)
     b->lost = true;
     pthread_mutex_unlock(&b->lock);
     if (first)
-        rk_log(b->engine, RK_LOG_ERROR, "CUDA failed while %s: %s (%s); the context is given up", where, cudaGetErrorName(err),
+        rk_log(b->options, RK_LOG_ERROR, "CUDA failed while %s: %s (%s); the context is given up", where, cudaGetErrorName(err),
                cudaGetErrorString(err));
 }
 
@@ -116,7 +117,7 @@ void complete(Backend *b, rk_task *t)
 {
     Split *s = (Split *)t->impl;
     if (!s) {
-        rk_complete(b->engine, t);
+        rk_complete(b->tasks, t);
         return;
     }
     rk_task *parent = NULL;
@@ -131,7 +132,7 @@ void complete(Backend *b, rk_task *t)
     pthread_mutex_unlock(&b->lock);
     if (parent) {
         parent->impl = NULL;
-        rk_complete(b->engine, parent);
+        rk_complete(b->tasks, parent);
     }
 }
 
@@ -204,7 +205,7 @@ bool do_with_fewer(Backend *b, const Slot *missing)
     b->slot_count = open;
     give_back(b, missing);
     pthread_mutex_unlock(&b->lock);
-    rk_log(b->engine, RK_LOG_WARN, "memory is short: %d of %d slots have to do", open, b->slot_limit);
+    rk_log(b->options, RK_LOG_WARN, "memory is short: %d of %d slots have to do", open, b->slot_limit);
     return true;
 }
 
@@ -523,7 +524,7 @@ bool limit_slots(Backend *b, u64 bytes)
     return most > 0;
 }
 
-rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size_t cap)
+rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t cap)
 {
     int count = 0, driver = 0;
     cudaDriverGetVersion(&driver);
@@ -541,7 +542,8 @@ rp_err cuda_open(rk_engine *e, const rk_options *o, void **impl, char *why, size
         snprintf(why, cap, "out of memory");
         return RP_NO_MEMORY;
     }
-    b->engine = e;
+    b->tasks = tasks;
+    b->options = o;
     b->tail = &b->head;
     b->chunk_bytes = o->chunk_bytes == 0 ? RP_MAX_DATA : o->chunk_bytes < kLeastChunk ? kLeastChunk : o->chunk_bytes;
     b->slot_limit = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
@@ -731,7 +733,7 @@ void cuda_memory_close(void *impl, rk_memory *m)
     if (alive != cudaSuccess)
         device_lost(b, alive, "giving memory back");
     else
-        rk_log(b->engine, RK_LOG_WARN, "device memory is not given back: %s", cudaGetErrorString(err));
+        rk_log(b->options, RK_LOG_WARN, "device memory is not given back: %s", cudaGetErrorString(err));
 }
 
 uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes; }

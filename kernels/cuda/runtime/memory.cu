@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/launch/tuning.cuh"
+#include "kernels/cuda/runtime/gpu.h"
 
 namespace rk {
 namespace {

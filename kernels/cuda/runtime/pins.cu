@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/pins.cuh"
 
-#include "kernels/cuda/launch/tuning.cuh"
+#include "kernels/cuda/runtime/gpu.h"
 
 namespace rk {
 namespace {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/exact/line.h"
+#include "kernels/exact/state.h"
 
 namespace rk {
 namespace {

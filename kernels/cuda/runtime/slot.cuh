@@ -7,7 +7,7 @@
 // Page-locked data need no staging; data in memory of the engine are reduced where they are, whatever their size.
 #pragma once
 
-#include "kernels/cuda/launch/launch.cuh"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/engine/engine.h"
 
 namespace rk {

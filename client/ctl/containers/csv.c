@@ -1,0 +1,354 @@
+/* One column of a table as text: records of a line each, fields in quotes or not (RFC 4180), separated by commas, tabs or
+ * semicolons. Bytes in, elements out. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/containers/container.h"
+
+enum { FIELD = 1024 }; /* bytes of a name or number at most */
+
+/* ---- records and fields ---- */
+
+/* Bytes of the record at `p`, with its line feed; 0: it is not whole. A line feed in quotes does not end it. */
+static size_t record_length(const char *p, size_t len, bool last)
+{
+    bool quoted = false;
+    for (size_t from = 0; from < len;) {
+        const char *feed = memchr(p + from, '\n', len - from);
+        size_t end = feed ? (size_t)(feed - p) : len;
+        for (const char *q = p + from; (q = memchr(q, '"', (size_t)(p + end - q))) != NULL; q++)
+            quoted = !quoted;
+        if (feed && !quoted)
+            return end + 1;
+        from = end + 1;
+    }
+    return last ? len : 0;
+}
+
+/* The begin of field `index`, or NULL. */
+static const char *find_field(const char *p, const char *end, char delimiter, uint64_t index)
+{
+    bool quoted = false;
+    for (; index; index--) {
+        for (; p < end && (quoted || *p != delimiter); p++)
+            quoted ^= *p == '"';
+        if (p++ == end)
+            return NULL;
+    }
+    return p;
+}
+
+static size_t trim(char *text, size_t n)
+{
+    size_t blanks = 0;
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\r'))
+        n--;
+    while (blanks < n && text[blanks] == ' ')
+        blanks++;
+    memmove(text, text + blanks, n - blanks);
+    text[n - blanks] = 0;
+    return n - blanks;
+}
+
+/* The field at *at, without quotes and blanks around it; *at moves to the next field, or becomes NULL. False: it is longer than
+ * any number, and cut. */
+static bool take_field(const char **at, const char *end, char delimiter, char out[FIELD])
+{
+    const char *p = *at;
+    size_t n = 0;
+    bool quoted = false, whole = true;
+    for (; p < end && (quoted || *p != delimiter); p++) {
+        bool twice = quoted && *p == '"' && p + 1 < end && p[1] == '"';
+        if (*p == '"' && !twice) {
+            quoted = !quoted;
+            continue;
+        }
+        p += twice;
+        whole &= n < FIELD - 1;
+        if (n < FIELD - 1)
+            out[n++] = *p;
+    }
+    trim(out, n);
+    *at = p < end ? p + 1 : NULL;
+    return whole;
+}
+
+/* ---- numbers ---- */
+
+/* What stands for a value that there is not, as pandas reads it. */
+static bool is_missing(const char *text)
+{
+    static const char *const words[] = {"",     "NA",   "N/A",  "n/a",  "#N/A", "NaN", "nan",
+                                        "-NaN", "-nan", "NULL", "null", "None", "<NA>"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i]))
+            return true;
+    return false;
+}
+
+/* False: no number. */
+static bool parse_f64(const char *text, double *out)
+{
+    char *end;
+    if (ctl_text_plain(text, strlen(text), REDUCE_F64, out))
+        return true;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && (!isinf(*out) || strpbrk(text, "iI"));
+}
+
+static bool is_number(const char *text)
+{
+    double v;
+    return is_missing(text) || parse_f64(text, &v);
+}
+
+static bool wrong(const ctl_csv *c, const char *text, const char *what, char why[CTL_WHY])
+{
+    char clean[48];
+    ctl_clean(clean, sizeof clean, text);
+    snprintf(why, CTL_WHY, "line %" PRIu64 ": '%s' %.150s", c->line + 1, clean, what);
+    return false;
+}
+
+static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
+
+/* A field as an element. What is missing is a NaN, which the NaN policy deals with. */
+static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[CTL_WHY])
+{
+    double v;
+    uint64_t bits;
+    char reason[CTL_WHY];
+    bool missing = is_missing(text);
+    if (missing && !is_float(c->dtype))
+        return wrong(c, text, "is missing: read the column as f64, with --nan omit", why);
+    if (c->dtype == REDUCE_F64 && !missing && parse_f64(text, &v)) {
+        memcpy(out, &v, sizeof v);
+        return true;
+    }
+    if (c->dtype == REDUCE_F64 && !missing)
+        return wrong(c, text, "is not a number in the range of f64", why);
+    if (!ctl_parse_scalar(missing ? "nan" : text, c->dtype, &bits, reason))
+        return wrong(c, text, reason, why);
+    memcpy(out, &bits, reduce_dtype_size(c->dtype));
+    return true;
+}
+
+/* Where the record at `p` ends and the field of the column begins, in a piece without quotes: it takes two searches. False: the
+ * record is not whole. */
+static bool split_plain(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+{
+    const char *feed = memchr(p, '\n', len), *end = feed ? feed : p + len;
+    *n = (size_t)(end - p) + (feed != NULL);
+    *at = p;
+    for (uint64_t i = c->column; i && *at; i--) {
+        const char *next = memchr(*at, c->delimiter, (size_t)(end - *at));
+        *at = next ? next + 1 : NULL;
+    }
+    return feed || last;
+}
+
+static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+{
+    *n = record_length(p, len, last);
+    *at = find_field(p, p + *n - (*n && p[*n - 1] == '\n'), c->delimiter, c->column);
+    return *n != 0;
+}
+
+/* An element of the field at `at`, the record ends at `end`. */
+static bool take_element(const ctl_csv *c, const char *at, const char *end, bool quotes, uint8_t *out, char why[CTL_WHY])
+{
+    char text[FIELD];
+    if (!at)
+        return wrong(c, "", "the line has too few fields", why);
+    if (quotes) {
+        if (!take_field(&at, end, c->delimiter, text))
+            return wrong(c, "", "the field is too long for a number", why);
+    } else {
+        const char *next = memchr(at, c->delimiter, (size_t)(end - at));
+        size_t n = (size_t)((next ? next : end) - at);
+        if (n >= FIELD)
+            return wrong(c, "", "the field is too long for a number", why);
+        memcpy(text, at, n);
+        trim(text, n);
+    }
+    return convert(c, text, out, why);
+}
+
+static uint64_t lines_in(const char *p, size_t len)
+{
+    uint64_t n = 0;
+    for (const char *end = p + len; (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++)
+        n++;
+    return n;
+}
+
+long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t *out, size_t most, size_t *used,
+                  char why[CTL_WHY])
+{
+    size_t size = reduce_dtype_size(c->dtype), made = 0, n;
+    bool quotes = memchr(bytes, '"', len) != NULL;
+    for (*used = 0; made < most && *used < len; *used += n) {
+        const char *record = bytes + *used, *at;
+        if (!(quotes ? split : split_plain)(c, record, len - *used, last, &n, &at))
+            break;
+        size_t line = n - (record[n - 1] == '\n');
+        line -= line && record[line - 1] == '\r';
+        if (line && !take_element(c, at, record + line, quotes, out + made * size, why)) /* an empty line is not a record */
+            return -1;
+        made += line > 0;
+        c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';
+    }
+    return (long)made;
+}
+
+/* ---- the header ---- */
+
+static char guess_delimiter(const char *record, size_t len)
+{
+    return memchr(record, '\t', len) ? '\t' : memchr(record, ',', len) ? ',' : memchr(record, ';', len) ? ';' : ',';
+}
+
+/* A header has a field that is no number. */
+static bool has_header(const ctl_csv *c, const char *record, const char *end)
+{
+    char text[FIELD];
+    for (const char *at = record; at;)
+        if (!take_field(&at, end, c->delimiter, text) || !is_number(text))
+            return true;
+    return false;
+}
+
+static void list_columns(const ctl_csv *c, const char *record, const char *end, char why[CTL_WHY])
+{
+    char text[FIELD], clean[40];
+    size_t n = strlen(why);
+    for (const char *at = record; at;) {
+        bool first = at == record;
+        take_field(&at, end, c->delimiter, text);
+        ctl_clean(clean, sizeof clean, text);
+        if (n + strlen(clean) + 8 > CTL_WHY) {
+            snprintf(why + n, CTL_WHY - n, " ...");
+            return;
+        }
+        n += (size_t)snprintf(why + n, CTL_WHY - n, "%s %s", first ? "" : ",", clean);
+    }
+}
+
+static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end)
+{
+    char text[FIELD], *rest;
+    const char *at = header ? record : NULL;
+    for (uint64_t i = 0; at; i++)
+        if (take_field(&at, end, c->delimiter, text) && !strcmp(text, name)) {
+            c->column = i;
+            return true;
+        }
+    c->column = strtoull(name, &rest, 10) - 1;
+    return name[0] >= '1' && name[0] <= '9' && *rest == 0 && find_field(record, end, c->delimiter, c->column);
+}
+
+int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column, size_t *skip, char why[CTL_WHY])
+{
+    char clean[48];
+    size_t bom = len >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; /* of UTF-8, as spreadsheets write it */
+    const char *record = bytes + bom;
+    size_t n = record_length(record, len - bom, len < CTL_CSV_RECORD);
+    *skip = bom;
+    if (n == 0 && len - bom) {
+        snprintf(why, CTL_WHY, "line 1 is longer than %d bytes", CTL_CSV_RECORD);
+        return REDUCE_E_TOO_LARGE;
+    }
+    const char *end = record + n;
+    while (end > record && (end[-1] == '\n' || end[-1] == '\r'))
+        end--;
+    c->delimiter = guess_delimiter(record, (size_t)(end - record));
+    bool header = has_header(c, record, end);
+    if (header) {
+        *skip += n;
+        c->line += lines_in(record, n);
+    }
+    if (column && find_column(c, column, header, record, end))
+        return 0;
+    if (column) {
+        ctl_clean(clean, sizeof clean, column);
+        snprintf(why, CTL_WHY, "no column '%s'; there are", clean);
+    } else {
+        snprintf(why, CTL_WHY, "text: name a column (FILE:COLUMN), or --text for numbers alone; there are");
+    }
+    list_columns(c, record, end, why);
+    return REDUCE_E_TYPE;
+}
+
+/* ---- as a stream ---- */
+
+typedef struct table {
+    ctl_pull pull;
+    ctl_pull *from;
+    ctl_csv csv;
+    size_t at, len; /* of what was read and not yet taken */
+    bool ended;
+    char bytes[CTL_CSV_RECORD];
+} table;
+
+static long csv_more(table *t, char why[CTL_WHY])
+{
+    memmove(t->bytes, t->bytes + t->at, t->len - t->at);
+    t->len -= t->at;
+    t->at = 0;
+    if (t->len == sizeof t->bytes) {
+        snprintf(why, CTL_WHY, "line %" PRIu64 " is longer than %d bytes", t->csv.line + 1, CTL_CSV_RECORD);
+        t->pull.err = REDUCE_E_TOO_LARGE;
+        return -1;
+    }
+    long n = ctl_pull_full(t->from, t->bytes + t->len, sizeof t->bytes - t->len, why);
+    if (n < 0)
+        t->pull.err = t->from->err;
+    t->len += n > 0 ? (size_t)n : 0;
+    t->ended = t->len < sizeof t->bytes;
+    return n;
+}
+
+static long csv_read(ctl_pull *p, void *space, size_t room, char why[CTL_WHY])
+{
+    table *t = (table *)p;
+    size_t size = reduce_dtype_size(t->csv.dtype), used;
+    long made = 0;
+    while (made == 0 && room >= size) {
+        p->err = REDUCE_E_TYPE;
+        made = ctl_csv_feed(&t->csv, t->bytes + t->at, t->len - t->at, t->ended, space, room / size, &used, why);
+        if (made < 0)
+            return made;
+        t->at += used;
+        if (made == 0 && t->ended)
+            return 0;
+        if (made == 0 && csv_more(t, why) < 0)
+            return -1;
+    }
+    return made * (long)size;
+}
+
+static void csv_close(ctl_pull *p)
+{
+    ctl_pull_close(((table *)p)->from);
+    free(p);
+}
+
+ctl_pull *ctl_csv_column(ctl_pull *from, const char *column, int dtype, int *err, char why[CTL_WHY])
+{
+    table *t = from ? malloc(sizeof *t) : NULL;
+    if (!t) {
+        ctl_pull_close(from);
+        return NULL;
+    }
+    t->pull = (ctl_pull){csv_read, csv_close, 0};
+    t->from = from;
+    t->csv = (ctl_csv){.dtype = dtype};
+    t->at = t->len = 0;
+    *err = csv_more(t, why) < 0 ? t->pull.err : ctl_csv_begin(&t->csv, t->bytes, t->len, column, &t->at, why);
+    if (*err == 0)
+        return &t->pull;
+    csv_close(&t->pull);
+    return NULL;
+}

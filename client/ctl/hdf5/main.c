@@ -1,0 +1,314 @@
+/* reducectl-hdf5: tells reducectl of the datasets of an HDF5 or netCDF-4 file, and writes their elements. The file is standard
+ * input; it is opened again by libhdf5, which wants a name. */
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "client/ctl/hdf5/datasets.h"
+#include "client/reduce.h"
+
+#define THE_FILE "/proc/self/fd/0"
+
+enum { BLOCK = 4 << 20 };        /* bytes of elements read at a time, at least a row of chunks */
+#define MEMORY ((rlim_t)8 << 30) /* bytes: a chunk has at most 4 GiB, and is unpacked */
+static const char NO_VARIABLE[] = "This is a netCDF dimension but not a netCDF variable";
+
+/* One line on standard error; reducectl shows it. */
+static int fail(const char *what)
+{
+    fprintf(stderr, "%s\n", what);
+    return 1;
+}
+
+/* ---- types ---- */
+
+static int integer_type(size_t size, bool is_signed)
+{
+    switch (size) {
+    case 1:
+        return is_signed ? REDUCE_I8 : REDUCE_U8;
+    case 2:
+        return is_signed ? REDUCE_I16 : REDUCE_U16;
+    case 4:
+        return is_signed ? REDUCE_I32 : REDUCE_U32;
+    case 8:
+        return is_signed ? REDUCE_I64 : REDUCE_U64;
+    default:
+        return 0;
+    }
+}
+
+/* By the place of its fields: f64, f32, f16 and bf16 have no others. */
+static int float_type(hid_t t)
+{
+    static const struct {
+        size_t size, exponent, exponent_bits, mantissa_bits, bias;
+        int dtype;
+    } types[] = {{8, 52, 11, 52, 1023, REDUCE_F64},
+                 {4, 23, 8, 23, 127, REDUCE_F32},
+                 {2, 10, 5, 10, 15, REDUCE_F16},
+                 {2, 7, 8, 7, 127, REDUCE_BF16}};
+    size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
+    if (H5Tget_fields(t, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) < 0 || H5Tget_norm(t) != H5T_NORM_IMPLIED)
+        return 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (H5Tget_size(t) == types[i].size && exponent == types[i].exponent && exponent_bits == types[i].exponent_bits &&
+            mantissa == 0 && mantissa_bits == types[i].mantissa_bits && H5Tget_ebias(t) == types[i].bias &&
+            sign == 8 * types[i].size - 1)
+            return types[i].dtype;
+    return 0;
+}
+
+/* reduce_dtype, or 0. A bool is an enumeration of i8; only such small ones are elements. */
+static int element_type(hid_t t)
+{
+    H5T_class_t class = H5Tget_class(t);
+    size_t size = H5Tget_size(t);
+    if (class == H5T_ENUM)
+        return size == 1 ? REDUCE_U8 : 0;
+    if (class == H5T_FLOAT && H5Tget_precision(t) == 8 * size && H5Tget_offset(t) == 0)
+        return float_type(t);
+    if (class != H5T_INTEGER || H5Tget_precision(t) != 8 * size || H5Tget_offset(t) != 0)
+        return 0;
+    return integer_type(size, H5Tget_sign(t) != H5T_SGN_NONE);
+}
+
+static const char *class_name(hid_t t)
+{
+    switch (H5Tget_class(t)) {
+    case H5T_STRING:
+        return "string";
+    case H5T_COMPOUND:
+        return "compound";
+    case H5T_ENUM:
+        return "enum";
+    case H5T_VLEN:
+        return "vlen";
+    case H5T_ARRAY:
+        return "array";
+    case H5T_REFERENCE:
+        return "reference";
+    case H5T_FLOAT:
+        return "other float";
+    case H5T_INTEGER:
+        return "other integer";
+    default:
+        return "other";
+    }
+}
+
+/* ---- what is there ---- */
+
+/* Where its elements lie in one piece in this file; false: they have to be read. */
+static bool is_contiguous(hid_t set, uint64_t *offset)
+{
+    hid_t plan = H5Dget_create_plist(set);
+    bool whole = plan >= 0 && H5Pget_layout(plan) == H5D_CONTIGUOUS && H5Pget_external_count(plan) == 0;
+    if (plan >= 0)
+        H5Pclose(plan);
+    haddr_t at = whole ? H5Dget_offset(set) : HADDR_UNDEF;
+    *offset = at == HADDR_UNDEF ? 0 : at;
+    return at != HADDR_UNDEF;
+}
+
+/* Elements in other files are not read: a file that somebody sent must not name them. */
+static bool is_elsewhere(hid_t set)
+{
+    hid_t plan = H5Dget_create_plist(set);
+    bool elsewhere = plan < 0 || H5Pget_layout(plan) == H5D_VIRTUAL || H5Pget_external_count(plan) != 0;
+    if (plan >= 0)
+        H5Pclose(plan);
+    return elsewhere;
+}
+
+static bool is_bare_dimension(hid_t set)
+{
+    char text[sizeof NO_VARIABLE + 16] = "";
+    if (H5Aexists(set, "NAME") <= 0)
+        return false;
+    hid_t a = H5Aopen(set, "NAME", H5P_DEFAULT), t = a < 0 ? -1 : H5Aget_type(a);
+    size_t size = t < 0 ? 0 : H5Tget_size(t);
+    if (size && size < 256 && H5Tget_class(t) == H5T_STRING && H5Tis_variable_str(t) == 0) {
+        char all[256] = "";
+        if (H5Aread(a, t, all) >= 0)
+            memcpy(text, all, sizeof NO_VARIABLE - 1);
+    }
+    if (t >= 0)
+        H5Tclose(t);
+    if (a >= 0)
+        H5Aclose(a);
+    return !strcmp(text, NO_VARIABLE);
+}
+
+static bool describe(hid_t set, h5r_record *r)
+{
+    hsize_t shape[H5S_MAX_RANK];
+    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    int dims = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+    bool ok = type >= 0 && dims >= 0 && dims <= H5R_MAX_DIMS;
+    if (ok) {
+        r->dtype = is_elsewhere(set) ? 0 : (uint32_t)element_type(type);
+        r->dims = (uint32_t)dims;
+        for (int i = 0; i < dims; i++)
+            r->shape[i] = shape[i];
+        if (H5Sget_simple_extent_type(space) == H5S_NULL) {
+            r->dims = 1;
+            r->shape[0] = 0;
+        }
+        r->flags = H5Tget_order(type) == H5T_ORDER_BE ? H5R_SWAPPED : 0;
+        r->flags |= is_contiguous(set, &r->offset) ? H5R_CONTIGUOUS : 0;
+        if (!(r->flags & H5R_CONTIGUOUS)) /* libhdf5 swaps what it reads */
+            r->flags = 0;
+        snprintf(r->type, sizeof r->type, "%s",
+                 r->dtype            ? reduce_dtype_name((int)r->dtype)
+                 : is_elsewhere(set) ? "in other files"
+                                     : class_name(type));
+    }
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    return ok;
+}
+
+/* Called for each object that hard links lead to: links into other files are not followed. */
+static herr_t hdf5_each(hid_t root, const char *name, const H5O_info_t *info, void *arg)
+{
+    h5r_record r = {0};
+    (void)arg;
+    if (info->type != H5O_TYPE_DATASET || strlen(name) + 1 > H5R_MAX_NAME)
+        return 0;
+    hid_t set = H5Dopen2(root, name, H5P_DEFAULT);
+    if (set < 0)
+        return -1;
+    bool ok = is_bare_dimension(set) || describe(set, &r);
+    H5Dclose(set);
+    if (!ok)
+        return -1;
+    if (!r.type[0]) /* a bare dimension */
+        return 0;
+    r.name_len = (uint32_t)strlen(name) + 1;
+    fwrite(&r, sizeof r, 1, stdout);
+    fputc('/', stdout);
+    fwrite(name, r.name_len - 1, 1, stdout);
+    return 0;
+}
+
+static int list(hid_t file)
+{
+    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, hdf5_each, NULL, H5O_INFO_BASIC) < 0)
+        return fail("libhdf5 cannot read its groups: the file is malformed");
+    return 0;
+}
+
+/* ---- elements ---- */
+
+/* The type in memory: little-endian, the same width. */
+static hid_t native_type(hid_t t)
+{
+    if (H5Tget_class(t) == H5T_ENUM)
+        return H5Tcopy(t);
+    hid_t native = H5Tcopy(t);
+    if (native >= 0)
+        H5Tset_order(native, H5T_ORDER_LE);
+    return native;
+}
+
+/* Rows of the first dimension read at a time: whole rows of chunks. */
+static hsize_t rows_at_a_time(hid_t set, const hsize_t *shape, int dims, size_t element)
+{
+    hsize_t row = element, chunk[H5S_MAX_RANK], per = 1;
+    for (int i = 1; i < dims; i++)
+        row *= shape[i];
+    hid_t plan = H5Dget_create_plist(set);
+    if (plan >= 0 && H5Pget_layout(plan) == H5D_CHUNKED && H5Pget_chunk(plan, dims, chunk) >= 0)
+        per = chunk[0];
+    if (plan >= 0)
+        H5Pclose(plan);
+    hsize_t rows = row ? (BLOCK + row - 1) / row : 1;
+    return (rows + per - 1) / per * per;
+}
+
+static int write_block(hid_t set, hid_t type, hid_t space, hsize_t from, hsize_t rows, hsize_t *shape, int dims, size_t element,
+                       void *block)
+{
+    hsize_t start[H5S_MAX_RANK] = {from}, count[H5S_MAX_RANK], bytes = element;
+    for (int i = 0; i < dims; i++) {
+        count[i] = i ? shape[i] : rows;
+        bytes *= count[i];
+    }
+    hid_t memory = H5Screate_simple(dims, count, NULL);
+    bool ok = memory >= 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
+              H5Dread(set, type, memory, space, H5P_DEFAULT, block) >= 0;
+    if (memory >= 0)
+        H5Sclose(memory);
+    if (!ok)
+        return fail("libhdf5 cannot read the elements: the file is damaged, or a filter is missing");
+    return fwrite(block, (size_t)bytes, 1, stdout) == 1 ? 0 : 1;
+}
+
+static int write_all(hid_t set, hid_t type, hid_t space)
+{
+    hsize_t shape[H5S_MAX_RANK] = {1};
+    size_t element = H5Tget_size(type);
+    int dims = H5Sget_simple_extent_dims(space, shape, NULL), code = 0;
+    if (dims == 0) { /* a scalar */
+        char value[16];
+        if (H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) < 0)
+            return fail("libhdf5 cannot read the value");
+        return fwrite(value, element, 1, stdout) == 1 ? 0 : 1;
+    }
+    hsize_t rows = rows_at_a_time(set, shape, dims, element), bytes = element;
+    if (rows > shape[0])
+        rows = shape[0];
+    for (int i = 0; i < dims; i++)
+        if (__builtin_mul_overflow(bytes, i ? shape[i] : rows, &bytes))
+            return fail("a row of chunks is larger than memory");
+    void *block = malloc((size_t)bytes + 1);
+    if (!block)
+        return fail("a row of chunks is larger than memory");
+    for (hsize_t at = 0; at < shape[0] && bytes && !code; at += rows)
+        code = write_block(set, type, space, at, rows < shape[0] - at ? rows : shape[0] - at, shape, dims, element, block);
+    free(block);
+    return code;
+}
+
+static int read_set(hid_t file, const char *name)
+{
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    if (set < 0)
+        return fail("libhdf5 cannot open the dataset");
+    if (is_elsewhere(set))
+        return fail("the elements lie in other files");
+    hid_t stored = H5Dget_type(set), type = native_type(stored), space = H5Dget_space(set);
+    if (type < 0 || space < 0 || !element_type(stored))
+        return fail("the elements cannot be reduced");
+    return write_all(set, type, space);
+}
+
+int main(int argc, char **argv)
+{
+    const struct rlimit no_core = {0, 0};
+    bool reads = argc == 3 && !strcmp(argv[1], "read");
+    if (!reads && (argc != 2 || strcmp(argv[1], "list")))
+        return fail("reducectl-hdf5 is a part of reducectl, which runs it: reducectl OP FILE.h5:/NAME");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these reserve terabytes */
+    const struct rlimit memory = {MEMORY, MEMORY};
+    setrlimit(RLIMIT_AS, &memory);
+#endif
+    setrlimit(RLIMIT_CORE, &no_core);
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* read-only mounts refuse locks */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5Lunregister(H5L_TYPE_EXTERNAL);
+    hid_t file = H5Fopen(THE_FILE, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        return fail("libhdf5 cannot open it: the file is malformed or cut");
+    int code = reads ? read_set(file, argv[2]) : list(file);
+    if (fflush(stdout) && !code)
+        code = 1;
+    _exit(code); /* what is open needs no tidying: nothing was written */
+}

@@ -1,0 +1,136 @@
+#include "daemon/events.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/health.h"
+#include "daemon/loop.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/dump.h"
+#include "daemon/shutdown.h"
+#include "daemon/state/resident.h"
+
+enum { TICK_MS = 1000 };
+
+static void events_rung(void *server) { rd_turn(server); }
+
+static void start_health_timer(rd_server *s);
+
+static void events_health_timer(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    if (!s->requests.halted)
+        rd_health_check(s);
+    start_health_timer(s); /* the period may have changed */
+}
+
+static void start_health_timer(rd_server *s)
+{
+    unsigned watchdog = rd_notify_watchdog_period();
+    uint64_t period = watchdog && watchdog < s->config.probe ? watchdog : s->config.probe;
+    uv_timer_start(&s->health_timer, events_health_timer, period * 1000, 0);
+}
+
+/* Freed message buffers stay in malloc's arenas, which makes the next ones cheap; once nothing came for a tick they go
+ * back to the system. */
+static void trim_when_idle(rd_server *s)
+{
+    rd_stats_collect(&s->stats);
+    if (s->stats.tally.requests == s->ticked_at && s->stats.tally.requests != s->trimmed_at) {
+        malloc_trim(0);
+        rd_buffers_trim(&s->requests.buffers);
+        rk_trim(s->requests.engine);
+        s->trimmed_at = s->stats.tally.requests;
+    }
+    s->ticked_at = s->stats.tally.requests;
+}
+
+static void events_tick(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    uint64_t now = rd_now_ns();
+    rd_residents_expire(&s->holdings, now);
+    rd_transport_tick(s->transport);
+    rd_fdpass_tick(&s->fdpass);
+    rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
+    trim_when_idle(s);
+    if (s->http)
+        rd_metrics_refresh(&s->metrics);
+    if (s->sessions.greeted != s->notified_sessions) {
+        char text[64];
+        s->notified_sessions = s->sessions.greeted;
+        snprintf(text, sizeof text, "%zu sessions, %llu requests so far", s->notified_sessions,
+                 (unsigned long long)s->stats.tally.requests);
+        rd_notify_status(text);
+    }
+    if (s->sessions.greeted || s->users.residents) /* a user that left data here counts on them */
+        s->idle_since_ns = now;
+    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * 1000000000)
+        rd_drain(s, "idle");
+}
+
+static void reload(rd_server *s)
+{
+    rd_config fresh;
+    rd_command command;
+    char why[RD_MAX_WHY];
+    rd_notify_reloading();
+    if (!rd_config_load(&fresh, &command, s->argc, s->argv, why)) {
+        rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);
+    } else {
+        unsigned stuck = rd_config_reload(&s->config, &fresh, why, sizeof why);
+        rd_users_configure(&s->users, &s->config);
+        rd_log_set_level((rd_log_level)s->config.log_level);
+        rd_log(RD_LOG_INFO, "config read again");
+        if (stuck)
+            rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
+        rd_fastpath_limit(&s->requests.fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
+        start_health_timer(s);
+    }
+    rd_notify_ready();
+}
+
+static void events_signal(void *server, int number)
+{
+    rd_server *s = server;
+    if (number == SIGUSR1)
+        rd_dump_log(&s->requests);
+    else if (number == SIGHUP && s->phase == RD_SERVING)
+        reload(s);
+    else if (number == SIGHUP)
+        return;
+    else if (s->phase >= RD_DRAINING)
+        _exit(RD_EXIT_START); /* the second one: now */
+    else
+        rd_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+bool rd_events_open(rd_server *s)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, 0};
+    uv_timer_t *timers[] = {&s->tick, &s->health_timer, &s->leave_timer};
+    uv_loop_init(&s->loop);
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
+        uv_timer_init(&s->loop, timers[i]);
+        timers[i]->data = s;
+    }
+    uv_timer_init(&s->loop, &s->requests.deadline_timer);
+    s->requests.deadline_timer.data = &s->requests;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow is no reason to die */
+    if (rd_signals_open(&s->signals, &s->loop, numbers, events_signal, s) && rd_waker_open(&s->waker, &s->loop, events_rung, s))
+        return true;
+    rd_log(RD_LOG_ERROR, "no descriptors for the loop");
+    return false;
+}
+
+void rd_events_start(rd_server *s)
+{
+    uv_timer_start(&s->tick, events_tick, TICK_MS, TICK_MS);
+    start_health_timer(s);
+}

@@ -1,0 +1,95 @@
+#include "daemon/loop.h"
+
+#include "daemon/base/log.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
+#include "daemon/shutdown.h"
+#include "daemon/state/resident.h"
+
+enum {
+    BATCH = 64,   /* events taken from the inbox at once */
+    BATCHES = 16, /* and handled before timers and signals get a look */
+};
+
+/* ---- connections ---- */
+
+/* A user that may not use the socket gets an answer that says so, as long as there are few of them: connections are for the
+ * others. */
+static bool admit(rd_server *s, rd_session *x)
+{
+    const rd_peer *p = &x->peer;
+    const rd_gate *gate = &s->gates[p->listener];
+    if (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)))
+        return true;
+    rd_session_bar(&s->sessions, x);
+    return s->sessions.barred <= RP_MAX_STRANGERS;
+}
+
+/* Connections that say nothing are bounded, too, all together and each user's; a HELLO above the cap on sessions is
+ * answered. */
+static uint64_t connection_cap(uint64_t sessions) { return 2 * sessions + 16; }
+
+static bool has_room(rd_server *s, rd_session *x)
+{
+    uint64_t uid = x->peer.local ? x->peer.uid : RD_NETWORK;
+    return rd_session_own(&s->sessions, x, uid) && x->owner->connections <= connection_cap(s->users.session_cap);
+}
+
+static void open_session(rd_server *s, uint32_t connection)
+{
+    rd_sessions *t = &s->sessions;
+    rd_session *x = NULL;
+    if (t->connections < connection_cap(s->config.max_sessions))
+        x = rd_session_open(t, connection);
+    if (x && rd_transport_peer(s->transport, connection, &x->peer) && has_room(s, x) && admit(s, x))
+        return;
+    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->connections);
+    rd_transport_hang_up(s->transport, connection);
+}
+
+static void close_session(rd_server *s, uint32_t connection)
+{
+    rd_session *x = rd_session_find(&s->sessions, connection);
+    rp_fault f;
+    if (!x)
+        return;
+    if (x->channel)
+        rd_fdpass_hang_up(x->channel);
+    rd_residents_leave(&s->holdings, x->peer.uid, x);
+    rd_session_close(&s->sessions, x);
+    rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
+    rd_withdraw(&s->requests, x, NULL, &f);
+}
+
+/* ---- a turn ---- */
+static void on_event(rd_server *s, const rd_event *e)
+{
+    if (e->kind == RD_MESSAGE)
+        rd_dispatch(&s->requests, (rd_request *)e->exchange);
+    else if (e->kind == RD_CONNECTION_CLOSED)
+        close_session(s, e->connection);
+    else
+        open_session(s, e->connection);
+}
+
+void rd_turn(rd_server *s)
+{
+    rd_requests *q = &s->requests;
+    rd_event batch[BATCH];
+    size_t n = 1;
+    if (!q->engine)
+        return;
+    for (int i = 0; n && i < BATCHES; i++) {
+        rd_workers_finish(&s->workers);
+        if (!q->halted)
+            rd_take_finished(q);
+        n = rd_inbox_take(&s->inbox, batch, BATCH);
+        for (size_t k = 0; k < n; k++)
+            on_event(s, &batch[k]);
+        rd_executor(q);
+    }
+    if (n)
+        rd_waker_ring(&s->waker); /* the inbox wakes again only after it was found empty */
+    rd_sessions_reap(&s->sessions);
+    rd_shutdown_turn(s);
+}

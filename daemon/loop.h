@@ -1,0 +1,9 @@
+/* A turn of the loop: finished work and tasks, then what the network put into the inbox. */
+#ifndef RD_LOOP_H
+#define RD_LOOP_H
+
+#include "daemon/server.h"
+
+void rd_turn(rd_server *s);
+
+#endif

@@ -1,0 +1,49 @@
+/* One message and its reply, as the network knows them. The layer that answers keeps what it knows of the request behind it:
+ * the transport makes each exchange with room for that, once, and uses it over and over.
+ *
+ * A message that was received belongs to the layer above until it calls one of rd_exchange_send, rd_exchange_drop,
+ * rd_exchange_forget, once. */
+#ifndef RD_EXCHANGE_H
+#define RD_EXCHANGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/account.h"
+#include "proto/codec.h"
+
+typedef struct rd_exchange {
+    unsigned number;      /* never changes; no other exchange has it */
+    uint32_t connection;  /* its id */
+    uint64_t received_ns; /* CLOCK_MONOTONIC */
+    const uint8_t *bytes; /* the message: valid, with everything that points into it, until the reply is sent */
+    size_t len;
+} rd_exchange;
+
+/* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
+uint8_t *rd_exchange_reply(rd_exchange *e, size_t body);
+
+/* What a reply counts for until the kernel has it, in bytes. */
+static inline size_t rd_exchange_size(const rp_header *h) { return RP_HEADER_SIZE + (size_t)h->body_len; }
+
+/* Send the reply with the first h->body_len bytes of its body. The caller has charged `account` with rd_exchange_size(h); it
+ * gets that back when the kernel has the reply or the connection is gone. The message's bytes are no longer valid, and the
+ * exchange may have another one at once. */
+void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account);
+
+/* Before rd_exchange_send: after this reply the connection ends, and what its peer sends is thrown away. */
+void rd_exchange_last(rd_exchange *e);
+
+/* The peer has said who it is: its connection no longer counts among the strangers, of whom the oldest go. */
+void rd_exchange_admit(rd_exchange *e);
+
+/* Leave a message that the fast path had taken to the loop after all. Any thread. */
+void rd_exchange_pass(rd_exchange *e);
+
+/* Disconnect the peer instead of answering: its framing is wrong, or there is no memory to say more. */
+void rd_exchange_drop(rd_exchange *e);
+
+/* Answer nothing: the peer is gone. */
+void rd_exchange_forget(rd_exchange *e);
+
+#endif

@@ -1,0 +1,322 @@
+/* tcp:// and tls+tcp:// by nng's streams. With metrics_http.c the only file of the daemon with nng in it. No operation is begun
+ * on a closed stream, for nng would not complete it. */
+#include <arpa/inet.h>
+#include <nng/nng.h>
+#include <nng/supplemental/tls/tls.h>
+#include <nng/transport/tcp/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/net/wire.h"
+#include "proto/pem.h"
+
+enum { ACCEPT_REST_MS = 100 }; /* when accepting failed: descriptors and memory come back */
+
+struct rd_nng_tls {
+    nng_tls_config *config;
+};
+
+typedef struct nng_door {
+    rd_listener listener; /* first: a listener is its nng_door */
+    nng_stream_listener *door;
+    nng_aio *aio;
+    bool tls, resting;
+} nng_door;
+
+typedef struct nng_wire {
+    rd_wire wire; /* first: a wire is its nng_wire */
+    nng_stream *stream;
+    bool tls;
+    nng_aio *rx, *tx, *at_once; /* the last one without a callback */
+    pthread_mutex_t lock;
+    bool closed;
+    bool shaken; /* TLS: the handshake is over. What is sent before waits for it, and cannot be taken back */
+} nng_wire;
+
+static nng_wire *of(rd_wire *w) { return (nng_wire *)w; }
+
+/* ---- the stream ---- */
+
+/* An operation without a callback ends in this thread; one with it wakes one of nng's. */
+static size_t nng_wire_send(rd_wire *wire, const void *data, size_t n)
+{
+    nng_wire *w = of(wire);
+    nng_iov v = {.iov_buf = (void *)data, .iov_len = n};
+    pthread_mutex_lock(&w->lock);
+    bool open = !w->closed && w->shaken;
+    if (open) {
+        nng_aio_set_iov(w->at_once, 1, &v);
+        nng_stream_send(w->stream, w->at_once);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (!open)
+        return 0;
+    nng_aio_cancel(w->at_once); /* unless it has been sent */
+    nng_aio_wait(w->at_once);
+    return nng_aio_result(w->at_once) ? 0 : nng_aio_count(w->at_once);
+}
+
+static bool nng_wire_send_rest(rd_wire *wire, const void *data, size_t n)
+{
+    nng_wire *w = of(wire);
+    nng_iov v = {.iov_buf = (void *)data, .iov_len = n};
+    pthread_mutex_lock(&w->lock);
+    bool open = !w->closed;
+    if (open) {
+        nng_aio_set_iov(w->tx, 1, &v);
+        nng_stream_send(w->stream, w->tx);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return open;
+}
+
+static void on_sent(void *arg)
+{
+    nng_wire *w = arg;
+    bool ok = nng_aio_result(w->tx) == 0;
+    pthread_mutex_lock(&w->lock);
+    w->shaken |= ok;
+    pthread_mutex_unlock(&w->lock);
+    w->wire.events->sent(w->wire.user, ok, ok ? nng_aio_count(w->tx) : 0);
+}
+
+static void nng_wire_receive(rd_wire *wire, void *to, size_t n, void *more, size_t more_n)
+{
+    nng_wire *w = of(wire);
+    const nng_iov v[] = {{to, n}, {more, more_n}};
+    pthread_mutex_lock(&w->lock);
+    bool open = !w->closed && n;
+    if (open) {
+        nng_aio_set_iov(w->rx, more_n ? 2 : 1, v);
+        nng_stream_recv(w->stream, w->rx);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (open)
+        return;
+    nng_aio_begin(w->rx);
+    nng_aio_finish(w->rx, 0);
+}
+
+static void on_received(void *arg)
+{
+    nng_wire *w = arg;
+    pthread_mutex_lock(&w->lock);
+    bool ok = nng_aio_result(w->rx) == 0 && !w->closed;
+    pthread_mutex_unlock(&w->lock);
+    w->wire.events->received(w->wire.user, ok, ok ? nng_aio_count(w->rx) : 0);
+}
+
+static void nng_wire_hang_up(rd_wire *wire)
+{
+    nng_wire *w = of(wire);
+    pthread_mutex_lock(&w->lock);
+    bool first = !w->closed;
+    w->closed = true;
+    pthread_mutex_unlock(&w->lock);
+    if (first)
+        nng_stream_close(w->stream);
+}
+
+static void nng_wire_end_sending(rd_wire *w) { (void)w; }
+
+static bool address_of(nng_wire *w, nng_sockaddr *a) { return nng_stream_get_addr(w->stream, NNG_OPT_REMADDR, a) == 0; }
+
+/* nng's TLS (1.5.2) forgets that the peer has hung up if neither chain is inside it when the news come, so the kernel is
+ * asked. */
+static bool nng_wire_is_gone(rd_wire *w)
+{
+    nng_sockaddr a;
+    return of(w)->tls && !address_of(of(w), &a);
+}
+
+static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
+{
+    nng_wire *w = of(wire);
+    nng_sockaddr a;
+    char host[INET6_ADDRSTRLEN] = "?";
+    *peer = (rd_peer){0};
+    if (!address_of(w, &a))
+        memset(&a, 0, sizeof a);
+    bool v6 = a.s_family == NNG_AF_INET6;
+    if (v6)
+        inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
+    else
+        inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
+    snprintf(peer->text, sizeof peer->text, v6 ? "%s [%s]:%u" : "%s %s:%u", w->tls ? "tls" : "tcp", host,
+             ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+    return true;
+}
+
+static void nng_wire_free(rd_wire *wire)
+{
+    nng_wire *w = of(wire);
+    nng_stream_close(w->stream);
+    nng_stream_free(w->stream);
+    nng_aio_reap(w->rx); /* by a thread of nng's: this may be the callback of one of them */
+    nng_aio_reap(w->tx);
+    nng_aio_reap(w->at_once);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static const rd_wire_ops ops = {.send = nng_wire_send,
+                                .send_rest = nng_wire_send_rest,
+                                .receive = nng_wire_receive,
+                                .end_sending = nng_wire_end_sending,
+                                .hang_up = nng_wire_hang_up,
+                                .peer = nng_wire_peer,
+                                .is_gone = nng_wire_is_gone,
+                                .free = nng_wire_free};
+
+/* ---- accepting ---- */
+
+/* Peers of one IPv4 address, or of one network of 64 bits, which an IPv6 host has for itself. */
+static uint64_t key_of(nng_wire *w)
+{
+    nng_sockaddr a;
+    uint64_t key = 0;
+    if (!address_of(w, &a))
+        return 0;
+    if (a.s_family == NNG_AF_INET6)
+        memcpy(&key, a.s_in6.sa_addr, sizeof key);
+    else
+        key = a.s_in.sa_addr;
+    return key;
+}
+
+static nng_wire *make_wire(const nng_door *l, nng_stream *stream)
+{
+    nng_wire *w = calloc(1, sizeof *w);
+    if (!w || nng_aio_alloc(&w->rx, on_received, w) != 0 || nng_aio_alloc(&w->tx, on_sent, w) != 0 ||
+        nng_aio_alloc(&w->at_once, NULL, NULL) != 0) {
+        if (w) {
+            nng_aio_free(w->tx);
+            nng_aio_free(w->rx);
+        }
+        free(w);
+        nng_stream_close(stream);
+        nng_stream_free(stream);
+        return NULL;
+    }
+    w->stream = stream;
+    w->tls = l->tls;
+    w->shaken = !l->tls;
+    w->wire = (rd_wire){
+        .ops = &ops, .events = l->listener.events, .listener = l->listener.number, .origin = {false, key_of(w)}};
+    pthread_mutex_init(&w->lock, NULL);
+    return w;
+}
+
+static void on_accepted(void *arg)
+{
+    nng_door *l = arg;
+    int err = nng_aio_result(l->aio);
+    if (err == NNG_ECLOSED || err == NNG_ECANCELED)
+        return;
+    nng_wire *w = err || l->resting ? NULL : make_wire(l, nng_aio_get_output(l->aio, 0));
+    if (w)
+        l->listener.events->opened(l->listener.arg, &w->wire);
+    l->resting = err != 0;
+    if (l->resting)
+        nng_sleep_aio(ACCEPT_REST_MS, l->aio);
+    else
+        nng_stream_listener_accept(l->door, l->aio);
+}
+
+/* ---- listening ---- */
+static bool failed(int err, const char *what, char *why, size_t cap)
+{
+    if (err)
+        snprintf(why, cap, "%s: %s", what, nng_strerror(err));
+    return err != 0;
+}
+
+static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
+{
+    int err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
+    if (!err)
+        err = nng_tls_config_own_cert(*config, p->cert, p->key, NULL);
+    if (!err && p->ca)
+        err = nng_tls_config_ca_chain(*config, p->ca, NULL);
+    if (!err)
+        err = nng_tls_config_auth_mode(*config, any ? NNG_TLS_AUTH_MODE_NONE : NNG_TLS_AUTH_MODE_REQUIRED);
+    return err;
+}
+
+rd_nng_tls *rd_nng_tls_open(const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap)
+{
+    rp_pem p;
+    rd_nng_tls *tls = calloc(1, sizeof *tls);
+    bool right = rp_pem_read(&p, cert, key, ca, why, cap) &&
+                 !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key or tls-ca", why, cap);
+    rp_pem_wipe(&p);
+    if (right)
+        return tls;
+    rd_nng_tls_close(tls);
+    return NULL;
+}
+
+void rd_nng_tls_close(rd_nng_tls *tls)
+{
+    if (tls && tls->config)
+        nng_tls_config_free(tls->config);
+    free(tls);
+}
+
+/* tcp://host:0 took a port of the system's choice. */
+static void tell_bound(nng_stream_listener *door, const char *url, char *bound, size_t cap)
+{
+    size_t n = strlen(url);
+    int port;
+    if (n > 2 && strcmp(url + n - 2, ":0") == 0 && nng_stream_listener_get_int(door, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
+        snprintf(bound, cap, "%.*s:%d", (int)(n - 2), url, port);
+}
+
+static void nng_start(rd_listener *listener)
+{
+    nng_door *l = (nng_door *)listener;
+    nng_stream_listener_accept(l->door, l->aio);
+}
+
+static void nng_close_listener(rd_listener *listener)
+{
+    nng_door *l = (nng_door *)listener;
+    if (l->door)
+        nng_stream_listener_close(l->door);
+    nng_aio_free(l->aio); /* waits for its callback */
+    nng_stream_listener_free(l->door);
+    free(l);
+}
+
+static const rd_listener_ops listener_ops = {.start = nng_start, .close = nng_close_listener};
+
+static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
+{
+    int err = nng_aio_alloc(&l->aio, on_accepted, l);
+    if (!err)
+        err = nng_stream_listener_alloc(&l->door, url);
+    if (!err && l->tls)
+        err = tls ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
+    if (!err) /* how often: interpose.h */
+        err = nng_stream_listener_set_bool(l->door, NNG_OPT_TCP_KEEPALIVE, true);
+    return err ? err : nng_stream_listener_listen(l->door);
+}
+
+rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_events *events, void *arg, char *bound,
+                           size_t bound_cap, char *why, size_t cap)
+{
+    nng_door *l = calloc(1, sizeof *l);
+    if (l) {
+        l->listener = (rd_listener){.ops = &listener_ops, .events = events, .arg = arg};
+        l->tls = strncmp(url, "tls", 3) == 0;
+    }
+    if (failed(l ? set_up(l, url, tls) : NNG_ENOMEM, url, why, cap)) {
+        if (l)
+            nng_close_listener(&l->listener);
+        return NULL;
+    }
+    tell_bound(l->door, url, bound, bound_cap);
+    return &l->listener;
+}

@@ -1,0 +1,24 @@
+/* The requests under way at one moment: who asked for what, since when, and where each one is. For QUERY, and for SIGUSR1. */
+#ifndef RD_DUMP_H
+#define RD_DUMP_H
+
+#include "daemon/request/requests.h"
+
+typedef struct rd_dump_line {
+    uint64_t received_ns;
+    unsigned exchange; /* its number */
+    char text[RP_MAX_VALUE + 1];
+} rd_dump_line;
+
+typedef struct rd_dump {
+    rd_dump_line *line; /* oldest first */
+    size_t n;
+} rd_dump;
+
+/* Those that `viewer` may see: its user's own, or all if its user is root or the daemon's. NULL: all. False: no memory. */
+bool rd_dump_take(rd_requests *q, const rd_session *viewer, rd_dump *d);
+void rd_dump_free(rd_dump *d);
+
+void rd_dump_log(rd_requests *q);
+
+#endif

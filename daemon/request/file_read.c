@@ -1,0 +1,118 @@
+#include "daemon/request/file_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+
+/* ---- buffers ---- */
+bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direct_bytes)
+{
+    *b = (rd_buffers){.holdings = h, .cap = cap, .direct_bytes = direct_bytes, .self = rd_user_get(h->users, geteuid())};
+    return b->self != NULL;
+}
+
+static rd_buffer *new_buffer(rd_buffers *b)
+{
+    rd_buffer *x = malloc(sizeof *x);
+    void *memory = x ? mmap(NULL, RD_BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED) {
+        free(x);
+        return NULL;
+    }
+    madvise(memory, RD_BUFFER_BYTES, MADV_HUGEPAGE);
+    *x = (rd_buffer){.all = b, .memory = memory};
+    b->made++;
+    return x;
+}
+
+rd_buffer *rd_buffer_take(rd_buffers *b)
+{
+    rd_buffer *x = b->idle;
+    if (x)
+        b->idle = x->next;
+    else if (b->made < b->cap)
+        x = new_buffer(b);
+    return x;
+}
+
+void rd_buffer_give(rd_buffer *x)
+{
+    x->next = x->all->idle;
+    x->all->idle = x;
+}
+
+/* A worker's, for the device may have to come to rest first. */
+static void file_read_free(rd_work *w)
+{
+    rd_buffer *x = (rd_buffer *)w;
+    if (x->pinned)
+        rk_unpin(x->all->holdings->engine, x->memory);
+    munmap(x->memory, RD_BUFFER_BYTES);
+}
+
+static void file_read_freed(rd_work *w)
+{
+    rd_buffer *x = (rd_buffer *)w;
+    x->all->made--;
+    rd_user_put(x->all->holdings->users, x->all->self);
+    free(x);
+}
+
+void rd_buffers_trim(rd_buffers *b)
+{
+    while (b->idle) {
+        rd_buffer *x = b->idle;
+        b->idle = x->next;
+        b->self->refs++;
+        x->work = (rd_work){.run = file_read_free, .done = file_read_freed, .running = &b->self->running};
+        rd_workers_add(b->holdings->workers, &x->work);
+    }
+}
+
+void rd_buffers_fini(rd_buffers *b)
+{
+    if (!b->self)
+        return;
+    rd_buffers_trim(b);
+    rd_user_put(b->holdings->users, b->self);
+}
+
+/* ---- reading ---- */
+static void pin_once(rd_buffer *b)
+{
+    if (!b->tried)
+        b->pinned = rk_pin(b->all->holdings->engine, b->memory, RD_BUFFER_BYTES);
+    b->tried = true;
+}
+
+static void file_read_range(rd_work *w)
+{
+    rd_read *x = (rd_read *)w;
+    size_t got = 0;
+    x->start_ns = rd_now_ns();
+    pin_once(x->buffer);
+    if (x->direct)
+        got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
+    while (got < x->bytes) {
+        ssize_t n = pread(x->fd, x->data + got, x->bytes - got, (off_t)(x->offset + got));
+        if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            rp_fail(&x->fault, RP_IO, "file", got, n ? "reading failed: %s" : "the file ends before its data do%s",
+                    n ? strerror(errno) : "");
+            break;
+        }
+        got += n > 0 ? (size_t)n : 0;
+    }
+    x->ns = rd_now_ns() - x->start_ns;
+}
+
+void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))
+{
+    r->buffer = x;
+    r->data = x->memory + r->offset % RD_DIRECT_BLOCK;
+    r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running};
+    rd_workers_add(x->all->holdings->workers, &r->work);
+}

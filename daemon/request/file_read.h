@@ -1,0 +1,58 @@
+/* Ranges of files: a worker reads each into a buffer, of which there are a fixed number; the scheduler says which request gets
+ * the next one. */
+#ifndef RD_FILE_READ_H
+#define RD_FILE_READ_H
+
+#include "daemon/base/uncached_read.h"
+#include "daemon/state/holdings.h"
+
+struct rd_request;
+
+enum { RD_BUFFER_BYTES = RP_MAX_DATA + 2 * RD_DIRECT_BLOCK }; /* the blocks of a range */
+
+typedef struct rd_buffer {
+    rd_work work; /* first: freeing it */
+    struct rd_buffers *all;
+    uint8_t *memory; /* RD_BUFFER_BYTES, page-aligned */
+    bool tried, pinned;
+    struct rd_buffer *next;
+} rd_buffer;
+
+typedef struct rd_buffers {
+    rd_holdings *holdings;
+    rd_buffer *idle;
+    unsigned made, cap;
+    uint64_t direct_bytes; /* files as large as this are read around the page cache */
+    rd_user *self;         /* the daemon's own, for the work of freeing them */
+} rd_buffers;
+
+/* Reading a range of a file: what the worker may touch. */
+typedef struct rd_read {
+    rd_work work; /* first; its `done` is the executor's */
+    struct rd_request *request;
+    bool wanted; /* the request waits for its range, or for a buffer */
+    int fd;
+    bool direct; /* around the page cache, if it is not there */
+    uint64_t offset;
+    size_t bytes;
+    rd_buffer *buffer; /* NULL: none yet */
+    uint8_t *data;     /* in it */
+    uint64_t start_ns, ns;
+    rp_fault fault;
+} rd_read;
+
+bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direct_bytes); /* false: no memory */
+
+/* Free those that nobody uses. */
+void rd_buffers_trim(rd_buffers *b);
+
+void rd_buffers_fini(rd_buffers *b);
+
+/* NULL: all are in use, or, if none was ever made, there is no memory. */
+rd_buffer *rd_buffer_take(rd_buffers *b);
+void rd_buffer_give(rd_buffer *x);
+
+/* A worker reads the range into `x`; then the loop calls r->work.done. `user`: whose file it is. */
+void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w));
+
+#endif

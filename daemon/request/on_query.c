@@ -1,0 +1,272 @@
+#include "daemon/request/on_query.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/dump.h"
+#include "daemon/request/reply.h"
+
+static void put_u64(rp_writer *w, const char *key, uint64_t v)
+{
+    rp_entry e = {.kind = RP_KIND_U64, .key = key, .key_len = (uint8_t)strlen(key), .u64 = v};
+    rp_put_entry(w, &e);
+}
+
+static void put_f64(rp_writer *w, const char *key, double v)
+{
+    rp_entry e = {.kind = RP_KIND_F64, .key = key, .key_len = (uint8_t)strlen(key), .f64 = v};
+    rp_put_entry(w, &e);
+}
+
+static void put_text(rp_writer *w, const char *key, const char *text)
+{
+    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key)};
+    e.text = text;
+    e.text_len = (uint16_t)strlen(text);
+    rp_put_entry(w, &e);
+}
+
+/* "requests." + "sum" */
+static void put_counter(rp_writer *w, const char *group, const char *name, uint64_t v)
+{
+    char key[RP_MAX_KEY + 1];
+    snprintf(key, sizeof key, "%s.%s", group, name);
+    put_u64(w, key, v);
+}
+
+static const char *health_name(rd_health_state h)
+{
+    static const char *const names[] = {"unknown", "ok", "slow", "wrong"};
+    return names[h];
+}
+
+static uint64_t process_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
+{
+    put_text(w, "version", REDUCED_VERSION);
+    put_text(w, "backend", rp_backend_name(k->backend));
+    put_text(w, "device", k->device);
+    put_text(w, "device_note", q->why);
+    put_text(w, "simd", k->simd);
+    put_u64(w, "threads", (uint64_t)k->threads);
+}
+
+static void put_info(rd_requests *q, const rk_stats *k, rp_writer *w)
+{
+    put_device(q, k, w);
+    put_u64(w, "protocol", RP_WIRE_VERSION);
+    put_u64(w, "limits.max_data", RP_MAX_DATA);
+    put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
+    put_u64(w, "limits.max_count", RP_MAX_COUNT);
+    put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);
+    put_u64(w, "limits.max_inflight", q->config->max_inflight);
+    put_u64(w, "limits.max_streams", q->config->max_streams);
+    put_u64(w, "limits.max_sessions", q->config->max_sessions);
+    put_u64(w, "limits.contexts", q->config->contexts);
+    put_u64(w, "limits.small_bytes", q->config->small_bytes);
+    put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
+}
+
+static void put_requests(const rd_stats *s, rp_writer *w)
+{
+    const rd_tally *t = &s->tally;
+    put_u64(w, "requests", t->requests);
+#define X(NAME, name, code) put_counter(w, "requests", name, t->by_msg[code]);
+    RP_MSGS(X)
+#undef X
+#define X(NAME, name, code, ...) put_counter(w, "requests", name, t->by_op[code]);
+    RP_OPS(X)
+#undef X
+    put_u64(w, "errors", t->errors);
+    for (int i = 1; i < RD_ERRS; i++)
+        if (s->by_err[i])
+            put_counter(w, "errors", rp_err_name(i), s->by_err[i]);
+}
+
+/* "batch.4" counts the batches of 4 to 7 requests. */
+static void put_batches(const rk_stats *k, rp_writer *w)
+{
+    put_u64(w, "batch.launches", k->batches);
+    put_u64(w, "batch.requests", k->batched_tasks);
+    put_u64(w, "batch.largest", k->largest_batch);
+    for (unsigned i = 0; i < RK_BATCH_SIZES; i++) {
+        char size[12];
+        snprintf(size, sizeof size, "%u", 1u << i);
+        put_counter(w, "batch", size, k->batch_sizes[i]);
+    }
+}
+
+static void put_latency(const rd_histogram *h, rp_writer *w)
+{
+    put_f64(w, "latency.p50_us", (double)rd_histogram_quantile(h, 0.5) * 1e-3);
+    put_f64(w, "latency.p90_us", (double)rd_histogram_quantile(h, 0.9) * 1e-3);
+    put_f64(w, "latency.p99_us", (double)rd_histogram_quantile(h, 0.99) * 1e-3);
+    put_f64(w, "latency.max_us", (double)h->max * 1e-3);
+}
+
+/* ---- gauges ---- */
+static void measure_users(const rd_requests *q, rd_gauges *g)
+{
+    const rd_users *u = q->users;
+    g->files = u->files;
+    g->devices = u->devices;
+    g->arena_bytes = u->arena_bytes;
+    g->arena_cap = u->arena_cap;
+    g->residents = u->residents;
+    g->resident_bytes = u->resident_bytes;
+    g->resident_cap = u->resident_cap;
+    g->resident_user_cap = u->resident_user_cap;
+    g->buffers = q->buffers.made;
+    g->read_bytes = (uint64_t)q->buffers.made * RP_MAX_DATA;
+    g->read_cap = (uint64_t)q->buffers.cap * RP_MAX_DATA;
+}
+
+static void measure_requests(const rd_requests *q, rd_gauges *g)
+{
+    g->sessions = q->sessions->greeted;
+    g->sessions_total = q->stats->sessions;
+    g->connections = q->sessions->connections;
+    g->streams = rd_sessions_streams(q->sessions);
+    g->streams_total = q->streams_opened;
+    g->inflight = rd_transport_busy(q->transport);
+    g->in_engine = q->jobs + rd_fastpath_under_way(&q->fastpath);
+    g->queued_small = q->sched.lane[RD_LANE_SMALL].queued;
+    g->queued_large = q->sched.lane[RD_LANE_LARGE].queued;
+    g->queued_read = q->sched.lane[RD_LANE_READ].queued;
+    g->channels = q->fdpass->channels;
+    g->disconnected = q->stats->dropped + q->fdpass->refused;
+    g->bytes_in = q->stats->tally.bytes_in;
+}
+
+static void measure_engine(const rk_stats *k, rd_gauges *g)
+{
+    g->device_bytes = k->device_bytes;
+    g->device_cap = k->device_cap;
+    g->pinned_bytes = k->pinned_bytes;
+    g->pinned_cap = k->pinned_cap;
+    g->locked_bytes = k->locked_bytes;
+    g->locked_cap = k->locked_cap;
+    g->slots = k->slots;
+    g->slots_busy = k->slots_busy;
+    g->tasks = k->tasks;
+    g->small_tasks = k->small_tasks;
+    g->device_tasks = k->device_tasks;
+    g->worker_tasks = k->tasks - k->small_tasks - k->device_tasks;
+    g->active = k->active_ns;
+    g->busy = k->busy_ns;
+}
+
+void rd_measure(void *requests, rd_measures *m)
+{
+    rd_requests *q = requests;
+    *m = (rd_measures){.stats = q->stats, .trace = q->trace};
+    rd_stats_collect(q->stats);
+    rk_get_stats(q->engine, &m->engine);
+    m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
+    m->gauges.healthy = q->health == RD_HEALTH_OK;
+    m->gauges.process_bytes = process_bytes();
+    measure_users(q, &m->gauges);
+    measure_requests(q, &m->gauges);
+    measure_engine(&m->engine, &m->gauges);
+}
+
+static void put_gauges(const rd_gauges *g, rp_writer *w)
+{
+    for (unsigned i = 0; i < RD_N_GAUGES; i++) {
+        const rd_gauge *row = &rd_gauge_table[i];
+        if (row->key && row->unit == RD_SECONDS)
+            put_f64(w, row->key, (double)rd_gauge_of(g, i) * 1e-9);
+        else if (row->key)
+            put_u64(w, row->key, rd_gauge_of(g, i));
+    }
+}
+
+static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
+{
+    put_device(q, &m->engine, w);
+    put_text(w, "health", health_name(q->health));
+    for (unsigned i = 0; i < q->n_urls; i++) {
+        char key[RP_MAX_KEY + 1];
+        snprintf(key, sizeof key, "listen.%u", i);
+        put_text(w, key, q->urls[i]);
+    }
+    put_gauges(&m->gauges, w);
+    put_requests(q->stats, w);
+    put_batches(&m->engine, w);
+    put_latency(&q->stats->tally.latency, w);
+}
+
+static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    if (!rd_metrics_refresh(q->metrics))
+        return rd_no_memory(f);
+    bool admin = rd_session_is_admin(r->session);              /* others see no other user's doings */
+    size_t len = admin ? q->metrics->len : q->metrics->totals; /* the loop alone changes them: it needs no lock */
+    uint8_t *body = rd_exchange_reply(&r->exchange, len);
+    if (!body)
+        return rd_no_memory(f);
+    memcpy(body, q->metrics->text, len);
+    rd_answer(q, r, len);
+    return RP_OK;
+}
+
+static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_fault *f)
+{
+    rd_measures m;
+    enum { ROOM = 16384 }; /* some 80 entries of at most 300 bytes; all but a few have 40 */
+    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    if (!body)
+        return rd_no_memory(f);
+    rp_writer w = {.out = body, .cap = ROOM};
+    rd_measure(q, &m);
+    if (topic == RP_TOPIC_INFO)
+        put_info(q, &m.engine, &w);
+    else
+        put_status(q, &m, &w);
+    rd_answer(q, r, w.used);
+    return RP_OK;
+}
+
+/* The oldest, as many as a reply has entries for, and how many there are. */
+static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };
+    rd_dump d;
+    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    if (!body || !rd_dump_take(q, r->session, &d))
+        return rd_no_memory(f);
+    rp_writer w = {.out = body, .cap = ROOM};
+    put_u64(&w, "requests", d.n);
+    for (size_t i = 0; i < d.n && i + 1 < RP_MAX_ENTRIES; i++) {
+        char key[RP_MAX_KEY + 1];
+        snprintf(key, sizeof key, "request.%u", d.line[i].exchange);
+        put_text(&w, key, d.line[i].text);
+    }
+    rd_dump_free(&d);
+    rd_answer(q, r, w.used);
+    return RP_OK;
+}
+
+rp_err rd_on_query(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    uint32_t topic;
+    rp_err err = rp_get_query(r->body, r->body_len, &topic, f);
+    if (err)
+        return err;
+    if (topic == RP_TOPIC_METRICS)
+        return answer_metrics(q, r, f);
+    return topic == RP_TOPIC_REQUESTS ? answer_requests(q, r, f) : answer_entries(q, r, topic, f);
+}

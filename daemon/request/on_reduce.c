@@ -1,0 +1,47 @@
+/* REDUCE and REDUCE_AT. */
+#include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
+#include "daemon/request/reply.h"
+#include "daemon/request/source.h"
+
+/* The time before the engine is part of the whole. */
+static void add_reading(rd_request *r)
+{
+    if (r->path != RP_PATH_FILE || !r->job.task.start_ns)
+        return;
+    r->job.task.copy_ns += r->read.ns;
+    r->job.task.start_ns = r->read.start_ns;
+}
+
+static void on_reduce_done(rd_requests *q, rd_job *job)
+{
+    add_reading(job->request);
+    rd_answer_job(q, job);
+}
+
+/* The task is read: make room for the cells, and queue it. */
+static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    rk_task *t = &r->job.task;
+    rp_err err = rd_make_room(r, &t->spec, f);
+    if (err)
+        return err;
+    rd_tally_op(&q->stats->tally, t->spec.op);
+    r->job.done = on_reduce_done;
+    t->cells = r->reply + RP_RESULT_SIZE;
+    rd_wait(q, r);
+    rd_schedule(q, r);
+    return RP_OK;
+}
+
+rp_err rd_on_reduce(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    rp_err err = rd_read_task(r, f);
+    return err ? err : enqueue(q, r, f);
+}
+
+rp_err rd_on_reduce_at(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    rp_err err = rd_source_read(r, f);
+    return err ? err : enqueue(q, r, f);
+}

@@ -1,0 +1,167 @@
+#include "daemon/request/reply.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/request/record.h"
+
+enum { DROP_LOG_NS = 1000000000 }; /* at most one line a second about peers that misbehave */
+
+/* ---- requests come and go ---- */
+void rd_request_enter(rd_request *r)
+{
+    rd_session *x = r->session;
+    x->inflight++;
+    x->owner->inflight++;
+    x->message_bytes += r->exchange.len;
+    x->owner->message_bytes += r->exchange.len;
+}
+
+void rd_wait(rd_requests *q, rd_request *r)
+{
+    r->next = q->waiting;
+    r->link = &q->waiting;
+    if (r->next)
+        r->next->link = &r->next;
+    q->waiting = r;
+}
+
+static void end_wait(rd_request *r)
+{
+    if (!r->link)
+        return;
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+    r->link = NULL;
+}
+
+static void release(rd_request *r)
+{
+    if (r->release)
+        r->release(r);
+}
+
+/* It leaves the loop. */
+static void leave(rd_requests *q, rd_request *r)
+{
+    rd_session *x = r->session;
+    end_wait(r);
+    rd_sched_remove(&q->sched, &r->job.item);
+    release(r);
+    x->inflight--;
+    x->owner->inflight--;
+    x->message_bytes -= r->exchange.len;
+    x->owner->message_bytes -= r->exchange.len;
+}
+
+/* ---- the builder ---- */
+static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
+{
+    rd_record a = rd_record_of(r, r->session, status, rd_now_ns());
+    rd_trace_put(q->trace, &a);
+    return a;
+}
+
+/* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
+static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
+{
+    rp_header h = {.version = RP_WIRE_VERSION,
+                   .type = r->header.type,
+                   .reply = true,
+                   .status = status,
+                   .time_ms = time_ms,
+                   .session = session,
+                   .id = r->header.id,
+                   .body_len = body_len};
+    rd_exchange_send(&r->exchange, &h, &x->unsent);
+}
+
+static void reply(rd_requests *q, rd_request *r, rp_err status, uint32_t time_ms, size_t body_len)
+{
+    rd_session *x = r->session;
+    rd_record a = record(q, r, status);
+    leave(q, r);
+    rd_stats_answered(q->stats, &a);
+    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len);
+    if (x->barred)
+        rd_exchange_last(&r->exchange);
+    send_reply(r, x, x->id, status, time_ms, body_len);
+}
+
+static size_t put_result(rd_request *r, const rp_spec *spec, uint64_t count)
+{
+    rp_result x = rd_result_of(r, spec, count);
+    rp_put_result(r->reply, &x);
+    return RP_RESULT_SIZE + x.cells * x.cell_size;
+}
+
+/* The session is released before the reply leaves: its client may send the next request, and the loop may count this one again,
+ * before the call that sends it returns. */
+void rd_answer_fast(rd_requests *q, rd_request *r)
+{
+    rd_session *x = r->session;
+    size_t body_len = put_result(r, &r->job.task.spec, rp_elements(&r->job.task.spec));
+    rd_record a = record(q, r, RP_OK);
+    release(r);
+    rd_shared_tally_add(&q->stats->shared, &a);
+    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps it from here on */
+    rd_session_release(x);
+    send_reply(r, x, r->header.session, RP_OK, 0, body_len);
+}
+
+/* ---- answers ---- */
+void rd_answer(rd_requests *q, rd_request *r, size_t body_len) { reply(q, r, RP_OK, 0, body_len); }
+
+rp_err rd_answer_u64(rd_requests *q, rd_request *r, uint64_t v, rp_fault *f)
+{
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_STREAM_SIZE);
+    if (!body)
+        return rd_no_memory(f);
+    rd_answer(q, r, rp_put_u64(body, v));
+    return RP_OK;
+}
+
+rp_err rd_answer_empty(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    if (!rd_exchange_reply(&r->exchange, 0))
+        return rd_no_memory(f);
+    rd_answer(q, r, 0);
+    return RP_OK;
+}
+
+void rd_answer_result(rd_requests *q, rd_request *r, const rp_spec *spec, uint64_t count)
+{
+    rd_answer(q, r, put_result(r, spec, count));
+}
+
+void rd_answer_job(rd_requests *q, rd_job *job)
+{
+    if (job->task.fault.code)
+        rd_refuse(q, job->request, &job->task.fault);
+    else
+        rd_answer_result(q, job->request, &job->task.spec, rp_elements(&job->task.spec));
+}
+
+void rd_reply_drop(rd_requests *q, rd_request *r, const char *reason)
+{
+    uint64_t now = rd_now_ns();
+    q->stats->dropped++;
+    if (now >= q->next_drop_log_ns) {
+        q->next_drop_log_ns = now + DROP_LOG_NS;
+        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
+    }
+    leave(q, r);
+    rd_exchange_drop(&r->exchange);
+}
+
+void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *f)
+{
+    uint8_t *body = rd_exchange_reply(&r->exchange, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
+    if (!body) {
+        rd_reply_drop(q, r, "no memory for a reply");
+        return;
+    }
+    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->header.type),
+           rp_err_name((int)f->code), f->field, f->text);
+    reply(q, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
+}

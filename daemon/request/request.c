@@ -1,0 +1,87 @@
+#include "daemon/request/request.h"
+
+#include <inttypes.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/state/stream.h"
+
+void rd_request_begin(rd_request *r, struct rd_requests *all)
+{
+    r->all = all;
+    r->job.task = (rk_task){0};
+    r->job.request = r;
+    r->release = NULL;
+    r->path = 0;
+    r->stream = NULL;
+    r->handle = NULL;
+    r->resident = NULL;
+    r->read.wanted = false;
+    r->read.buffer = NULL;
+    r->link = NULL;
+}
+
+/* ---- time ---- */
+uint64_t rd_queued_ns(const rd_request *r)
+{
+    uint64_t start = r->job.task.start_ns;
+    return start > r->exchange.received_ns ? start - r->exchange.received_ns : 0;
+}
+
+uint64_t rd_deadline_of(const rd_request *r)
+{
+    return r->header.time_ms ? r->exchange.received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
+}
+
+bool rd_late(const rd_request *r, rp_fault *f)
+{
+    if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
+        return false;
+    rp_fail(f, RP_DEADLINE, "time_ms", r->header.time_ms, "not done within %" PRIu32 " ms", r->header.time_ms);
+    return true;
+}
+
+/* ---- results ---- */
+rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
+
+rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
+{
+    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
+    return r->reply ? RP_OK : rd_no_memory(f);
+}
+
+/* A stream's times are those of its chunks, too. */
+rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
+{
+    const rk_task *t = &r->job.task;
+    return (rp_result){.dtype = spec->flags & RP_STATES_OUT ? 0 : spec->out,
+                       .backend = t->backend,
+                       .path = r->path,
+                       .cell_size = (uint32_t)rp_cell_size(spec),
+                       .cells = rp_results(spec),
+                       .count = count,
+                       .queue_ns = rd_queued_ns(r),
+                       .copy_ns = t->copy_ns + (r->stream ? r->stream->copy_ns : 0),
+                       .compute_ns = t->compute_ns + (r->stream ? r->stream->compute_ns : 0),
+                       .batch = (uint8_t)t->batch};
+}
+
+/* ---- REDUCE ---- */
+rp_err rd_read_task(rd_request *r, rp_fault *f)
+{
+    r->path = RP_PATH_INLINE;
+    r->job.task = (rk_task){0};
+    rp_spec *spec = &r->job.task.spec;
+    rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
+    if (!err)
+        err = rp_spec_check(spec, f);
+    if (err)
+        return err;
+    const uint8_t *data = r->body + RP_SPEC_SIZE;
+    size_t bytes = r->body_len - RP_SPEC_SIZE;
+    err = rp_spec_match(spec, bytes, f);
+    if (!err && (spec->flags & RP_OFFSETS))
+        err = rp_offsets_check(spec, rp_spec_parts(spec, data).offsets, f);
+    r->job.task.data = data;
+    r->job.task.bytes = bytes;
+    return err;
+}

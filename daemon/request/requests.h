@@ -1,0 +1,55 @@
+/* The requests under way, and the services of the layers below that handlers need. Handlers know this, and not the server. */
+#ifndef RD_REQUESTS_H
+#define RD_REQUESTS_H
+
+#include <uv.h>
+
+#include "daemon/base/config.h"
+#include "daemon/net/connection.h"
+#include "daemon/net/fdpass.h"
+#include "daemon/request/fastpath.h"
+#include "daemon/request/request.h"
+#include "daemon/state/session.h"
+#include "daemon/telemetry/metrics.h"
+#include "daemon/telemetry/trace.h"
+
+typedef enum { RD_HEALTH_UNKNOWN, RD_HEALTH_OK, RD_HEALTH_SLOW, RD_HEALTH_WRONG } rd_health_state;
+
+typedef struct rd_requests {
+    /* services */
+    const rd_config *config;
+    rk_engine *engine;
+    rd_users *users;
+    rd_sessions *sessions;
+    rd_holdings *holdings;
+    rd_transport *transport;
+    rd_fdpass *fdpass;
+    rd_stats *stats;
+    rd_metrics *metrics;
+    rd_trace *trace;         /* NULL: none */
+    void (*wake)(void *arg); /* a turn of the loop soon; any thread */
+    void *wake_arg;
+    /* what the root says of the daemon */
+    char why[160];                        /* which backend was taken and why */
+    char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
+    unsigned n_urls;
+    rd_health_state health;
+    bool serving; /* new work is taken */
+    bool halted;  /* the engine is stopped: whatever comes is CANCELLED */
+    /* this layer's own */
+    rd_request *waiting; /* requests that wait for the engine */
+    rd_sched sched;
+    unsigned jobs;       /* in the engine */
+    atomic_bool crowded; /* the loop has tasks in the engine, or in the queues for it: nothing goes past them */
+    bool device_suspect; /* a task came back as DEVICE_LOST: ask the engine */
+    uv_timer_t deadline_timer;
+    rd_buffers buffers;
+    rd_fastpath fastpath;
+    uint64_t streams_opened; /* and the last stream's id */
+    uint64_t next_drop_log_ns;
+} rd_requests;
+
+/* Handlers: RP_OK if the request is answered or waits; an error with `f` filled if it is to be refused. */
+typedef rp_err rd_handler(rd_requests *q, rd_request *r, rp_fault *f);
+
+#endif

@@ -1,0 +1,147 @@
+#include "daemon/request/source.h"
+
+#include <inttypes.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/state/resident.h"
+
+static rp_err check_range(uint64_t end, const rp_at *a, rp_fault *f)
+{
+    if (a->offset <= end && a->length <= end - a->offset)
+        return RP_OK;
+    return rp_fail(f, RP_SHAPE, "offset", end, "bytes %" PRIu64 " + %" PRIu64 " go beyond the end", a->offset, a->length);
+}
+
+rp_err rd_source_find(const rd_request *r, const rp_at *a, const char *field, rd_handle **x, rp_fault *f)
+{
+    *x = rd_handles_find(&r->session->handles, a->handle);
+    if (!*x || (*x)->kind == RD_HANDLE_DEVICE)
+        return rp_fail(f, RP_BAD_HANDLE, field, 0, "no such file or arena in this session");
+    if (a->length > RP_MAX_DATA)
+        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
+    return check_range((*x)->kind == RD_HANDLE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
+}
+
+/* A range of memory of the engine, which has `bytes` bytes: any length. */
+static rp_err check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f)
+{
+    size_t size = rp_dtype_size(spec->dtype);
+    if (spec->flags & RP_MASK)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data in memory of the engine have no mask");
+    if (a->offset % size)
+        return rp_fail(f, RP_SHAPE, "offset", size, "byte %" PRIu64 " is within an element", a->offset);
+    return check_range(bytes, a, f);
+}
+
+static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
+{
+    if (spec->dtype != x->dtype)
+        return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
+    return check_memory(spec, a, x->bytes, f);
+}
+
+/* ---- hold and release ---- */
+void rd_source_hold(rd_request *r, rd_resident *x)
+{
+    r->resident = x;
+    r->release = rd_source_release;
+    rd_resident_hold(x);
+}
+
+void rd_source_use(rd_request *r, rd_handle *x, const rp_at *a)
+{
+    rk_task *t = &r->job.task;
+    r->handle = x;
+    if (!r->release)
+        r->release = rd_source_release;
+    rd_handle_hold(x);
+    if (x->kind == RD_HANDLE_DEVICE) {
+        t->memory = x->memory;
+        t->offset = a->offset;
+    } else if (x->kind == RD_HANDLE_ARENA) {
+        t->data = x->base + a->offset;
+    } else {
+        r->read = (rd_read){.request = r,
+                            .wanted = true,
+                            .fd = x->fd,
+                            .direct = x->size >= r->all->buffers.direct_bytes,
+                            .offset = a->offset,
+                            .bytes = a->length,
+                            .fault = {.index = RP_NO_INDEX}};
+    }
+}
+
+static void use_resident(rd_request *r, rd_resident *x, const rp_at *a)
+{
+    rd_source_hold(r, x);
+    r->job.task.memory = x->memory;
+    r->job.task.offset = a->offset;
+}
+
+void rd_source_release(rd_request *r)
+{
+    rd_buffer *b = r->read.buffer;
+    rd_handle *x = r->handle;
+    rd_resident *kept = r->resident;
+    r->release = NULL;
+    r->handle = NULL;
+    r->resident = NULL;
+    r->read.buffer = NULL;
+    if (x)
+        rd_handle_release(x);
+    if (b)
+        rd_buffer_give(b);
+    if (kept)
+        rd_resident_release(kept);
+}
+
+/* ---- REDUCE_AT ---- */
+static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *f)
+{
+    rp_err err = rp_get_at(r->body, r->body_len, spec, a, f);
+    if (!err)
+        err = rp_spec_check(spec, f);
+    if (err)
+        return err;
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* they must be checked first and stay as they were then */
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
+    return RP_OK;
+}
+
+/* What the handle names: resident data of the user, or of the session memory on the device, or a file or an arena. */
+static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_handle **x, rp_fault *f)
+{
+    rd_handle *device = rd_handles_find(&r->session->handles, a->handle);
+    rp_err err;
+    if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rd_now_ns()))) {
+        err = check_resident(*kept, spec, a, f);
+    } else if (device && device->kind == RD_HANDLE_DEVICE) {
+        *x = device;
+        err = check_memory(spec, a, device->size, f);
+    } else {
+        err = rd_source_find(r, a, "handle", x, f);
+    }
+    return err ? err : rp_spec_match(spec, a->length, f);
+}
+
+rp_err rd_source_read(rd_request *r, rp_fault *f)
+{
+    static const rp_path paths[] = {
+        [RD_HANDLE_FILE] = RP_PATH_FILE, [RD_HANDLE_ARENA] = RP_PATH_SHM, [RD_HANDLE_DEVICE] = RP_PATH_DEVICE};
+    rp_spec spec;
+    rp_at a;
+    rd_handle *x = NULL;
+    rd_resident *kept = NULL;
+    rp_err err = read_spec(r, &spec, &a, f);
+    if (!err)
+        err = find(r, &spec, &a, &kept, &x, f);
+    if (err)
+        return err;
+    r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
+    r->job.task = (rk_task){.spec = spec, .bytes = a.length};
+    if (kept)
+        use_resident(r, kept, &a);
+    else
+        rd_source_use(r, x, &a);
+    return RP_OK;
+}

@@ -1,0 +1,181 @@
+#include "daemon/shutdown.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/reply.h"
+#include "daemon/state/resident.h"
+
+enum {
+    LEAVE_POLL_MS = 2,
+    LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
+    FLUSH_MS = 50,         /* nng does not tell when its TLS has given the kernel the last bytes of a reply */
+    LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
+    CLOSE_LIMIT_S = 5,
+};
+
+/* ---- leaving ---- */
+
+/* A client's file may hang whoever reads it: the process ends without. */
+static volatile sig_atomic_t late_exit_code;
+
+static void shutdown_close_limit(int number)
+{
+    (void)number;
+    _exit(late_exit_code);
+}
+
+static void limit_the_end(int exit_code)
+{
+    late_exit_code = exit_code;
+    signal(SIGALRM, shutdown_close_limit);
+    alarm(CLOSE_LIMIT_S);
+}
+
+static void shutdown_flushed(uv_timer_t *t) { uv_stop(t->loop); }
+
+static void shutdown_poll(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
+        uv_timer_start(t, shutdown_flushed, FLUSH_MS, 0);
+}
+
+void rd_leave(rd_server *s, int exit_code)
+{
+    if (s->phase == RD_LEAVING)
+        return;
+    s->phase = RD_LEAVING;
+    s->exit_code = exit_code;
+    s->leave_by_ns = rd_now_ns() + (uint64_t)LEAVE_LIMIT_MS * 1000000;
+    rd_transport_stop_listening(s->transport);
+    uv_timer_start(&s->leave_timer, shutdown_poll, 0, LEAVE_POLL_MS);
+}
+
+static void take_no_more(rd_server *s)
+{
+    s->phase = RD_DRAINING;
+    s->requests.serving = false;
+    rd_fastpath_close(&s->requests.fastpath);
+    rd_transport_stop_listening(s->transport);
+}
+
+static bool drained(const rd_server *s)
+{
+    return !s->requests.waiting && s->requests.jobs == (unsigned)s->health.under_way &&
+           rd_sessions_streams(&s->sessions) == 0 && rd_fastpath_under_way(&s->requests.fastpath) == 0;
+}
+
+/* What waits is refused here; what is still in the inbox, what the fast path left to the loop included, by rd_dispatch. */
+static void shutdown_drain_limit(uv_timer_t *t)
+{
+    rd_server *s = t->data;
+    rd_requests *q = &s->requests;
+    rp_fault f;
+    rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
+    limit_the_end(RD_EXIT_OK);
+    rk_stop(q->engine);            /* afterwards nothing points into the requests */
+    rd_workers_close(&s->workers); /* waits for files that are being read; after the engine, whose threads add work */
+    rd_workers_finish(&s->workers);
+    q->halted = true;
+    rd_halted(q, &f);
+    while (q->waiting)
+        rd_refuse(q, q->waiting, &f);
+    rd_leave(s, RD_EXIT_OK);
+}
+
+void rd_drain(rd_server *s, const char *reason)
+{
+    if (s->phase >= RD_DRAINING)
+        return;
+    rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
+    take_no_more(s);
+    rd_notify_stopping(); /* now no new work is taken */
+    if (drained(s))
+        rd_leave(s, RD_EXIT_OK);
+    else
+        uv_timer_start(&s->leave_timer, shutdown_drain_limit, s->config.drain * 1000, 0);
+}
+
+static void shutdown_lost_limit(uv_timer_t *t)
+{
+    (void)t;
+    _exit(RD_EXIT_DEVICE); /* a supervisor starts a fresh process; closing the engine could hang */
+}
+
+/* The device failed for good: its tasks come back as DEVICE_LOST, which clients repeat. Then out, at once. */
+static void lost(rd_server *s)
+{
+    rd_log(RD_LOG_ERROR, "the device is lost: leaving with exit code %d", RD_EXIT_DEVICE);
+    rd_notify_stopping();
+    s->device_lost = true;
+    take_no_more(s);
+    uv_timer_start(&s->leave_timer, shutdown_lost_limit, LOST_WAIT_MS, 0);
+}
+
+void rd_shutdown_turn(rd_server *s)
+{
+    rd_requests *q = &s->requests;
+    rk_stats k;
+    if (q->halted)
+        return;
+    if (q->device_suspect && !s->device_lost) {
+        q->device_suspect = false;
+        rk_get_stats(q->engine, &k);
+        if (k.lost)
+            lost(s);
+    }
+    if (s->device_lost && q->jobs == 0 && rd_fastpath_under_way(&s->requests.fastpath) == 0)
+        rd_leave(s, RD_EXIT_DEVICE);
+    else if (s->phase == RD_DRAINING && !s->device_lost && drained(s))
+        rd_leave(s, RD_EXIT_OK);
+}
+
+/* ---- closing ---- */
+static void shutdown_close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+void rd_server_close(rd_server *s)
+{
+    limit_the_end(s->exit_code);
+    if (s->device_lost) { /* its close may hang, and the process ends anyway */
+        rd_trace_close(s->trace);
+        _exit(RD_EXIT_DEVICE);
+    }
+    rd_http_close(s->http);
+    rk_stop(s->requests.engine); /* until here its threads answer requests, and add work */
+    rd_workers_close(&s->workers);
+    rd_workers_finish(&s->workers);
+    rd_fdpass_close(&s->fdpass);
+    rd_residents_close(&s->holdings);
+    rd_buffers_fini(&s->requests.buffers);
+    if (s->inbox.ring)
+        rd_inbox_close(&s->inbox);
+    rk_close(s->requests.engine);
+    rd_trace_close(s->trace);
+    rd_transport_close(s->transport);
+    rd_sessions_fini(&s->sessions);
+    if (s->inbox.ring) {
+        rd_fastpath_fini(&s->requests.fastpath);
+        pthread_mutex_destroy(&s->holdings.lock);
+        rd_metrics_fini(&s->metrics);
+        rd_inbox_fini(&s->inbox);
+    }
+    uv_walk(&s->loop, shutdown_close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&s->loop);
+    rd_waker_close(&s->waker);
+    rd_signals_close(&s->signals);
+    for (uint64_t i = 0; i < s->config.listens; i++)
+        rd_gate_fini(&s->gates[i]);
+    while (s->locked)
+        close(s->locks[--s->locked]);
+}

@@ -1,0 +1,291 @@
+#include "daemon/startup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/lock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/base/paths.h"
+#include "daemon/events.h"
+#include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
+#include "daemon/request/on_handle.h"
+#include "daemon/request/on_query.h"
+#include "daemon/shutdown.h"
+
+static void startup_engine_log(void *arg, rk_log_level level, const char *text)
+{
+    static const rd_log_level of[] = {
+        [RK_LOG_DEBUG] = RD_LOG_DEBUG, [RK_LOG_INFO] = RD_LOG_INFO, [RK_LOG_WARN] = RD_LOG_WARN, [RK_LOG_ERROR] = RD_LOG_ERROR};
+    (void)arg;
+    rd_log(of[level], "%s", text);
+}
+
+static void set_resident_caps(rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    s->users.resident_cap = k.resident_cap;
+    s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
+}
+
+static bool open_engine(rd_server *s)
+{
+    rd_requests *q = &s->requests;
+    rk_options o = {.backend = (int)s->config.backend,
+                    .device = (int)s->config.device,
+                    .threads = (int)s->config.threads,
+                    .small_bytes = s->config.small_bytes,
+                    .batch_bytes = s->config.batch_bytes,
+                    .slots = (int)s->config.slots,
+                    .device_bytes = s->config.max_device_memory << 20,
+                    .resident_bytes = s->config.resident << 20,
+                    .wake = rd_waker_ring,
+                    .wake_arg = &s->waker,
+                    .log = startup_engine_log};
+    rp_err err = rk_open(&q->engine, &o, q->why, sizeof q->why);
+    if (err) {
+        rd_log(RD_LOG_ERROR, "no engine: %s (%s)", q->why, rp_err_name((int)err));
+        return false;
+    }
+    rd_log(RD_LOG_INFO, "%s", q->why);
+    s->holdings.engine = q->engine;
+    set_resident_caps(s);
+    rd_executor_open(q);
+    return true;
+}
+
+/* One lock for each ipc socket. */
+static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
+{
+    char why[RD_MAX_WHY];
+    for (uint64_t i = 0; i < s->config.listens; i++) {
+        const char *path = rd_ipc_path(s->config.listen[i]);
+        if (!path)
+            continue;
+        rd_lock_result result = RD_LOCK_FAILED;
+        if (rd_prepare_directory(path, why, sizeof why))
+            result = rd_lock_socket(path, &s->locks[s->locked], why, sizeof why);
+        if (result != RD_LOCK_OK) {
+            bool fine = result == RD_LOCK_HELD && autostarted; /* two clients started one each: one is enough */
+            rd_log(fine ? RD_LOG_INFO : RD_LOG_ERROR, "%s", why);
+            *exit_code = fine ? RD_EXIT_OK : RD_EXIT_START;
+            return false;
+        }
+        s->locked++;
+    }
+    return true;
+}
+
+/* Each connection is a descriptor. */
+static void raise_descriptors(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static bool open_transport(rd_server *s)
+{
+    unsigned exchanges = (unsigned)s->config.contexts;
+    if (pthread_mutex_init(&s->holdings.lock, NULL) == 0 && rd_inbox_init(&s->inbox, exchanges, rd_waker_ring, &s->waker) &&
+        rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_fastpath_init(&s->requests.fastpath) &&
+        rd_metrics_init(&s->metrics, rd_measure, &s->requests) &&
+        (s->requests.transport = s->transport = rd_transport_open(&s->inbox, exchanges, sizeof(rd_request))))
+        return true;
+    rd_log(RD_LOG_ERROR, "no memory");
+    return false;
+}
+
+static bool wants_tls(const rd_config *c)
+{
+    for (uint64_t i = 0; i < c->listens; i++)
+        if (rd_is_tls(c->listen[i]))
+            return true;
+    return false;
+}
+
+/* A key that anybody may read is none. */
+static bool private_key(const char *path, char *why, size_t cap)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        snprintf(why, cap, "%.120s: %s", path, strerror(errno));
+    else if (st.st_mode & 07)
+        snprintf(why, cap, "%.120s: others than owner and group have access to the key (mode %03o)", path, st.st_mode & 0777);
+    else
+        return true;
+    return false;
+}
+
+static bool open_tls(rd_server *s)
+{
+    const rd_config *c = &s->config;
+    char why[RD_MAX_WHY];
+    if (!wants_tls(c) || (private_key(c->tls_key, why, sizeof why) &&
+                          rd_transport_tls(s->transport, c->tls_cert, c->tls_key, c->tls_ca, c->tls_clients, why, sizeof why)))
+        return true;
+    rd_log(RD_LOG_ERROR, "no tls: %s", why);
+    return false;
+}
+
+/* Half of a machine's cores fill its memory bus; the others are for those with small requests. */
+static unsigned readers(const rd_server *s)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (s->config.readers)
+        return (unsigned)s->config.readers;
+    return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
+}
+
+/* The page cache could not keep a larger file, and would lose most of what it has. */
+static uint64_t direct_bytes(const rd_server *s)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return s->config.direct ? s->config.direct << 20 : memory / 2;
+}
+
+static bool open_workers(rd_server *s)
+{
+    unsigned n = readers(s);
+    rd_users_configure(&s->users, &s->config);
+    if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
+        rd_log(RD_LOG_ERROR, "no memory");
+    else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
+        rd_log(RD_LOG_ERROR, "no threads to read files");
+    else
+        return true;
+    return false;
+}
+
+static bool open_trace(rd_server *s)
+{
+    char why[RD_MAX_PATH + RD_MAX_WHY];
+    if (!s->config.trace[0])
+        return true;
+    s->requests.trace = s->trace = rd_trace_open(s->config.trace, s->stats.started_ns, s->config.trace_size << 20, why,
+                                                 sizeof why);
+    if (!s->trace)
+        rd_log(RD_LOG_ERROR, "no trace: %s", why);
+    return s->trace != NULL;
+}
+
+/* An ipc socket, already bound with no mode for others, and its side channel. */
+static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
+{
+    const rd_config *c = &s->config;
+    const rd_allow *own = &c->allow[i + 1];
+    if (!rd_gate_init(&s->gates[i], own->users.n || own->groups.n ? own : &c->allow[0])) {
+        snprintf(why, cap, "%s: no memory", path);
+        return false;
+    }
+    if (!rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
+        snprintf(why, cap, "%s: socket-group: %s", path, strerror(errno));
+        return false;
+    }
+    if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
+        rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+    return true;
+}
+
+static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
+{
+    rd_requests *q = &s->requests;
+    const char *url = s->config.listen[i], *path = rd_ipc_path(url);
+    if (!rd_transport_listen(s->transport, url, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
+        (path && !open_ipc(s, i, path, why, cap)))
+        return false;
+    rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
+    if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
+        rd_log(RD_LOG_WARN, "%s has no authentication%s: whoever reaches the port may use the device", url,
+               rd_is_tls(url) ? "" : " and no encryption");
+    return true;
+}
+
+static bool listen_all(rd_server *s)
+{
+    char why[RD_MAX_WHY];
+    for (uint64_t i = 0; i < s->config.listens; i++)
+        if (!listen_to(s, i, why, sizeof why)) {
+            rd_log(RD_LOG_ERROR, "cannot listen on %s", why);
+            return false;
+        }
+    return true;
+}
+
+static bool serve_metrics(rd_server *s)
+{
+    char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
+    if (!s->config.metrics_url[0])
+        return true;
+    rd_metrics_refresh(&s->metrics);
+    s->http = rd_http_open(s->config.metrics_url, rd_metrics_copy, &s->metrics, bound, sizeof bound, why, sizeof why);
+    if (s->http)
+        rd_log(RD_LOG_INFO, "metrics on %s", bound);
+    else
+        rd_log(RD_LOG_ERROR, "cannot serve metrics on %s", why);
+    return s->http != NULL;
+}
+
+/* What may be answered without the loop. */
+static size_t fast_bytes(const rd_config *c) { return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes; }
+
+/* The first health check is back: serve, or leave if its answer was wrong. */
+static void startup_checked(rd_server *s, bool right)
+{
+    rd_requests *q = &s->requests;
+    if (!right || !listen_all(s) || !serve_metrics(s)) {
+        rd_leave(s, right ? RD_EXIT_START : RD_EXIT_DEVICE);
+        return;
+    }
+    s->phase = RD_SERVING;
+    q->serving = true;
+    s->idle_since_ns = rd_now_ns();
+    rd_fastpath_limit(&q->fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
+    rd_fastpath_open(&q->fastpath, q, fast_bytes(&s->config));
+    rd_transport_start(s->transport, rd_fastpath_answer, &q->fastpath);
+    rd_events_start(s);
+    rd_notify_ready();
+    rd_log(RD_LOG_INFO, "ready");
+}
+
+/* What the layers know of each other. */
+static void introduce(rd_server *s)
+{
+    s->holdings.users = &s->users;
+    s->holdings.workers = &s->workers;
+    s->holdings.residents_until_ns = UINT64_MAX;
+    s->fdpass.loop = &s->loop;
+    s->fdpass.holdings = &s->holdings;
+    s->fdpass.packet = rd_on_packet;
+    s->fdpass.gone = rd_on_channel_gone;
+    s->fdpass.arg = &s->requests;
+    s->requests.config = &s->config;
+    s->requests.users = &s->users;
+    s->requests.sessions = &s->sessions;
+    s->requests.holdings = &s->holdings;
+    s->requests.fdpass = &s->fdpass;
+    s->requests.stats = &s->stats;
+    s->requests.metrics = &s->metrics;
+    s->requests.wake = rd_waker_ring;
+    s->requests.wake_arg = &s->waker;
+    s->health.first = startup_checked;
+}
+
+bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
+{
+    *exit_code = RD_EXIT_START;
+    umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
+    raise_descriptors();
+    introduce(s);
+    return rd_events_open(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_tls(s) &&
+           open_workers(s) && open_trace(s) && open_engine(s);
+}

@@ -1,0 +1,30 @@
+// The pass chain: segment reduce; if its last blocks cannot finish the rows, relaunch on the partials until one is left, and
+// finish on the device.
+#pragma once
+
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace rk {
+
+// One request on device memory. Pointers are device-accessible; `cells` and `fault` may be mapped host memory.
+struct ChainTask {
+    rp_spec spec;           // checked
+    const void *data;       // as rp_spec_parts cuts it, aligned to its elements; with offsets or states to 8
+    const uint8_t *offsets; // with RP_OFFSETS: the host's copy of them
+    u64 base;               // index of a row's first element within the row: chunks of a stream
+    void *cells;            // rp_results x rp_cell_size, aligned to 8
+    u32 *fault;             // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
+                            // segments, to some number)
+};
+
+// Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:
+// many rows are gone over in batches.
+size_t chain_scratch_bytes();
+
+// To be called once for new scratch, on the first stream that uses it.
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream);
+
+// Enqueue the whole chain on `stream`: no host round trip in between. Scratch must stay untouched until it is done.
+cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream);
+
+} // namespace rk

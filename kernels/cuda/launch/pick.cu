@@ -1,0 +1,169 @@
+// Which kernel is taken when.
+//
+//   shape of the task                                      way         kernels
+//   -----------------------------------------------------  ----------  ------------------------------------------------------
+//   rows of 16 bytes to a tile, aligned; light values      kTiles      kernel.tile: a block a row, nothing else
+//   rows that are long, few, or many tiles together        kBlocks     kernel.fn: blocks share a row; its last block finishes
+//                                                                      light values, else merge.cuh: merge_sum (float sums),
+//                                                                      merge_and_finish, before it merge_partials if many
+//   sum, mean: short rows, segments                        kShortSums  sum_short_lines.cu: lanes of a warp a line, or one
+//   all others: columns, masks, segments, many short rows  kWalk       below
+//   segments above `longest`, whose others go either way   kBlocks     kernel.fn for each
+//   partial states                                         -           merge.cuh: unpack_states, then as after kernel.fn
+//
+// Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
+//
+//   floats: sums, norms, var, std, stats   lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
+//                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
+//                                          values were made, walk_listed (lines_any.cu) does again
+//   ... on devices with slow doubles       walk_states (lines_any.cu)
+//   everything else                        lines.cuh: walk_lines of the operation
+//
+// Whole rows by layout: pick_row_kernel.
+#include "kernels/cuda/launch/pick.h"
+
+#include "kernels/cuda/launch/registry.h"
+#include "kernels/cuda/launch/tuning.h"
+#include "kernels/exact/line.h"
+
+namespace rk {
+
+bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
+
+bool is_float_sum(const rp_spec &s, int layout)
+{
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
+}
+
+u64 mean_length(const rp_spec &s) { return rp_elements(&s) / rp_results(&s); }
+
+WalkShape walk_shape(const rp_spec &s)
+{
+    return s.flags & RP_COLUMNS ? kColumnWalk : mean_length(s) >= kTuning.long_walk ? kLongWalk : kShortWalk;
+}
+
+bool makes_values(const rp_spec &s)
+{
+    return (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+}
+
+namespace {
+
+// The kernel that reduces whole rows of this task; fn is NULL if there is none.
+SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
+{
+    bool skip = skips_nans(s);
+    const bool pairs = !d->slow_doubles && !d->long_sums;
+    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
+        return sum_few_kernel(s.dtype, skip, s.row_len);
+    switch ((rp_layout)layout) {
+    case RP_STATE_SUM32:
+    case RP_STATE_ABS32:
+        if (d->slow_doubles && layout == RP_STATE_SUM32) // by integers
+            return moments_f32_kernel(s.dtype, false, d->large_shared);
+        return sum_float_kernel(s.dtype, skip);
+    case RP_STATE_SUM64:
+    case RP_STATE_ABS64:
+        return sum_f64_kernel(skip, d->large_shared);
+    case RP_STATE_INT:
+        return sum_int_kernel(s.dtype);
+    case RP_STATE_SQ32:
+    case RP_STATE_MOM32:
+    case RP_STATE_STATS32:
+        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->large_shared);
+    case RP_STATE_SQ64:
+    case RP_STATE_MOM64:
+    case RP_STATE_STATS64:
+        return moments_f64_kernel(rk_is_stats(layout));
+    case RP_STATE_ABSINT:
+    case RP_STATE_SQINT:
+    case RP_STATE_MOMINT:
+    case RP_STATE_STATSINT:
+        return moments_int_kernel(layout, s.dtype);
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        return best_kernel(layout, s.dtype, skip);
+    case RP_STATE_MINMAX:
+    case RP_STATE_NORMINF:
+        return minmax_kernel(s.dtype);
+    case RP_STATE_COUNT:
+        return count_kernel(s.dtype, skip);
+    case RP_STATE_NANS:
+        return count_kernel(s.dtype, true);
+    case RP_STATE_AND:
+    case RP_STATE_OR:
+    case RP_STATE_XOR:
+        return bits_kernel(layout, s.dtype);
+    case RP_STATE_PROD:
+    case RP_STATE_PRODINT:
+        return prod_kernel(s.dtype);
+    }
+    return {}; // there is no such layout
+}
+
+// How to walk, if there is a faster way than the general one.
+WalkFn pick_walk(const Device *d, const rp_spec &s, int layout, const SegmentKernel &k)
+{
+    if (is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums)
+        return walk_float_kernel(layout, s.dtype, walk_shape(s));
+    return k.walk;
+}
+
+// Rows that each begin with a whole vector and are no more than a tile, for values that kernels for tiles make?
+bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
+{
+    const u64 bytes = rk_bytes(t.spec.dtype) * t.spec.row_len;
+    return k.tile && a.light && (!a.plain || a.spec.out == RP_F64) && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
+           (uintptr_t)t.data % 16 == 0 && (t.spec.rows == 1 || bytes % 16 == 0);
+}
+
+// How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
+u64 longest_shared_line(const Device *d, const rp_spec &s)
+{
+    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
+    return share > kTuning.long_line ? share : kTuning.long_line;
+}
+
+// Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
+// their own (sum_short_lines.cu). `walked`: floats whose lines are walked along in registers.
+bool suit_blocks(const Device *d, const rp_spec &s, u64 rows, bool sum, bool walked)
+{
+    if (rows < kTuning.short_rows_min || s.row_len > longest_shared_line(d, s))
+        return true;
+    if (!sum && walked) // a block's accumulators take long to begin and to end
+        return false;
+    if (s.row_len > kTuning.short_row && rows < (u64)d->sms * 8)
+        return true;
+    return !sum && s.row_len * rk_bytes(s.dtype) >= kTuning.block_row;
+}
+
+} // namespace
+
+Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
+{
+    const rp_spec &spec = t.spec;
+    const u64 lines = rp_results(&spec);
+    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
+    const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), kAnyLength};
+    SegmentKernel &k = p.kernel;
+    if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
+        p.way = kTiles;
+        return p;
+    }
+    k.walk = pick_walk(d, spec, a.plan.layout, k);
+    const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
+    if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
+        p.way = kBlocks;
+        return p;
+    }
+    if (k.fn && segments && !masked)
+        p.longest = longest_shared_line(d, spec);
+    if (sum && !masked && !d->long_sums)
+        p.way = kShortSums;
+    return p;
+}
+
+} // namespace rk

@@ -1,0 +1,32 @@
+// Which kernels reduce a task, and how its lines are shared among threads: pick.cu.
+#pragma once
+
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/pass/args.h"
+
+namespace rk {
+
+// How the lines of a task are reduced: see the table in pick.cu
+enum Way { kTiles, kBlocks, kShortSums, kWalk };
+
+struct Pick {
+    Way way;
+    SegmentKernel kernel;
+    u64 longest; // lines up to this length go that way, longer ones by blocks; kAnyLength: all
+};
+constexpr u64 kAnyLength = ~0ull;
+
+Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a);
+
+bool skips_nans(const rp_spec &s);
+
+// Sums of floats, of magnitudes and squares too, and stats
+bool is_float_sum(const rp_spec &s, int layout);
+
+u64 mean_length(const rp_spec &s);
+WalkShape walk_shape(const rp_spec &s);
+
+// Do the kernels of lines_float.cu make this value themselves?
+bool makes_values(const rp_spec &s);
+
+} // namespace rk

@@ -1,0 +1,43 @@
+// Every kernel that a launch may pick, one function a family; pick.cu says which is taken when. The files of ops/ do not
+// include this one, so that a new kernel does not recompile the others: a wrong declaration here fails to link.
+#pragma once
+
+#include "kernels/cuda/pass/args.h"
+
+namespace rk {
+
+// ---- whole rows, and their lines (kernel.walk) ----
+
+// By element type, and `skip`: NaNs are left out and counted
+SegmentKernel sum_float_kernel(int dtype, bool skip);                       // sum_bins.cu: f16 bf16 f32
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: f32 f64
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                 // sum_digits.cu
+SegmentKernel sum_int_kernel(int dtype);                                    // sum_int.cu
+SegmentKernel best_kernel(int layout, int dtype, bool skip);                // minmax_arg.cu
+SegmentKernel count_kernel(int dtype, bool skip);                           // count.cu
+SegmentKernel moments_int_kernel(int layout, int dtype);                    // moments_int.cu
+SegmentKernel minmax_kernel(int dtype);                                     // minmax.cu
+SegmentKernel bits_kernel(int layout, int dtype);                           // bits.cu
+SegmentKernel moments_f64_kernel(bool stats);                               // moments_f64.cu
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared); // moments_f32.cu: f16 bf16 f32
+SegmentKernel prod_kernel(int dtype);                                       // lines_product.cu: only walks
+
+// ---- lines ----
+
+// Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
+// instead of partials: their number, then which.
+WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
+
+// Lines of one float sum: f16 bf16 f32 f64; tiny: equal rows, lanes = 1
+RowsKernel sum_rows_kernel(int dtype, bool tiny); // sum_short_lines.cu
+
+// The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
+// kernels/exact/state.h. Dynamic shared memory: state_words words a thread.
+StatesFn walk_states_kernel(); // lines_any.cu; `again`: only where a partial has kFlagLost
+ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as above, to their values
+
+// Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
+// finish's scratch.
+FinishFn finish_lines_kernel(); // lines_any.cu
+
+} // namespace rk

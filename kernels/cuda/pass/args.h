@@ -1,0 +1,90 @@
+// What kernels are given, and what a launcher must know of one: the arguments of each family, and the pointers to kernels.
+#pragma once
+
+#include "kernels/cuda/pass/plan.h"
+
+namespace rk {
+
+// ---- whole rows: segment.cuh, tile.cuh ----
+
+// Where the blocks of a row meet: last_block.cuh
+struct RowTotal {
+    u64 words[kDigits64 + kTailWords]; // of a partial: what blocks have added, a light reduction's
+    u32 arrived;                       // blocks that have come
+};
+
+struct SegmentArgs {
+    u64 rows;
+    u64 first_index;   // index of element 0 of a row in the whole array (arg ops)
+    u8 layout, dtype;  // rp_layout, rp_dtype
+    bool skip;         // NaNs are left out and counted
+    bool nan_error;    // policy `error`
+    bool doubles;      // the device is fast at them
+    u32 keep;          // of a float's upper 32 bits: all, or all but the sign
+    RowTotal *totals;  // of these rows
+    u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
+    // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
+    // their arguments, so here it is one (where arguments begin at 0x210: H100).
+    const unsigned char *data; // rows x row_len elements
+    u64 row_len;
+    u64 first_row;    // number of the first of these rows in the request
+    u32 element_log2; // log2 of the bytes of an element. Not before row_len: ptxas 13.0 spilled then, in argmax
+    u64 rank_flip;    // min and max: see minmax_arg.cu
+    u64 inf_bits;     // floats: exponent field all ones, in the element's own width
+};
+
+// ---- lines: lines.cuh, ops/lines_*.cu ----
+
+constexpr int kWalkThreads = 128;   // of a block
+constexpr int kColumnThreads = 256; // of a block of walk_columns
+
+struct WalkArgs {
+    rp_parts parts;
+    u64 first_line; // the lines of this launch: first_line .. first_line + lines
+    u64 lines;
+    u64 longest; // longer lines are passed over
+    u32 walkers; // of a line: whole teams
+    u32 team;    // of walkers, each of which leaves a partial
+    u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
+    u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
+    u32 width;   // walk_columns: of so many columns, side by side, a block has a team each
+    u32 turns;   // a warp goes through so many batches of lines before it finishes them, at most `lanes`: lines_float.cu
+    bool values; // lines have one team, and the value is one that walkers may make: else partials are left
+};
+
+// How the lines of float sums are walked along
+enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
+
+// ---- short lines of float sums: sum_short_lines.cu ----
+
+constexpr int kRowThreads = 128;
+
+struct RowArgs {
+    const uint8_t *offsets, *elements; // as in rp_parts
+    u64 lines;
+    u64 longest;     // longer lines are passed over
+    u32 lanes;       // of a line: a power of two up to a warp
+    u32 state_words; // of shared memory for each thread
+    bool skip;       // NaNs are left out and counted
+};
+
+// ---- kernels ----
+
+using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
+using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
+using RowsKernel = void (*)(FinishArgs, RowArgs);
+using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
+using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
+using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
+
+// A kernel of whole rows with what its launcher must know.
+struct SegmentKernel {
+    SegmentFn fn;
+    int threads, unroll;
+    size_t shared_bytes;
+    u32 max_per_thread;
+    WalkFn walk;    // for what it cannot take (lines.cuh); may be NULL: there is no fast way
+    SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
+};
+
+} // namespace rk

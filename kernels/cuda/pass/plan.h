@@ -1,0 +1,178 @@
+// What a launch plans of partials and of the finish: the words of a partial, how they join, and which values take no state.
+// Host code, and what both sides share; the device's part is partial.cuh and finish.cuh.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/exact/layout.h"
+#include "kernels/exact/op.h"
+
+namespace rk {
+
+using u8 = uint8_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = unsigned long long;
+using i64 = long long;
+
+constexpr int kWarp = 32;
+constexpr u32 kFullMask = 0xffffffffu;
+
+// The last two words of every partial (partial.cuh).
+enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 };  // after the accumulator's words
+enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
+enum { kFlagLost = 16 };                                  // between walking kernels: walk again (lines.cuh)
+
+constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
+
+// How a word joins the same word of another partial. A rank and the index behind it are one pair: the better one stays.
+enum WordKind { kWordAdd, kWordOr, kWordAnd, kWordXor, kWordMultiply, kWordTimes, kWordRank, kWordIndex };
+
+// By its letter in types.def
+constexpr WordKind kind_of_letter(char letter)
+{
+    return letter == '|'   ? kWordOr
+           : letter == '&' ? kWordAnd
+           : letter == '^' ? kWordXor
+           : letter == '*' ? kWordMultiply
+           : letter == 'x' ? kWordTimes
+           : letter == 'r' ? kWordRank
+           : letter == 'i' ? kWordIndex
+                           : kWordAdd;
+}
+
+// Words behind the digits
+__host__ __device__ inline u32 other_words(int layout)
+{
+    switch (layout) {
+#define X(NAME, code, sum, squares, others, of, family, joins, ...) \
+    case code:                                                      \
+        return sizeof joins - 1;
+        RP_LAYOUTS(X)
+#undef X
+    }
+    return 0;
+}
+
+__host__ __device__ inline u32 digit_words(int layout) { return (u32)(2 * (rk_sum_limbs(layout) + rk_square_limbs(layout))); }
+
+// Words of a partial, the tail not included.
+__host__ __device__ inline u32 own_words(int layout) { return digit_words(layout) + other_words(layout); }
+
+// The words of a layout, worked out once, on the host.
+struct WordPlan {
+    u8 layout, dtype;
+    bool indexed;    // pairs have an index
+    u16 sum, digits; // digits of the sum; and of both sums
+    u16 own, all;    // words without and with the tail
+    u8 kinds[8];     // of the words behind the digits: WordKind
+};
+
+constexpr u32 kMaxWords = 2 * (RK_LIMBS64 + RK_SQUARE_LIMBS64) + 6 + kTailWords;
+
+inline const char *joins_of(int layout)
+{
+    switch (layout) {
+#define X(NAME, code, sum, squares, others, of, family, joins, ...) \
+    case code:                                                      \
+        return joins;
+        RP_LAYOUTS(X)
+#undef X
+    }
+    return "";
+}
+
+inline WordPlan word_plan(int layout, int dtype)
+{
+    WordPlan p = {};
+    p.layout = (u8)layout;
+    p.dtype = (u8)dtype;
+    p.indexed = layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX || rk_is_stats(layout);
+    p.sum = (u16)(2 * rk_sum_limbs(layout));
+    p.digits = (u16)digit_words(layout);
+    p.own = (u16)own_words(layout);
+    p.all = (u16)(p.own + kTailWords);
+    for (u32 k = 0; k < other_words(layout); k++)
+        p.kinds[k] = (u8)kind_of_letter(joins_of(layout)[k]);
+    return p;
+}
+
+// ---- finish ----
+
+constexpr u32 kNoFault = ~0u; // every line has a result
+
+// What the finish needs of the request.
+struct FinishArgs {
+    void *cells;
+    u32 cell_bytes;
+    bool plain;  // a float sum to be rounded, without an initial element: the hot case
+    bool light;  // that, or as simple: finish_light will do
+    u8 finisher; // rk_finisher of the operation
+    rp_spec spec;
+    WordPlan plan; // of a partial
+    u32 *fault;    // the first line without a result (launch.h)
+};
+
+// Values that finish_light knows how to make: those of these states that are no mean and no count of all elements.
+inline bool is_light(const rp_spec &s, int layout)
+{
+    switch ((rp_layout)layout) {
+    case RP_STATE_SUM32:
+    case RP_STATE_SUM64:
+    case RP_STATE_INT:
+        return s.op == RP_OP_SUM;
+    case RP_STATE_MIN:
+    case RP_STATE_MAX:
+    case RP_STATE_ARGMIN:
+    case RP_STATE_ARGMAX:
+        return true;
+    case RP_STATE_COUNT:
+        return s.op == RP_OP_COUNT_NONZERO || s.op == RP_OP_ANY || s.op == RP_OP_ALL;
+    case RP_STATE_SQ32:
+    case RP_STATE_SQ64:
+    case RP_STATE_SQINT:
+    case RP_STATE_MOM32:
+    case RP_STATE_MOM64:
+    case RP_STATE_MOMINT:
+    case RP_STATE_ABS32:
+    case RP_STATE_ABS64:
+    case RP_STATE_ABSINT:
+    case RP_STATE_NORMINF:
+    case RP_STATE_MINMAX:
+    case RP_STATE_NANS:
+    case RP_STATE_AND:
+    case RP_STATE_OR:
+    case RP_STATE_XOR:
+    case RP_STATE_PROD:
+    case RP_STATE_PRODINT:
+    case RP_STATE_STATS32:
+    case RP_STATE_STATS64:
+    case RP_STATE_STATSINT:
+        break;
+    }
+    return false;
+}
+
+inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
+{
+    FinishArgs a = {};
+    a.spec = spec;
+    a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
+    a.plain = spec.op == RP_OP_SUM && rk_is_float(spec.dtype) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec, a.plan.layout);
+    a.finisher = (u8)rk_finisher_of(spec.op);
+    a.cell_bytes = (u32)rp_cell_size(&spec);
+    a.cells = cells;
+    a.fault = fault;
+    return a;
+}
+
+// Words of scratch that finishing a line takes, beside its state.
+inline u32 scratch_words(const FinishArgs &a)
+{
+    if (a.spec.op == RP_OP_RANGE)
+        return RK_LIMBS64;
+    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
+}
+
+} // namespace rk

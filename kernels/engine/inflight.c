@@ -1,0 +1,137 @@
+#include "kernels/engine/inflight.h"
+
+#include "kernels/engine/clock.h"
+
+/* The engine is at rest when for so long nothing has been under way. Less than a client takes from one reply to its next
+ * request, more than the owner takes from one task to the next: where tasks follow each other closely its threads are awake,
+ * and share the work better than those that bring it. */
+static const uint64_t REST_NS = 20000;
+
+void rk_inflight_init(rk_inflight *f, const rk_options *o)
+{
+    *f = (rk_inflight){.wake = o->wake, .wake_arg = o->wake_arg};
+    f->done_end = &f->done;
+    pthread_mutex_init(&f->lock, NULL);
+    rk_busy_init(&f->busy);
+}
+
+void rk_inflight_fini(rk_inflight *f)
+{
+    rk_busy_fini(&f->busy);
+    pthread_mutex_destroy(&f->lock);
+}
+
+/* ---- in ---- */
+
+static void prepare(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
+{
+    t->next = NULL;
+    t->impl = NULL;
+    t->done = done;
+    rk_busy_begin(&f->busy);
+}
+
+void rk_inflight_enter(rk_inflight *f, rk_task *t)
+{
+    pthread_mutex_lock(&f->lock);
+    f->under_way++;
+    pthread_mutex_unlock(&f->lock);
+    prepare(f, t, NULL);
+}
+
+bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
+{
+    pthread_mutex_lock(&f->lock);
+    bool rests = f->under_way == 0 && rk_now_ns() - f->idle_ns >= REST_NS;
+    if (rests) {
+        f->under_way = 1;
+        f->alone = t;
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (rests)
+        prepare(f, t, done);
+    return rests;
+}
+
+void rk_inflight_small(rk_inflight *f, const rk_task *t)
+{
+    pthread_mutex_lock(&f->lock);
+    f->tasks++;
+    f->small_tasks++;
+    f->small_ns += t->compute_ns;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- out ---- */
+
+/* With the lock: a task is no longer under way. */
+static void leave(rk_inflight *f)
+{
+    if (--f->under_way == 0)
+        f->idle_ns = rk_now_ns();
+}
+
+/* With the lock. */
+static void make_pollable(rk_inflight *f, rk_task *t)
+{
+    t->next = NULL;
+    *f->done_end = t;
+    f->done_end = &t->next;
+}
+
+void rk_complete(rk_inflight *f, rk_task *t)
+{
+    void (*done)(rk_task * t) = t->done;
+    rk_busy_end(&f->busy);
+    pthread_mutex_lock(&f->lock);
+    f->tasks++;
+    f->device_tasks += t->backend == RP_BACKEND_CUDA;
+    if (done) {
+        f->alone = NULL;
+        leave(f);
+    } else {
+        make_pollable(f, t);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (done)
+        done(t);
+    else if (f->wake)
+        f->wake(f->wake_arg);
+}
+
+rk_task *rk_inflight_poll(rk_inflight *f)
+{
+    pthread_mutex_lock(&f->lock);
+    rk_task *t = f->done;
+    if (t) {
+        f->done = t->next;
+        if (!f->done)
+            f->done_end = &f->done;
+        t->next = NULL;
+        leave(f);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return t;
+}
+
+void rk_inflight_drop(rk_inflight *f)
+{
+    rk_task *t = f->alone; /* its owner waits for it */
+    if (t) {
+        rp_fail(&t->fault, RP_BUSY, "engine", 0, "the engine is stopped");
+        rk_complete(f, t);
+    }
+    f->done = NULL;
+    f->done_end = &f->done;
+}
+
+void rk_inflight_stats(rk_inflight *f, rk_stats *s)
+{
+    pthread_mutex_lock(&f->lock);
+    s->tasks = f->tasks;
+    s->small_tasks = f->small_tasks;
+    s->device_tasks = f->device_tasks;
+    s->busy_ns += f->small_ns;
+    pthread_mutex_unlock(&f->lock);
+    s->active_ns = rk_busy_ns(&f->busy);
+}

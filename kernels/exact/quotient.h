@@ -1,0 +1,156 @@
+/* Exact integers of many limbs divided, rooted and rounded once.
+ *
+ * The quotients are cut after 128 significant bits and the roots after 64; whatever is lost only says "a little more", the
+ * sticky bit of the one rounding. So each is the correctly rounded value of its definition. Pure, thread-safe. */
+#ifndef RK_QUOTIENT_H
+#define RK_QUOTIENT_H
+
+#include "kernels/exact/limbs.h"
+
+/* A magnitude's top: window * 2^(top - 127) with bit 127 of window set, and less than one unit of it more if `sticky`.
+ * window 0: the number is zero. */
+typedef struct rk_top {
+    unsigned __int128 window;
+    int top, sticky;
+} rk_top;
+
+RK_FN uint64_t rk_round_top(rk_top t, int negative, rk_format f)
+{
+    if (!t.window)
+        return 0;
+    return rk_round_window((uint64_t)(t.window >> 64), t.top, t.sticky || (uint64_t)t.window, negative, f);
+}
+
+/* The quotient of rest * 2^64 + next by d, where rest < d; rest becomes the remainder. Two digits of base 2^32 (Knuth,
+ * vol. 2, 4.3.1, algorithm D): processors without a division of 128 bits take a tenth of their library's time. */
+RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
+{
+    if (d == 1)
+        return next;
+    int shift = rk_clz64(d);
+    uint64_t r = shift ? *rest << shift | next >> (64 - shift) : *rest, low = next << shift;
+    d <<= shift;
+    uint64_t dh = d >> 32, dl = d & UINT32_MAX, q[2];
+    for (int i = 0; i < 2; i++) {
+        uint64_t digit = i ? low & UINT32_MAX : low >> 32, t = r / dh, m = r % dh;
+        while (t >> 32 || t * dl > (m << 32 | digit)) {
+            t--;
+            m += dh;
+            if (m >> 32)
+                break;
+        }
+        r = (r << 32 | digit) - t * d; /* modulo 2^64: it is below d */
+        q[i] = t;
+    }
+    *rest = r >> shift;
+    return q[0] << 32 | q[1];
+}
+
+/* |limb[0..n) * 2^e0| / a / b, where a and b are not zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
+ * exercise 16), from the highest limb down and on into the fraction, until 128 bits stand. */
+RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b)
+{
+    rk_top t = {0, 0, 0};
+    rk_range r = rk_range_of(limb, n);
+    if (!r.end)
+        return t;
+    uint64_t q[3] = {0, 0, 0}, rest_a = 0, rest_b = 0;
+    int negative = (int)(limb[n - 1] >> 63), i = r.end - 1, highest = 0, have = 0;
+    for (; have < 3; i--) {
+        uint64_t next = i >= 0 ? rk_magnitude_limb(limb, i, negative, r.low) : 0;
+        uint64_t by_b = rk_divide_step(&rest_b, rk_divide_step(&rest_a, next, a), b);
+        if (have || by_b) {
+            if (!have)
+                highest = i;
+            q[have++] = by_b;
+        }
+    }
+    int shift = rk_clz64(q[0]);
+    t.window = (unsigned __int128)q[0] << 64 | q[1];
+    if (shift)
+        t.window = t.window << shift | q[2] >> (64 - shift);
+    t.top = e0 + 64 * highest + 63 - shift;
+    t.sticky = (q[2] << shift) != 0 || rest_a || rest_b || r.low <= i;
+    return t;
+}
+
+/* floor(root of v) and the rest v - root^2, for v >= 2^62; bit by bit. */
+RK_FN uint32_t rk_root64(uint64_t v, uint64_t *rest)
+{
+    uint64_t root = 0;
+    for (uint64_t bit = (uint64_t)1 << 62; bit; bit >>= 2) {
+        uint64_t t = root + bit;
+        root >>= 1;
+        if (v >= t) {
+            v -= t;
+            root += bit;
+        }
+    }
+    *rest = v;
+    return (uint32_t)root;
+}
+
+/* The root, cut to 64 bits: its upper half from the upper half of the number, the lower one by a division (Zimmermann,
+ * Karatsuba Square Root, 1999). */
+RK_FN rk_top rk_root(rk_top t)
+{
+    if (!t.window)
+        return t;
+    /* value = window * 2^exponent; the exponent must be even */
+    unsigned __int128 v = t.window;
+    int exponent = t.top - 127;
+    if (exponent & 1) {
+        t.sticky |= (int)(v & 1);
+        v >>= 1;
+        exponent++;
+    }
+    uint64_t rest, low = (uint64_t)v, high = rk_root64((uint64_t)(v >> 64), &rest);
+    unsigned __int128 r = (unsigned __int128)rest << 32 | low >> 32; /* rest is at most 2 high: below 2^65 */
+    uint64_t q = (uint64_t)(r >> 1) / high;
+    uint64_t root = (high << 32) + q;
+    unsigned __int128 square = (unsigned __int128)root * root;
+    while (q > UINT32_MAX || square > v) { /* at most twice */
+        root--;
+        q--;
+        square = (unsigned __int128)root * root;
+    }
+    t.window = (unsigned __int128)root << 64; /* v has 127 or 128 bits, its root 64 */
+    t.top = exponent / 2 + 63;
+    t.sticky |= square != v;
+    return t;
+}
+
+/* out[0..n) = limb[from..from + n) * k; limb is not negative, and zero outside of r */
+RK_FN void rk_multiply(uint64_t *out, const uint64_t *limb, rk_range r, int from, int n, uint64_t k)
+{
+    uint64_t carry = 0;
+    for (int i = from; i < from + n; i++) {
+        unsigned __int128 p = (unsigned __int128)(i >= r.low && i < r.end ? limb[i] : 0) * k + carry;
+        out[i - from] = (uint64_t)p;
+        carry = (uint64_t)(p >> 64);
+    }
+}
+
+/* a[0..n), which begins at limb `from`, -= x^2 for the two's complement x[0..m) that is not zero in r. By columns. */
+RK_FN void rk_subtract_square(uint64_t *a, int from, int n, const uint64_t *x, int m, rk_range r)
+{
+    int negative = (int)(x[m - 1] >> 63);
+    unsigned __int128 column = 0; /* carried into the column, and its sum so far; `over` counts 2^128 */
+    uint64_t over = 0, borrow = 0;
+    for (int k = 2 * r.low; r.end && k < from + n; k++) {
+        int last = k - r.low < r.end - 1 ? k - r.low : r.end - 1;
+        for (int i = k - r.end + 1 > r.low ? k - r.end + 1 : r.low; i <= last; i++) {
+            unsigned __int128 p = (unsigned __int128)rk_magnitude_limb(x, i, negative, r.low) *
+                                  rk_magnitude_limb(x, k - i, negative, r.low);
+            column += p;
+            over += column < p;
+        }
+        uint64_t digit = (uint64_t)column, before = a[k - from], t = before - digit;
+        a[k - from] = t - borrow;
+        borrow = (before < digit) | (t < borrow);
+        column = column >> 64 | (unsigned __int128)over << 64;
+        over = 0;
+    }
+}
+
+#endif

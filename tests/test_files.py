@@ -1,0 +1,429 @@
+"""reducectl on the files that people have: what is no array is refused by its name; members of .npz, safetensors, HDF5; columns
+of tables; compressed streams; big-endian elements; all arrays of a file as a table."""
+import gzip
+import io
+import json
+import math
+import re
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+from conftest import BIN, ROOT
+from files import tensors
+
+OK, FAILED = 0, 1
+HDF5 = (BIN / "reducectl-hdf5").exists()
+needs_hdf5 = pytest.mark.skipif(not HDF5, reason="built without libhdf5")
+
+
+@pytest.fixture
+def run(ctl, shared):
+    def command(*args, **kw):
+        done = ctl(*args, url=shared.url, **kw)
+        assert done.returncode == OK, done.stderr.decode()
+        return done.stdout.decode()
+
+    return command
+
+
+@pytest.fixture
+def fails(ctl, shared):
+    """fails(pattern, *args): exit code 1, nothing on standard output, the reason in one line."""
+
+    def command(pattern, *args, **kw):
+        done = ctl(*args, url=shared.url, **kw)
+        text = done.stderr.decode()
+        assert done.returncode == FAILED and done.stdout == b"" and re.search(pattern, text) and text.count("\n") == 1, (done.stdout, text)
+
+    return command
+
+
+def saved(array, fortran=False):
+    out = io.BytesIO()
+    np.save(out, np.asfortranarray(array) if fortran else array)
+    return out.getvalue()
+
+
+# ---- what is no array ----
+FOREIGN = {
+    "bzip2": b"BZh91AY&SY", "xz": b"\xfd7zXZ\0\0\4", "Parquet": b"PAR1\x15\0", "Arrow": b"ARROW1\0\0", "Feather": b"FEA1\0\0", "GGUF": b"GGUF\3\0\0\0",
+    "netCDF classic": b"CDF\1\0\0\0\0", "FITS": b"SIMPLE  =                    T", "PNG": b"\x89PNG\r\n\x1a\n", "JPEG": b"\xff\xd8\xff\xe0", "PDF": b"%PDF-1.7\n",
+    "ELF": b"\x7fELF\2\1\1\0", "pickle": b"\x80\4\x95\0\0\0\0", "SQLite": b"SQLite format 3\0", "tar": bytes(257) + b"ustar\0", "TIFF": b"II*\0\10\0",
+    "WAV": b"RIFF\0\1\0\0WAVEfmt "}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_known_files_are_refused_by_name(fails, run, scratch, kind):
+    data = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind]))
+    (scratch / "f").write_bytes(data)
+    fails(f"TYPE: this is .*{kind}", "sum", scratch / "f")
+    fails(f"TYPE: this is .*{kind}", "sum", stdin=data)
+    assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
+
+
+def test_parquet_is_told_the_way_out(fails, scratch):
+    (scratch / "f").write_bytes(FOREIGN["Parquet"])
+    fails(r"duckdb .* \| reducectl OP --text -", "sum", scratch / "f")
+
+
+def test_raw_elements_need_a_type(fails, run, scratch):
+    raw = np.arange(8, dtype="<f4").tobytes()
+    (scratch / "raw").write_bytes(raw)
+    fails("TYPE: raw elements need --dtype", "sum", scratch / "raw")
+    fails("TYPE: raw elements need --dtype", "sum", stdin=raw)
+    fails("TYPE: raw elements need --dtype", "put", "x", scratch / "raw")
+    fails("TYPE: it is empty", "sum", stdin=b"")
+    assert run("sum", "-t", "f32", scratch / "raw") == "28\n"
+
+
+def test_text_is_not_elements(fails, run, scratch):
+    (scratch / "a.csv").write_text("day,price\n1,2\n3,4\n")
+    fails("TYPE: text: .*--text.*day, price", "sum", scratch / "a.csv")
+    fails("TYPE: text", "sum", ROOT / "README.md")
+    assert run("sum", "-t", "u8", scratch / "a.csv") == f"{sum((scratch / 'a.csv').read_bytes())}\n"
+
+
+def test_put_says_its_own_reason(run, ctl, shared, scratch):
+    """After a header that is fine, the daemon's refusal is the error."""
+    path = scratch / "m.npy"
+    path.write_bytes(saved(np.arange(3.0)))
+    try:
+        run("put", "reason", path)
+        done = ctl("put", "reason", path, url=shared.url)
+        assert done.returncode == FAILED and b"EXISTS" in done.stderr and b"header" not in done.stderr, done.stderr
+        done = ctl("put", "-bad name", path, url=shared.url)
+        assert b"header" not in done.stderr
+        done = ctl("put", "bad/name", path, url=shared.url)
+        assert done.returncode != OK and b"BAD_MESSAGE" in done.stderr and b"header" not in done.stderr, done.stderr
+    finally:
+        run("drop", "reason")
+
+
+# ---- members ----
+ARRAYS = {"a": np.random.default_rng(1).normal(size=(100, 7)), "n": np.arange(10, dtype="i4"), "big": np.arange(9, dtype=">i8"), "f": np.arange(12, dtype="f4").reshape(3, 4),
+          "empty": np.zeros((0, 3), "f2"), "ok": np.array([True, False, True])}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz(run, fails, scratch, save):
+    path = scratch / "x.npz"
+    save(path, **ARRAYS)
+    lines = dict(reversed(line.split("  ")) for line in run("sum", path).splitlines())
+    assert set(lines) == {f"{path}:{name}" for name in ARRAYS}
+    for name, a in ARRAYS.items():
+        want = math.fsum(a.reshape(-1).astype("f8"))
+        assert float(lines[f"{path}:{name}"]) == want and float(run("sum", f"{path}:{name}")) == want
+    assert run("max", "--axis", 0, f"{path}:a").split() == [repr(float(x)) for x in ARRAYS["a"].max(0)]
+    assert run("sum", "--axis", 1, f"{path}:f").split() == ["6", "22", "38"]
+    fails("TYPE: it has no member 'zz'; it has a, n, big", "sum", f"{path}:zz")
+    fails("TYPE: --dtype says f32, the file f64", "sum", "-t", "f32", f"{path}:a")
+    run("put", "--replace", "npz", f"{path}:a")
+    assert float(run("sum", "@npz")) == math.fsum(ARRAYS["a"].reshape(-1))
+    run("drop", "npz")
+
+
+def test_npz_of_one_array_is_that_array(run, scratch):
+    np.savez(scratch / "x.npz", np.arange(5))
+    assert run("sum", scratch / "x.npz") == "10\n" == run("sum", f"{scratch / 'x.npz'}:arr_0")
+    (scratch / "odd:name.npy").write_bytes(saved(np.arange(4)))
+    assert run("sum", scratch / "odd:name.npy") == "6\n", "a file's own name may have a colon"
+
+
+def test_npz_goes_by_file(run, scratch):
+    np.savez(scratch / "x.npz", a=np.ones(1 << 20))
+    assert json.loads(run("sum", "--json", f"{scratch / 'x.npz'}:a"))["path"] == "file"
+
+
+def test_npz_that_zip64_describes(run, scratch):
+    """As for members of 4 GiB and more: all sizes stand in extra fields."""
+    body = saved(np.arange(100.0))
+    name, extra = b"a.npy", lambda *v: struct.pack(f"<HH{len(v)}Q", 1, 8 * len(v), *v)
+    ones = 2**32 - 1
+    local = struct.pack("<4s5H3L2H", b"PK\3\4", 45, 0, 0, 0, 0, zlib.crc32(body), ones, ones, len(name), 20) + name + extra(len(body), len(body))
+    more = extra(len(body), len(body), 0)
+    central = struct.pack("<4s6H3L5H2L", b"PK\1\2", 45, 45, 0, 0, 0, 0, zlib.crc32(body), ones, ones, len(name), len(more), 0, 0, 0, 0, ones) + name + more
+    start = len(local) + len(body)
+    end64 = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(central), start)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, start + len(central), 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, ones, ones, 0)
+    (scratch / "x.npz").write_bytes(local + body + central + end64 + locator + end)
+    assert zipfile.ZipFile(scratch / "x.npz").read("a.npy") == body
+    assert run("sum", f"{scratch / 'x.npz'}:a") == "4950\n"
+
+
+def test_damaged_npz(fails, scratch):
+    out = io.BytesIO()
+    np.savez_compressed(out, a=np.random.default_rng(2).normal(size=5000))
+    good, path = out.getvalue(), scratch / "x.npz"
+    for data, pattern in ((good[:-30], "BAD_MESSAGE: the zip archive is malformed"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
+        path.write_bytes(data)
+        fails(pattern, "sum", path)
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("readme.txt", "x")
+    fails("TYPE: a zip archive without .npy", "sum", path)
+
+
+def bf16(values):
+    return (np.asarray(values, "<f4").view("<u4") >> 16).astype("<u2").tobytes()
+
+
+def test_safetensors(run, fails, scratch):
+    w = np.random.default_rng(3).normal(size=(64, 9)).astype("<f4")
+    path = tensors(scratch / "m.safetensors", {
+        "layer.0.weight": ("F32", [64, 9], w.tobytes()), "layer.0.bias": ("BF16", [3], bf16([1, 2.5, -4])), "h": ("F16", [2], np.array([1, 2], "<f2").tobytes()),
+        "steps": ("I64", [], struct.pack("<q", 7)), "quantised": ("F8_E4M3", [4], bytes(4)), "mask": ("BOOL", [3], b"\1\0\1")})
+    assert float(run("sum", f"{path}:layer.0.weight")) == math.fsum(w.reshape(-1).astype("f8"))
+    assert run("sum", f"{path}:layer.0.bias") == "-0.5\n" and run("sum", f"{path}:steps") == "7\n" and run("sum", f"{path}:mask") == "2\n"
+    assert len(run("sum", "--axis", 0, f"{path}:layer.0.weight").split()) == 9
+    fails("TYPE: elements of type 'F8_E4M3' cannot be reduced", "sum", f"{path}:quantised")
+
+
+@pytest.mark.parametrize("header", [
+    b"{ ", b'{"a":1}', b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}}', b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,800]}}',
+    b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}', b'{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}',
+    b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}', b'{"a":{"dtype":"F32","shape":[2]}}', b'{"a":{"shape":[2],"data_offsets":[0,8]}}',
+    b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}', b'{"a":' + b"[" * 5000])
+def test_hostile_safetensors(fails, scratch, header):
+    fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
+
+
+# ---- HDF5 ----
+def hdf5(path, script):
+    """Have h5py write it, if there is one."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as f:
+        script(f)
+    return path
+
+
+@needs_hdf5
+def test_hdf5(run, fails, scratch):
+    a = np.random.default_rng(4).normal(size=(100, 7))
+
+    def write(f):
+        f["u/temperature"] = a
+        f["u/big"] = a.astype(">f4")
+        f["large"] = np.ones(1 << 20)
+        f["flag"] = a[0] > 0
+        f["half"] = a.astype("f2")
+        f["name"] = "hello"
+        f["scalar"] = 3.5
+        f.create_dataset("packed", data=a, chunks=(10, 3), compression="gzip", shuffle=True)
+        f.create_dataset("chunks", data=a.astype(">f4"), chunks=(7, 7))
+        f.create_dataset("late", (5,), "f8", fillvalue=2.0)
+    path = hdf5(scratch / "r.h5", write)
+    want = math.fsum(a.reshape(-1))
+    for name in ("/u/temperature", "u/temperature", "packed"):
+        assert float(run("sum", f"{path}:{name}")) == want
+    for name in ("u/big", "chunks"):
+        assert float(run("sum", f"{path}:{name}")) == math.fsum(a.astype("f4").reshape(-1).astype("f8"))
+    assert run("sum", f"{path}:late") == "10\n" and run("sum", f"{path}:scalar") == "3.5\n" and run("sum", f"{path}:flag") == f"{(a[0] > 0).sum()}\n"
+    assert run("max", "--axis", 0, f"{path}:packed").split() == [repr(float(x)) for x in a.max(0)]
+    assert json.loads(run("sum", "--json", f"{path}:large"))["path"] == "file"
+    fails("TYPE: elements of type 'string'", "sum", f"{path}:name")
+    fails("TYPE: it has no member 'none'; it has /chunks", "sum", f"{path}:none")
+
+
+@needs_hdf5
+def test_hdf5_leads_into_no_other_file(run, fails, scratch):
+    def write(f):
+        h5py = pytest.importorskip("h5py")
+        f["here"] = np.ones(3)
+        f["there"] = h5py.ExternalLink(str(scratch / "secret.h5"), "/x")
+        f.create_dataset("raw", (8,), "u1", external=[(str(scratch / "secret"), 0, 8)])
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[:] = h5py.VirtualSource(str(scratch / "secret.h5"), "x", (3,))
+        f.create_virtual_dataset("virtual", layout)
+    (scratch / "secret").write_bytes(bytes(range(8)))
+    hdf5(scratch / "secret.h5", lambda f: f.create_dataset("x", data=np.ones(3)))
+    path = hdf5(scratch / "r.h5", write)
+    fails("TYPE: elements of type 'in other files'", "sum", f"{path}:raw")
+    fails("TYPE: elements of type 'in other files'", "sum", f"{path}:virtual")
+    fails("TYPE: it has no member 'there'", "sum", f"{path}:there")
+
+
+@needs_hdf5
+def test_netcdf_hides_its_names(run, fails, scratch):
+    """A variable called as a dimension is, in the file, called otherwise; a dimension without a variable is a dataset."""
+    def write(f):
+        f["_nc4_non_coord_x"] = np.arange(4.0)
+        f["g/_nc4_non_coord_y"] = np.arange(5.0)
+        f["t"] = np.zeros(9, ">f4")
+        f["t"].attrs["NAME"] = np.bytes_("This is a netCDF dimension but not a netCDF variable.         9")
+    path = hdf5(scratch / "x.nc", write)
+    assert run("sum", f"{path}:x") == run("sum", f"{path}:/x") == "6\n" and run("sum", f"{path}:g/y") == run("sum", f"{path}:/g/y") == "10\n"
+    fails("TYPE: it has no member 't'", "sum", f"{path}:t")
+    fails("TYPE: it has no member 'y'", "sum", f"{path}:y")
+
+
+@needs_hdf5
+def test_damaged_hdf5(fails, scratch):
+    (scratch / "h").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
+    fails("IO: libhdf5 cannot open it", "sum", scratch / "h")
+    fails("TYPE: a pipe of it", "sum", stdin=(scratch / "h").read_bytes())
+
+
+@needs_hdf5
+def test_hostile_hdf5_ends_with_a_typed_error(ctl, shared, scratch):
+    """Bytes changed anywhere: the values may be others, but nothing hangs, and what fails is said in a line."""
+    def write(f):
+        f["u/a"] = np.arange(600.0).reshape(20, 30)
+        f.create_dataset("u/packed", data=np.arange(600.0).reshape(20, 30), chunks=(7, 7), compression="gzip", shuffle=True)
+        f["name"] = "hello"
+    good, rng = hdf5(scratch / "good.h5", write).read_bytes(), np.random.default_rng(8)
+    for i in range(40):
+        data = bytearray(good)
+        for at in rng.integers(0, len(good) if i % 2 else 2500, 1 + i % 5):
+            data[at] = rng.integers(256)
+        (scratch / "h.h5").write_bytes(data)
+        done = ctl("sum", scratch / "h.h5", url=shared.url)
+        assert done.returncode in (OK, FAILED), (i, done)
+        for line in done.stderr.decode().splitlines():
+            assert re.match(r"reducectl: .*: (IO|TYPE|BAD_MESSAGE|TOO_LARGE|NO_MEMORY|SHAPE): .", line), line
+
+
+# ---- tables ----
+TABLE = 'day,price,"vol, total",note\n2020-01-01,1.5,10,"a ""b"" c"\n2020-01-02,,20,x\n"2020\n01",2.5,"3e1",NA\n\n2020-01-04,nan,-1e400,7\n'
+
+
+def test_columns(run, fails, scratch):
+    path = scratch / "t.csv"
+    path.write_text(TABLE)
+    assert run("sum", f"{path}:price") == "nan\n" and run("sum", "--nan", "omit", f"{path}:price") == "4\n"
+    assert run("argmax", "--nan", "omit", f"{path}:2") == "2\n", "the row, counted from 0"
+    fails("TYPE: line 7: '-1e400' is not a number in the range of f64", "sum", f"{path}:3")
+    fails("TYPE: line 2: '2020-01-01' is not a number", "sum", f"{path}:day")
+    fails("TYPE: line 2: 'a \"b\" c' is not a number", "sum", f"{path}:note")
+    fails("TYPE: no column 'Price'; there are day, price, vol, total, note", "sum", f"{path}:Price")
+    fails("TYPE: no column '5'", "sum", f"{path}:5")
+    path.write_text("9007199254740993\t1\n-5\t2\n")  # no header
+    assert run("sum", "-t", "i64", f"{path}:1") == "9007199254740988\n" and run("sum", f"{path}:2") == "3\n"
+    path.write_text("a\r\n0.1\r\n\r\n 0.2 \r\n0.3")
+    assert float(run("sum", f"{path}:a")) == math.fsum([0.1, 0.2, 0.3])
+    path.write_bytes(b"\xef\xbb\xbfa;b\n1;2\n3;4\n")
+    assert run("sum", f"{path}:a") == "4\n" and run("sum", f"{path}:b") == "6\n"
+    path.write_text("a,b\n1\n")
+    fails("TYPE: line 2: .*too few fields", "sum", f"{path}:b")
+    path.write_text("a,b\n1,\n")
+    fails("TYPE: line 2: .*missing", "sum", "-t", "i32", f"{path}:b")
+    path.write_text("," * (1 << 20))  # columns beyond counting
+    fails("TOO_LARGE: line 1 is longer", "sum", f"{path}:a")
+    path.write_text("a" + ",b" * 400_000 + "\n" + "1" + ",2" * 400_000 + "\n")
+    assert run("sum", f"{path}:a") == "1\n" and run("sum", f"{path}:400001") == "2\n"
+    path.write_text('a,b\n1,"' + "x" * (3 << 20))
+    fails("TOO_LARGE: line 2 is longer", "sum", f"{path}:a")
+
+
+def test_columns_of_any_length(run, scratch):
+    """Pieces end anywhere: numbers are as Python reads them."""
+    rng = np.random.default_rng(5)
+    values = [repr(float(x)) for x in rng.normal(size=200_000) * 10.0 ** rng.integers(-300, 300, 200_000)]
+    values += [f"{x:.6f}" for x in rng.normal(size=300_000)]
+    path = scratch / "t.csv"
+    path.write_text("x,y\n" + "".join(f'{i},{"" if i % 7 else chr(34)}{v}{"" if i % 7 else chr(34)}\n' for i, v in enumerate(values)))
+    assert float(run("sum", f"{path}:y")) == math.fsum(map(float, values))
+    assert run("count", f"{path}:x") == f"{len(values)}\n"
+
+
+# ---- compressed streams, big-endian elements ----
+def test_compressed(run, fails, scratch):
+    a = np.random.default_rng(6).normal(size=(1000, 300))
+    want = math.fsum(a.reshape(-1))
+    for name, data, args in (("x.npy", saved(a), []), ("be.npy", saved(a.astype(">f8")), []), ("x.f64", a.tobytes(), ["-t", "f64"]),
+                             ("x.txt", "\n".join(map(repr, a.reshape(-1).tolist())).encode(), ["--text"])):
+        path = scratch / f"{name}.gz"
+        path.write_bytes(gzip.compress(data[:999], 1) + gzip.compress(data[999:], 1))  # one stream behind the other
+        assert float(run("sum", *args, path)) == float(run("sum", *args, stdin=path.read_bytes())) == want
+    (scratch / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
+    assert run("sum", f"{scratch / 't.csv.gz'}:b") == "6\n"
+    assert run("sum", "--rows", 1000, scratch / "x.npy.gz") == run("sum", "--axis", 1, scratch / "be.npy.gz")
+    whole = (scratch / "x.npy.gz").read_bytes()
+    (scratch / "cut.gz").write_bytes(whole[:-5000])
+    fails("IO: the compressed data are cut", "sum", scratch / "cut.gz")
+    (scratch / "bad.gz").write_bytes(whole[:5000] + bytes(100) + whole[5100:])
+    fails("IO: ", "sum", scratch / "bad.gz")
+    (scratch / "twice.gz").write_bytes(gzip.compress(whole))
+    fails("TYPE: a gzip stream in a compressed stream", "sum", scratch / "twice.gz")
+
+
+def test_zstd(run, fails, scratch):
+    """Frames of raw blocks, which need no compressor; zstd itself where it is there."""
+    data = saved(np.arange(100_000, dtype="i4"))
+    frame = lambda part: b"\x28\xb5\x2f\xfd\x00\x58" + b"".join(
+        struct.pack("<L", (len(b) << 3) | (i + 65536 >= len(part)))[:3] + b for i in range(0, len(part), 65536) for b in [part[i : i + 65536]])
+    (scratch / "x.npy.zst").write_bytes(frame(data[:70_000]) + frame(data[70_000:]))
+    assert run("sum", scratch / "x.npy.zst") == "4999950000\n"
+    (scratch / "t.csv.zst").write_bytes(frame(b"a,b\n1,2\n3,4\n"))
+    assert run("sum", f"{scratch / 't.csv.zst'}:b") == "6\n"
+    (scratch / "cut.zst").write_bytes(frame(data)[:-10])
+    fails("IO: the compressed data are cut", "sum", scratch / "cut.zst")
+
+
+@pytest.mark.parametrize("kind", [">i2", ">u4", ">i8", ">f2", ">f4", ">f8"])
+def test_big_endian(run, scratch, kind):
+    a = np.arange(-50, 250).reshape(30, 10).astype(kind) if kind != ">u4" else np.arange(300, dtype=kind).reshape(30, 10)
+    path = scratch / "be.npy"
+    path.write_bytes(saved(a))
+    little = scratch / "le.npy"
+    little.write_bytes(saved(a.astype(kind.replace(">", "<"))))
+    for args in (["stats"], ["sum", "--axis", "0"], ["max", "--axis", "1"], ["argmax", "--rows", "3"]):
+        assert run(*args, path) == run(*args, little)
+    assert run("sum", stdin=path.read_bytes()) == run("sum", little)
+    run("put", "--replace", "be", path)
+    assert run("sum", "@be") == run("sum", little)
+    run("drop", "be")
+
+
+# ---- all arrays of a file ----
+def columns(text):
+    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    assert rows[0] == ["array", "type", "elements", "nans", "zeros", "min", "max", "mean", "std", "norm2"]
+    return {row[0]: row[1:] for row in rows[1:]}
+
+
+@pytest.mark.parametrize("policy", ["propagate", "omit"])
+def test_stats_of_all_tensors(run, scratch, policy):
+    """The table has the values of single reductions, norm2 with its infinities and NaNs included."""
+    entries = {}
+    for dtype, kind in (("f32", "F32"), ("f64", "F64"), ("f16", "F16"), ("bf16", "BF16"), ("i8", "I8"), ("u64", "U64"), ("i32", "I32")):
+        rng = np.random.default_rng(7)
+        bits = gens.gauss(rng, dtype, 777) if dtype in oracle.FLOATS else rng.integers(0, 2**7, 777).astype(oracle.unsigned(dtype))
+        entries[dtype] = (kind, [777], bits.tobytes())
+    for name, values in (("inf", [1, np.inf]), ("minus", [-np.inf, 2]), ("both", [np.inf, -np.inf]), ("nan", [np.nan, 3]), ("all", [np.nan, np.inf, -np.inf]), ("none", [])):
+        entries[name] = ("F64", [len(values)], np.array(values, "<f8").tobytes())
+    entries["f8"] = ("F8_E5M2", [3], bytes(3))
+    path = tensors(scratch / "m.safetensors", entries)
+    table = columns(run("stats", "--nan", policy, path))
+    assert list(table) == list(entries) and table["f8"] == ["F8_E5M2", "not supported"]
+    lines = {json.loads(line)["array"]: json.loads(line) for line in run("stats", "--nan", policy, "--json", path).splitlines()}
+    for name in entries:
+        if name == "f8":
+            assert lines[name]["value"] is None
+            continue
+        member = f"{path}:{name}"
+        single = dict(line.split() for line in run("stats", "--nan", policy, member).splitlines())
+        single["norm2"] = run("norm2", "--nan", policy, member).strip()
+        got = dict(zip(["count", "nans", "zeros", "min", "max", "mean", "std", "norm2"], table[name][1:]))
+        assert got == {k: single[k] for k in got}, name
+        assert lines[name]["shape"] == entries[name][1] and set(lines[name]["value"]) == set(got)
+
+
+def test_stats_of_an_npz(run, ctl, shared, scratch):
+    np.savez_compressed(scratch / "x.npz", **ARRAYS, words=np.array(["x"]))
+    table = columns(run("stats", scratch / "x.npz"))
+    assert set(table) == {*ARRAYS, "words"} and table["n"][:4] == ["<i4", "10", "0", "1"] and table["words"] == ["<U1", "not supported"]
+    path = tensors(scratch / "m", {"good": ("F32", [1], bytes(4)), "bad": ("F32", [1], struct.pack("<f", math.nan))})
+    done = ctl("stats", "--nan", "error", path, url=shared.url)
+    assert done.returncode == FAILED and b"bad: NAN" in done.stderr and columns(done.stdout.decode())["bad"] == ["F32", "failed"], done
+
+
+def test_stats_of_many_tensors(run, scratch):
+    entries = {f"t{i}": ("F32", [5], np.arange(i, i + 5, dtype="<f4").tobytes()) for i in range(300)}
+    table = columns(run("stats", tensors(scratch / "m", entries)))
+    assert all(table[f"t{i}"][4:6] == [str(i), str(i + 4)] for i in range(300))

@@ -1,0 +1,364 @@
+"""What peers hold of the daemon below its sessions: connections, frames that come slowly or never, replies that nobody reads. All
+by plain sockets; beside each of them somebody else is served at once."""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import BIN, select_a_moment
+from otheruser import as_user, needs_root
+from rawclient import HELLO, MAX_DATA, PING, REDUCE, Closed, Connection, Fault, header, spec
+
+GREETING = b"\0SP\0\0\x30\0\0"
+MOST = 4 + 40 + 64 + MAX_DATA  # a frame: route, header, body
+LARGE_REPLY = spec("sum", "u8", rows=MAX_DATA // 8, row_len=0)  # 4 MiB of zeros for 64 bytes
+ORIGIN_STRANGERS, ORIGIN_FRAMES = 128, 64 << 20  # daemon/net/limits.h
+PROGRAM = BIN.parent / "tests" / "req0"
+
+
+def serves_others(daemon):
+    """Another client is greeted and answered, on the fast path and by the loop, within a second."""
+    began = time.monotonic()
+    with daemon.connect(timeout=10) as c:
+        c.ping(b"there?")
+        assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
+    return time.monotonic() - began < 1
+
+
+def threads(daemon):
+    return len(list(pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()))
+
+
+def memory(daemon, key="VmData"):
+    """KiB of data that the process has, touched or not."""
+    return int(re.search(rf"{key}:\s+(\d+)", pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text())[1])
+
+
+def is_open(s):
+    """Has the daemon left this socket open? What it sent is read."""
+    try:
+        while True:
+            if not s.recv(1 << 16, socket.MSG_DONTWAIT):
+                return False
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def wait_closed(s, seconds):
+    """How long the daemon took to close it; what comes before is read."""
+    began = time.monotonic()
+    s.settimeout(seconds)
+    try:
+        while s.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - began
+
+
+def silent(path):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(str(path))
+    return s
+
+
+# ---- replies that nobody reads ----
+def test_hundreds_of_pings_before_the_first_reply_is_read(start):
+    daemon = start()
+    with daemon.connect() as c:
+        sent = [c.send(PING, struct.pack("<Q", i)) for i in range(600)]
+        assert [struct.unpack("<Q", c.wait(r))[0] for r in sent] == list(range(600))
+
+
+def test_any_number_of_requests_by_a_client_that_reads_while_it_writes(start):
+    """The daemon reads no further while replies wait, and nothing is lost."""
+    daemon = start()
+    with daemon.connect() as c:
+        writer = threading.Thread(target=lambda: [c.send(PING, bytes(64)) for _ in range(5000)])
+        writer.start()
+        for _ in range(5000):
+            assert len(c.receive_frame()[1]) == 40 + 64
+        writer.join()
+
+
+def test_unread_replies_keep_no_exchange(start):
+    """Each of the daemon's 8 exchanges could wait for one of these."""
+    daemon = start("--contexts", 8)
+    deaf = [daemon.connect(timeout=1) for _ in range(4)]
+    for c in deaf:
+        for _ in range(4):
+            c.send(REDUCE, LARGE_REPLY)
+    for _ in range(20):
+        assert serves_others(daemon)
+    for c in deaf:
+        c.close()
+
+
+def test_unread_replies_are_charged_to_their_user(start):
+    """16 MiB of replies are allowed; the next request is BUSY until some are read."""
+    daemon = start("--max-user-held", 16, "--max-held", 0)
+    with daemon.connect() as deaf, daemon.connect() as other:
+        sent = [deaf.send(REDUCE, LARGE_REPLY) for _ in range(5)]
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                other.reduce("sum", "u8", bytes(3))
+            except Fault as f:
+                assert (f.code, f.field) == ("BUSY", "user_held")
+                break
+        else:
+            pytest.fail("what is not read is not charged")
+        for r in sent:
+            try:
+                deaf.wait(r)
+            except Fault as f:
+                assert f.code == "BUSY"
+        other.reduce("sum", "u8", bytes(3))
+
+
+def test_a_connection_with_unread_replies_is_not_read(start):
+    """Its peer's next bytes stay in the kernel: 40 replies of 4 MiB are asked for, and a few are made."""
+    daemon = start()
+    before = memory(daemon, "VmRSS")
+    with daemon.connect(timeout=2) as deaf:
+        for _ in range(40):
+            deaf.send(REDUCE, LARGE_REPLY)
+        assert serves_others(daemon)
+        assert memory(daemon, "VmRSS") - before < 80 << 10
+
+
+@pytest.mark.slow
+def test_a_backlog_has_one_deadline(start):
+    """However many replies it has: a peer that reads one byte now and then does not get 10 s for each."""
+    daemon = start()
+    with daemon.connect() as c:
+        rows = (256 << 10) // 8
+        for _ in range(6):
+            c.send(REDUCE, spec("sum", "u8", rows=rows, row_len=0))
+        began = time.monotonic()
+        try:
+            while time.monotonic() - began < 60:
+                assert c.socket.recv(256) != b""
+                select_a_moment(daemon.process)
+        except (AssertionError, ConnectionResetError):
+            pass
+        took = time.monotonic() - began
+        assert 8 < took < 25, f"{took} s"
+    assert serves_others(daemon)
+
+
+# ---- strangers ----
+def test_silent_connections_are_bounded_and_the_oldest_goes(start):
+    daemon = start()
+    sockets = [silent(daemon.path) for _ in range(ORIGIN_STRANGERS + 20)]
+    assert serves_others(daemon)
+    gone = [wait_closed(s, 10) for s in sockets[:20]]
+    assert max(gone) < 5
+    assert all(is_open(s) for s in sockets[-ORIGIN_STRANGERS + 4 :])
+    for s in sockets:
+        s.close()
+
+
+def test_sessions_are_no_strangers(start):
+    """However many others come and say nothing."""
+    daemon = start()
+    with daemon.connect() as c:
+        sockets = [silent(daemon.path) for _ in range(2 * ORIGIN_STRANGERS)]
+        assert serves_others(daemon)
+        c.ping(b"still here")
+        for s in sockets:
+            s.close()
+
+
+@needs_root
+def test_a_refused_user_gets_one_answer_and_the_door(start):
+    daemon = start("--allow-uid", os.geteuid(), "--socket-mode", "0666")
+    daemon.directory.chmod(0o711)
+
+    def refused():
+        with Connection(daemon.url) as c:
+            c.send(HELLO, struct.pack("<BBH4x", 1, 1, 0))
+            late = c.send(PING, b"")
+            try:
+                c.hello()
+            except Fault as f:
+                code = f.code
+            except Closed:
+                code = "closed"
+            try:
+                c.wait(late)
+                return "served"
+            except Fault as f:
+                return f"{code} and more"
+            except Closed:
+                return code
+
+    assert as_user(12345, 12345, refused) in ("AUTH", "closed")
+
+    def answers():
+        with Connection(daemon.url) as c:
+            c.send(PING, b"")
+            return [c.socket.recv(1 << 16)[21:25].decode("latin1") != "", wait_closed(c.socket, 10) < 5]
+
+    assert as_user(12345, 12345, answers) == [True, True]
+
+
+@needs_root
+def test_the_last_descriptors_are_for_root(start, scratch):
+    """A user whose sessions fill the daemon's descriptors does not lock out its administrator."""
+    few = scratch / "few"
+    few.write_text(f'#!/bin/sh\nulimit -n 160\nexec {BIN / "reduced"} "$@"\n')
+    few.chmod(0o755)
+    daemon = start("--socket-mode", "0666", program=few)
+    daemon.directory.chmod(0o711)
+    full, done = os.pipe(), os.pipe()
+
+    def fill():
+        held = []
+        try:
+            while len(held) < 300:
+                held.append(Connection(daemon.url, timeout=10))
+                held[-1].hello()
+        except (Closed, OSError) as e:
+            os.write(full[1], f"{len(held)} {type(e).__name__}".encode())
+        os.read(done[0], 1)
+
+    filler = threading.Thread(target=lambda: as_user(12345, 12345, fill))
+    filler.start()
+    try:
+        count, why = os.read(full[0], 100).split()
+        assert 20 < int(count) < 120 and why != b"TimeoutError", "told at once, not left to wait"
+        assert serves_others(daemon)
+    finally:
+        os.write(done[1], b"x")
+        filler.join()
+
+
+# ---- frames that do not come ----
+def test_a_head_alone_holds_no_memory(start):
+    daemon = start()
+    before = memory(daemon)
+    clients = [daemon.connect() for _ in range(100)]
+    for c in clients:
+        c.socket.sendall(b"\x01" + struct.pack(">Q", MOST) + b"\x80\0\0\1")
+    assert serves_others(daemon)
+    assert memory(daemon) - before < 64 << 10, "KiB for 100 heads of 4 MiB frames"
+    for c in clients:
+        c.close()
+
+
+def test_unfinished_frames_of_a_user_are_bounded(start):
+    """40 frames, each but for its last byte: 16 of them fit, the others wait; and all are served in the end."""
+    daemon = start()
+    before = memory(daemon, "VmRSS")
+    clients = [daemon.connect(timeout=30) for _ in range(40)]
+    body = spec("sum", "u8", row_len=MAX_DATA) + bytes(MAX_DATA)
+    parts = []
+    for i, c in enumerate(clients):
+        frame = b"\x80\0\0\1" + header(REDUCE, len(body), session=c.session, mid=i) + body
+        parts.append(memoryview(b"\x01" + struct.pack(">Q", len(frame)) + frame))
+        c.socket.setblocking(False)
+    at = [0] * len(clients)
+
+    def send(end):
+        """To each as much as the kernel takes; did it take anything?"""
+        moved = False
+        for i, c in enumerate(clients):
+            with contextlib.suppress(BlockingIOError):
+                n = c.socket.send(parts[i][at[i] : end]) if parts[i][at[i] : end] else 0
+                at[i] += n
+                moved |= n > 0
+        return moved
+
+    while send(-1) or not serves_others(daemon):
+        pass
+    assert memory(daemon, "VmRSS") - before < (ORIGIN_FRAMES >> 10) + (40 << 10)
+    while any(n < len(p) for n, p in zip(at, parts)):  # those that wait go on as others end
+        if not send(None):
+            select_a_moment(daemon.process)
+    for c in clients:
+        c.socket.settimeout(30)
+        assert len(c.receive_frame()[1]) == 40 + 48 + 8
+
+
+@pytest.mark.slow
+def test_a_frame_has_a_deadline(start):
+    daemon = start()
+    with daemon.connect() as half, daemon.connect() as idle:
+        half.socket.sendall(b"\x01" + struct.pack(">Q", 100) + b"\x80")
+        assert 8 < wait_closed(half.socket, 30) < 20
+        idle.ping(b"between frames there is no hurry")
+
+
+# ---- bad frames ----
+@pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
+@pytest.mark.parametrize("length", [MOST + 1, 2**40, 2**63])
+def test_a_message_that_is_too_long_is_told_so(shared, length, tcp):
+    with shared.connect(tcp=tcp) as c:
+        before = c.send(PING, b"first")
+        message = struct.pack(">I", 0x80000007) + header(REDUCE, length - 44, session=c.session, mid=99)
+        c.send_frame(message + bytes(1000), length=length)
+        assert c.wait(before) == b"first"
+        rid, reply = c.receive_frame()
+        assert rid == 7
+        kind, flags, status = struct.unpack_from("<xBHI", reply, 4)
+        assert (kind, flags, status) == (REDUCE, 1, 7) or kind == REDUCE and flags == 1
+        assert struct.unpack_from("<Q", reply, 24) == (99,)
+        assert b"body_len" in reply
+        with pytest.raises(Closed):
+            c.receive_frame()
+
+
+def test_a_sender_of_too_much_can_send_it_all_and_read_why(shared):
+    with shared.connect() as c:
+        body = spec("sum", "u8", row_len=MAX_DATA + 1) + bytes(MAX_DATA + 1)
+        c.send(REDUCE, body)
+        rid, reply = c.receive_frame()
+        assert b"body_len" in reply
+
+
+# ---- the rest ----
+def test_few_threads_at_rest(start):
+    """At most 10 beside the engine's: its one worker, and what watches it."""
+    daemon = start("--threads", 1)
+    with daemon.connect():
+        assert threads(daemon) <= 10 + 2
+
+
+def test_peers_on_the_network_are_asked_whether_they_live(start):
+    daemon = start(tcp=True)
+    with daemon.connect(tcp=True) as c:
+        port, end = c.socket.getsockname()[1], time.monotonic() + 30
+        while True:  # while the kernel waits for an acknowledgement, another timer runs
+            rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+            timers = [r[5][:2] for r in rows if int(r[2].split(":")[1], 16) == port]
+            if timers == ["02"]:
+                break
+            assert time.monotonic() < end and timers in (["01"], ["04"]), f"no keepalive timer: {timers}"
+            select_a_moment(daemon.process)
+
+
+@pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
+def test_nngs_own_request_sockets_are_served(start, tcp):
+    """The protocol is plain SP: HELLO, a small and a large REDUCE, and the same once more after a new daemon has come."""
+    daemon = start(tcp=tcp)
+    url = daemon.tcp_url if tcp else daemon.url
+    p = subprocess.Popen([PROGRAM, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "served\n"
+    if not tcp:  # the port of the next one would be another
+        daemon.stop()
+        start(directory=daemon.directory)
+    p.stdin.write("again\n")
+    p.stdin.flush()
+    assert p.stdout.readline() == "served\n"
+    p.stdin.close()
+    assert p.wait(30) == 0

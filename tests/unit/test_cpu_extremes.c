@@ -1,0 +1,120 @@
+/* The CPU's loops at the edge of what their lanes hold, all instruction sets, against adding one element at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/sum_int.h"
+
+static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+static rk_state reduce(const rk_simd *simd, int op, int dtype, const void *x, uint64_t n)
+{
+    rk_state s;
+    rk_state_init(&s, rp_state_layout(op, dtype), dtype);
+    simd->reduce[s.layout][dtype](&s, x, n, 0, RP_NAN_PROPAGATE);
+    return s;
+}
+
+static float float_of(uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* An odd significand of 24 bits whose square leaves 2^(bits-1) + 1 when divided by 2^bits: just over half of an anchored lane's
+ * last place, so that the rest is as large as it can be, and of the other sign. */
+static uint32_t half_over(int bits)
+{
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    uint32_t m = (1 << 23) + 1;
+    while (((uint64_t)m * m & mask) != (mask >> 1) + 2)
+        m += 2;
+    return m;
+}
+
+/* Rests that add up in one direction, beside one element that is larger, so that their lane's last place is what it is, and one
+ * that is so small that the sum of the rests needs all bits. */
+static void rests_of_squares(void **state)
+{
+    (void)state;
+    enum { N = 8192, ONE = 127 }; /* the exponent field of 1 */
+    static float x[N];
+    for (uint64_t n = 512; n <= N; n *= 2)
+        for (int bits = 4; bits <= 12; bits++)
+            for (int span = 14; span <= 26; span++) {
+                float v = float_of((ONE - 1) << 23 | (half_over(bits) & 0x7fffff));
+                rk_state want;
+                rk_state_init(&want, RP_STATE_SQ32, RP_F32);
+                for (uint64_t i = 0; i < n; i++) {
+                    x[i] = i == 3 ? 1 : i == 77 ? float_of((uint32_t)(ONE - span) << 23 | 1) : v;
+                    uint32_t b;
+                    memcpy(&b, &x[i], sizeof b);
+                    rk_state_add(&want, b, i, RP_NAN_PROPAGATE);
+                }
+                for (int k = 0; k < TABLES; k++) {
+                    if (!rk_simd_runs(tables[k]))
+                        continue;
+                    rk_state got = reduce(tables[k], RP_OP_SUMSQ, RP_F32, x, n);
+                    if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
+                        fail_msg("%s: %d f32, %d bits, span %d", tables[k]->name, (int)n, bits, span);
+                }
+            }
+}
+
+/* Integers that are all as large, or as small, as they can be, for long enough that no narrow lane could hold their sum. The
+ * engine gives these loops a block at a time, which is shorter. Baseline instructions only: this file is compiled for them. */
+#define CASE(NAME, TYPE, LEAST, MOST)                                            \
+    {#NAME, sizeof(TYPE), LEAST, sum_##NAME, magnitudes_##NAME, squares_##NAME}, \
+    {                                                                            \
+#NAME, sizeof(TYPE), MOST, sum_##NAME, magnitudes_##NAME, squares_##NAME \
+    }
+
+static void long_integers(void **state)
+{
+    (void)state;
+    enum { BYTES = 10000022 };
+    static const struct {
+        const char *name;
+        size_t size;
+        __int128 value;
+        wide (*sum)(const void *x, uint64_t n);
+        wide (*magnitudes)(const void *x, uint64_t n);
+        halves (*squares)(const void *x, uint64_t n);
+    } cases[] = {
+        CASE(i8, int8_t, INT8_MIN, INT8_MAX),     CASE(u8, uint8_t, 0, UINT8_MAX),
+        CASE(i16, int16_t, INT16_MIN, INT16_MAX), CASE(u16, uint16_t, 0, UINT16_MAX),
+        CASE(i32, int32_t, INT32_MIN, INT32_MAX), CASE(u32, uint32_t, 0, UINT32_MAX),
+        CASE(i64, int64_t, INT64_MIN, INT64_MAX), CASE(u64, uint64_t, 0, UINT64_MAX),
+    };
+    uint8_t *x = malloc(BYTES);
+    assert_non_null(x);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        uint64_t n = BYTES / cases[c].size;
+        __int128 v = cases[c].value;
+        wide magnitude = (wide)(v < 0 ? -v : v), square = magnitude * magnitude;
+        for (uint64_t i = 0; i < n; i++)
+            memcpy(x + i * cases[c].size, &v, cases[c].size);
+        if (cases[c].sum(x, n) != (wide)v * n || cases[c].magnitudes(x, n) != magnitude * n)
+            fail_msg("sum of %s", cases[c].name);
+        halves got = cases[c].squares(x, n); /* low + high * 2^64 */
+        wide low = (square & UINT64_MAX) * n, high = (square >> 64) * n + (low >> 64);
+        if ((uint64_t)got.low != (uint64_t)low || got.high + (got.low >> 64) != high)
+            fail_msg("squares of %s", cases[c].name);
+    }
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rests_of_squares), cmocka_unit_test(long_integers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
