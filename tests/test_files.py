@@ -427,3 +427,37 @@ def test_stats_of_many_tensors(run, scratch):
     entries = {f"t{i}": ("F32", [5], np.arange(i, i + 5, dtype="<f4").tobytes()) for i in range(300)}
     table = columns(run("stats", tensors(scratch / "m", entries)))
     assert all(table[f"t{i}"][4:6] == [str(i), str(i + 4)] for i in range(300))
+
+
+# ---- several operations, and numbers as text ----
+def test_several_operations_on_each_array_of_a_file(run, ctl, shared, scratch):
+    """A line for each member, in one pass and in one each; an operation that fails on one of them leaves the others in place."""
+    np.savez(scratch / "x.npz", a=np.array([1, 2, 3]), none=np.zeros(0), b=np.array([10.0, 20]))
+    for ops in ("sum,max", "sum,max,any"):
+        done = ctl(ops, scratch / "x.npz", url=shared.url)
+        assert done.returncode == FAILED and b"x.npz:none: EMPTY" in done.stderr, done
+        head, *lines = [line.split() for line in done.stdout.decode().splitlines()]
+        assert head[:3] == ["file", "sum", "max"], head
+        assert [line[:3] for line in lines] == [[f"{scratch / 'x.npz'}:{name}", *values] for name, *values in (("a", "6", "3"), ("none", "0", "error"), ("b", "30", "20"))]
+    objects = [json.loads(line) for line in ctl("sum,max,any", "--json", scratch / "x.npz", url=shared.url).stdout.splitlines() if b'"value"' in line]
+    assert [o["value"]["max"] for o in objects] == [3, "error", 20]
+
+
+def test_large_integers_of_a_table_of_arrays_as_strings(run, scratch):
+    np.savez(scratch / "x.npz", a=np.array([2**53 + 1]), b=np.array([7]))
+    a, b = (json.loads(line)["value"] for line in run("stats", "--json-strings", scratch / "x.npz").splitlines())
+    assert a["min"] == str(2**53 + 1) and b["min"] == 7
+
+
+def test_compressed_text(run, fails, scratch):
+    """Integers stay integers after a decoder, too, of a file or a pipe; a stream that breaks off is an error."""
+    text = " ".join(map(str, range(2**63 - 200000, 2**63))).encode()
+    path = scratch / "t.gz"
+    path.write_bytes(gzip.compress(text, 1))
+    want = f"{sum(range(2**63 - 200000, 2**63))}\n"
+    assert run("sum", "--text", path) == want == run("sum", "--text", stdin=gzip.compress(text, 1))
+    assert run("max", "--text", "--dtype", "u64", path) == f"{2**63 - 1}\n"
+    (scratch / "more").write_bytes(b"0.5\n")
+    assert run("max", "--text", "--total", path, scratch / "more") == "9.223372036854776e18\n"
+    path.write_bytes(gzip.compress(text, 1)[:-9])
+    fails("t.gz: ", "sum", "--text", path)

@@ -389,6 +389,8 @@ int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes
 
 /* Commands return the exit code; results and errors are printed then. */
 int ctl_reduce(reduce_client *c, const ctl_options *o);
+/* One array: a file, or the member `array` of it, which `name` names, too. */
+int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const struct ctl_array *array);
 int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);

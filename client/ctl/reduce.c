@@ -119,7 +119,7 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
     return err ? fail(w, in->name, err, why) : CTL_OK;
 }
 
-static int one(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
+int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
 {
     ctl_input in;
     ctl_work w = {.c = c, .o = o, .in = &in, .n_in = 1};
@@ -141,7 +141,7 @@ static int members(reduce_client *c, const ctl_options *given, const char *file,
         char *name = NULL;
         if (asprintf(&name, "%s:%s", file, d->arrays[i].name) < 0)
             return ctl_print_error(&o, &(ctl_where){.name = file}, REDUCE_E_NO_MEMORY, "no memory for a name");
-        int code = one(c, &o, name, &d->arrays[i]);
+        int code = ctl_reduce_array(c, &o, name, &d->arrays[i]);
         free(name);
         worst = code > worst ? code : worst;
     }
@@ -159,7 +159,7 @@ static int file(reduce_client *c, const ctl_options *o, const char *name)
     if (d.n > 1)
         code = ctl_is_table(o) ? ctl_reduce_tensors(c, o, name, &d) : members(c, o, name, &d);
     else
-        code = one(c, o, name, NULL);
+        code = ctl_reduce_array(c, o, name, NULL);
     ctl_directory_free(&d);
     return code;
 }

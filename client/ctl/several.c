@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ctl/containers/container.h"
+
 typedef struct text {
     char text[CTL_MAX_NUMBER];
 } text;
@@ -159,8 +161,8 @@ static void even(table *t, const char *name, size_t before)
             add_value(t, k, "error");
 }
 
-/* All operations on what `files` names: one file, or the total of all. */
-static int run(reduce_client *c, table *t, char **files, int n, bool total)
+/* All operations on what `files` names: one file, its member `array`, or the total of all. */
+static int run(reduce_client *c, table *t, char **files, int n, bool total, const ctl_array *array)
 {
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
@@ -169,10 +171,36 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total)
         one.files = files;
         one.n_files = n;
         one.total = total;
-        int code = ctl_reduce(c, &one);
+        int code = array ? ctl_reduce_array(c, &one, files[0], array) : ctl_reduce(c, &one);
         worst = code > worst ? code : worst;
     }
     even(t, total ? "total" : files[0], before);
+    return worst;
+}
+
+/* A file, or each array of it if there are several: an operation that fails on one of them leaves the lines of the others. */
+static int run_file(reduce_client *c, table *t, char **file)
+{
+    ctl_directory d = {0};
+    char why[CTL_WHY] = "";
+    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, &d, why);
+    if (err) {
+        worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
+        even(t, *file, t->lines);
+    } else if (d.n <= 1) {
+        worst = run(c, t, file, 1, false, NULL);
+    }
+    for (size_t i = 0; i < d.n && d.n > 1 && worst != CTL_NO_DAEMON && !ctl_interrupted() && !t->lost; i++) {
+        char *name = NULL;
+        if (asprintf(&name, "%s:%s", *file, d.arrays[i].name) < 0) {
+            t->lost = true;
+            break;
+        }
+        int code = run(c, t, &name, 1, false, &d.arrays[i]);
+        worst = code > worst ? code : worst;
+        free(name);
+    }
+    ctl_directory_free(&d);
     return worst;
 }
 
@@ -243,11 +271,11 @@ int ctl_reduce_several(reduce_client *c, const ctl_options *o)
     table t = {.sink = {several_take, several_take_exact}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
-        int code = run(c, &t, o->files + i, 1, false);
+        int code = run_file(c, &t, o->files + i);
         worst = code > worst ? code : worst;
     }
     if (o->total && worst != CTL_NO_DAEMON && !ctl_interrupted()) {
-        int code = run(c, &t, o->files, o->n_files, true);
+        int code = run(c, &t, o->files, o->n_files, true, NULL);
         worst = code > worst ? code : worst;
     }
     if (t.lost) {

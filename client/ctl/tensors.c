@@ -257,7 +257,7 @@ static int print_all(const table *t)
 bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
-    return s->op == REDUCE_STATS && !o->sink && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
+    return s->op == REDUCE_STATS && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
            o->axis == CTL_NO_AXIS && !s->flags && !s->dtype;
 }
 
