@@ -159,7 +159,8 @@ typedef enum reduce_op {
     REDUCE_AND = 21,
     REDUCE_OR = 22,
     REDUCE_XOR = 23,
-    REDUCE_STATS = 24 /* a reduce_stats */
+    REDUCE_STATS = 24, /* a reduce_stats */
+    REDUCE_RMS = 25    /* root of the mean of squares */
 } reduce_op;
 
 typedef enum reduce_dtype {
@@ -343,14 +344,14 @@ typedef struct reduce_stats {
 /* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating, for every
  * op and element type. f16 and bf16 elements are given as their bits.
  *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
- *   mean norm2 var std                           double; var and std divide by n - ddof
+ *   mean norm2 rms var std                       double; var and std divide by n - ddof
  *   argmin argmax                                index of the first such element
  *   count_nonzero count_nan any all              a number; any and all 1 or 0
  *   minmax                                       two values: out[0] the smallest, out[1] the largest element
  *   and or xor                                   integers only
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
- * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone.
+ * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean and rms NaN). On an error *out is left alone.
  * They are inline functions that call reduce_simple, which other languages can call, too: its `out` has room for the
  * result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
@@ -378,6 +379,7 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     REDUCE_INLINE(norminf, NORMINF, suffix, DTYPE, element, value)                \
     REDUCE_INLINE(norm2, NORM2, suffix, DTYPE, element, double)                   \
     REDUCE_INLINE(mean, MEAN, suffix, DTYPE, element, double)                     \
+    REDUCE_INLINE(rms, RMS, suffix, DTYPE, element, double)                       \
     REDUCE_INLINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t)               \
     REDUCE_INLINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t)               \
     REDUCE_INLINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t) \
@@ -438,7 +440,7 @@ typedef struct reduce_spec {
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
                                 norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
-                                std norm2: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any, all: u64;
+                                std norm2 rms: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any, all: u64;
                                 stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */

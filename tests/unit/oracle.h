@@ -442,6 +442,7 @@ static inline rk_state t_state_of(const t_facts *f, int op)
         break;
     case RP_OP_SUMSQ:
     case RP_OP_NORM2:
+    case RP_OP_RMS:
     case RP_OP_NORM1:
         s.special = t_special(f, true);
         if (!s.special)
@@ -575,6 +576,10 @@ static inline uint64_t t_float_value(const t_facts *f, const rp_spec *s)
         return magnitudes ? t_special_bits(magnitudes, out) : t_big_round(f->squares, 2 * f->e0, false, out);
     case RP_OP_NORM2:
         return magnitudes ? t_special_bits(magnitudes, out) : t_round_root(f->squares, 2 * f->e0, 1, out);
+    case RP_OP_RMS:
+        if (!f->count)
+            return t_canonical_nan(out);
+        return magnitudes ? t_special_bits(magnitudes, out) : t_round_root(f->squares, 2 * f->e0, f->count, out);
     case RP_OP_VAR:
     case RP_OP_STD:
         return t_variance(f, s->ddof, s->op == RP_OP_STD, out);

@@ -36,6 +36,7 @@ static const struct {
     {RP_OP_STD, REAL, 11, 12, 13},   {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
     {RP_OP_COUNT, NUMBER, 9, 9, 9},  {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
     {RP_OP_OR, BITS, 21, 21, 21},    {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 

@@ -179,15 +179,15 @@ template <int kTerms> struct LineSums {
     __device__ __forceinline__ bool square_sum(int op, double *v) const
     {
         Terms<kTerms> q = squares;
-        *v = special_value();
-        if (special)
+        *v = op == RP_OP_RMS && count == 0 ? nan() : special_value();
+        if (special || (op == RP_OP_RMS && count == 0))
             return true;
-        if (!q.gather())
+        if (!q.gather() || (op == RP_OP_RMS && count >= 1ull << 53))
             return false;
         *v = q.x[0];
         if (q.x[0] == 0) // then it is 0 exactly
             return true;
-        const Near near = {q.x[0], q.x[1]};
+        const Near near = op == RP_OP_RMS ? quotient(q.x[0], q.x[1], (double)count) : Near{q.x[0], q.x[1]};
         return in_range(q.x[0]) && (op == RP_OP_SUMSQ ? near : root(near)).round(v);
     }
 

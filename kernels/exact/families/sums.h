@@ -7,6 +7,7 @@
  *   sum            S1                               S1, S2: sums of the elements and of their squares
  *   mean           S1 / n                           n: the count
  *   sumsq, norm2   S2, and its root
+ *   rms            root of S2 / n
  *   var, std       (n S2 - S1^2) / (n (n - ddof)), and its root; never negative, for the numerator is not */
 #ifndef RK_SUMS_H
 #define RK_SUMS_H
@@ -111,12 +112,15 @@ RK_FN uint64_t rk_finish_mean(const rk_state *s, rk_format f)
     return rk_round_top(t, (int)(s->limb[n - 1] >> 63), f);
 }
 
-/* S2, or its root */
+/* S2, its root, or the root of S2 / n */
 RK_FN uint64_t rk_finish_squares(const rk_state *s, int op, rk_format f)
 {
+    if (op == RP_OP_RMS && s->count == 0)
+        return rk_nan_bits(f);
     if (s->special)
         return rk_special_bits(s->special, f);
-    rk_top t = rk_divide(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), 1, 1);
+    const uint64_t *squares = s->limb + rk_sum_limbs(s->layout);
+    rk_top t = rk_divide(squares, rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), op == RP_OP_RMS ? s->count : 1, 1);
     return rk_round_top(op == RP_OP_SUMSQ ? t : rk_root(t), 0, f);
 }
 
