@@ -160,7 +160,8 @@ typedef enum reduce_op {
     REDUCE_OR = 22,
     REDUCE_XOR = 23,
     REDUCE_STATS = 24, /* a reduce_stats */
-    REDUCE_RMS = 25    /* root of the mean of squares */
+    REDUCE_RMS = 25,   /* root of the mean of squares */
+    REDUCE_SEM = 26    /* standard error of the mean */
 } reduce_op;
 
 typedef enum reduce_dtype {
@@ -344,7 +345,7 @@ typedef struct reduce_stats {
 /* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating, for every
  * op and element type. f16 and bf16 elements are given as their bits.
  *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
- *   mean norm2 rms var std                       double; var and std divide by n - ddof
+ *   mean norm2 rms var std sem                   double; var and std divide by n - ddof, sem is the root of var / n
  *   argmin argmax                                index of the first such element
  *   count_nonzero count_nan any all              a number; any and all 1 or 0
  *   minmax                                       two values: out[0] the smallest, out[1] the largest element
@@ -388,6 +389,7 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     REDUCE_INLINE(all, ALL, suffix, DTYPE, element, uint64_t)                     \
     REDUCE_INLINE_DDOF(var, VAR, suffix, DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(std, STD, suffix, DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(sem, SEM, suffix, DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
 #define REDUCE_SIMPLE_BITS(suffix, DTYPE, element, value)  \
     REDUCE_SIMPLE(suffix, DTYPE, element, value)           \
@@ -440,11 +442,11 @@ typedef struct reduce_spec {
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
                                 norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
-                                std norm2 rms: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any, all: u64;
-                                stats: fixed */
+                                std sem norm2 rms: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any,
+                                all: u64; stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
-    uint32_t ddof;           /* var, std, stats: divide by the count less this */
+    uint32_t ddof;           /* var, std, sem, stats: divide var by the count less this */
     uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;            /* reduce_path: another than AUTO is for tests and measurements, and REDUCE_E_ARGUMENT if it
                                 cannot be had. Offsets and states go in messages all the same */

@@ -90,11 +90,12 @@ def test_real_ops_equal_fractions(gen):
             assert got("range") == nearest(max(values) - min(values))
             for ddof in (0, 1, len(values)):
                 if len(values) == ddof:
-                    assert math.isnan(got("var", ddof=ddof)) and math.isnan(got("std", ddof=ddof))
+                    assert math.isnan(got("var", ddof=ddof)) and math.isnan(got("std", ddof=ddof)) and math.isnan(got("sem", ddof=ddof))
                     continue
                 variance = statistics.pvariance(values) * len(values) / (len(values) - ddof)
                 assert got("var", ddof=ddof) == nearest(variance)
                 assert got("std", ddof=ddof) == root(variance)
+                assert got("sem", ddof=ddof) == root(variance / len(values))
 
 
 def test_float_products_equal_fractions():

@@ -134,7 +134,7 @@ template <int kTerms> struct LineSums {
         case RK_FINISH_MEAN:
             return mean(v);
         case RK_FINISH_SPREAD:
-            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v);
+            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v, spec.op == RP_OP_SEM);
         case RK_FINISH_SQUARES:
             return square_sum(spec.op, v);
         case RK_FINISH_TOTAL:
@@ -192,7 +192,8 @@ template <int kTerms> struct LineSums {
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
-    __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std) const
+    // `of_mean`: the same of that over n.
+    __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
     {
         const bool none = special || count <= ddof;
         double zero = none ? nan() : 0;
@@ -203,7 +204,7 @@ template <int kTerms> struct LineSums {
         if (none)
             return true;
         Terms<kTerms> q = squares;
-        if (sum.lost || !q.gather() || count >= 1u << 26) // n (n - ddof) is a double
+        if (sum.lost || !q.gather() || count >= (of_mean ? 1u << 17 : 1u << 26)) // n (n - ddof), and n times that, is a double
             return false;
         Terms<4> top;
         top.clear();
@@ -220,7 +221,7 @@ template <int kTerms> struct LineSums {
             return false;
         if (top.x[0] == 0)
             return true;
-        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof)));
+        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof) * (of_mean ? count : 1)));
         return in_range(top.x[0]) && (!var || near.round(var)) && (!std || root(near).round(std));
     }
 };
