@@ -308,8 +308,8 @@ static const char *clash(const ctl_options *o)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
         return "--offsets excludes --rows and --axis";
-    if (o->spec.ddof && op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
-        return "--ddof applies to var, std and stats only";
+    if (o->spec.ddof && op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_SEM && op != REDUCE_STATS)
+        return "--ddof applies to var, std, sem and stats only";
     if ((o->spec.flags & REDUCE_WRAP) && op != REDUCE_PROD)
         return "--wrap applies to prod only";
     if (o->initial && partial)

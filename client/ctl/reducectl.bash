@@ -3,7 +3,7 @@
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
-        any all count count_nan and or xor stats"
+        any all count count_nan and or xor stats rms sem"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local options="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
         --index-base --path --priority --hex --json --raw --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --replace --ttl --deadline --once --requests --help --version"
