@@ -158,7 +158,9 @@ typedef enum reduce_op {
     REDUCE_AND = 21,
     REDUCE_OR = 22,
     REDUCE_XOR = 23,
-    REDUCE_STATS = 24 /* a reduce_stats */
+    REDUCE_STATS = 24, /* a reduce_stats */
+    REDUCE_RMS = 25,   /* root of the mean of squares */
+    REDUCE_SEM = 26    /* standard error of the mean */
 } reduce_op;
 
 typedef enum reduce_dtype {
@@ -342,16 +344,16 @@ typedef struct reduce_stats {
 /* reduce_sum_f32(c, data, n, &out) and similar calls, for every op and element type: they reduce a whole array of n elements to
  * one value, and NaNs propagate. f16 and bf16 elements are passed as their bits.
  *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
- *   mean norm2 var std                           double; var and std divide by n - ddof
+ *   mean norm2 rms var std sem                   double; var and std divide by n - ddof, sem is the root of var / n
  *   argmin argmax                                index of the first such element
  *   count_nonzero count_nan any all              a number; any and all 1 or 0
  *   minmax                                       two values: out[0] the smallest, out[1] the largest element
  *   and or xor                                   integers only
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
- * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean NaN). On an error *out does not
- * change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has room for the
- * result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
+ * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean and rms NaN). On an error *out
+ * does not change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has room
+ * for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
 /* Each is reduce_simple with the types checked. */
@@ -377,6 +379,7 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     REDUCE_INLINE(norminf, NORMINF, suffix, DTYPE, element, value)                \
     REDUCE_INLINE(norm2, NORM2, suffix, DTYPE, element, double)                   \
     REDUCE_INLINE(mean, MEAN, suffix, DTYPE, element, double)                     \
+    REDUCE_INLINE(rms, RMS, suffix, DTYPE, element, double)                       \
     REDUCE_INLINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t)               \
     REDUCE_INLINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t)               \
     REDUCE_INLINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t) \
@@ -385,6 +388,7 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     REDUCE_INLINE(all, ALL, suffix, DTYPE, element, uint64_t)                     \
     REDUCE_INLINE_DDOF(var, VAR, suffix, DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(std, STD, suffix, DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(sem, SEM, suffix, DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
 #define REDUCE_SIMPLE_BITS(suffix, DTYPE, element, value)  \
     REDUCE_SIMPLE(suffix, DTYPE, element, value)           \
@@ -437,11 +441,11 @@ typedef struct reduce_spec {
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
                                 norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
-                                std norm2: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any, all: u64;
-                                stats: fixed */
+                                std sem norm2 rms: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any,
+                                all: u64; stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
-    uint32_t ddof;           /* var, std, stats: divide by the count minus this */
+    uint32_t ddof;           /* var, std, sem, stats: divide var by the count minus this */
     uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;            /* reduce_path: other values than AUTO are for tests and measurements, and REDUCE_E_ARGUMENT
                                 if not possible. Offsets and states travel in messages in any case */

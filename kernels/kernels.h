@@ -106,8 +106,8 @@ bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
  * together, each with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once;
- * it does not wait. A thread of the engine calls `done` with the finished task, which is not polled; it may be called before
- * this returns. `done` must not block, and may submit. */
+ * it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one before it
+ * returns, calls `done` with the finished task, which is not polled. `done` must not block, and may submit. */
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* Begin a task of any size past the owner, if the engine is at rest: no task of rk_submit that has not been polled, and none

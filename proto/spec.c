@@ -121,7 +121,7 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
     if (err)
         return err;
     if (s->ddof && !rule_of(s->op)->ddof)
-        return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof is for var, std and stats");
+        return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof does not apply to %s", rp_op_name(s->op));
     if (!(s->flags & RP_INITIAL) && s->initial)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
     if ((s->flags & RP_INITIAL) && (s->flags & RP_STATES_OUT))

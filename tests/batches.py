@@ -71,7 +71,7 @@ def random_batch(rng, count):
 def parameters(rng, op, dtype):
     """Random keywords of a reduction; `finish` are those that states do not depend on."""
     finish = {"out": str(rng.choice(oracle.outs(op, dtype)))}
-    if op in ("var", "std", "stats") and rng.random() < 0.7:
+    if op in ("var", "std", "sem", "stats") and rng.random() < 0.7:
         finish["ddof"] = int(rng.choice([0, 1, 2, 5, 2**32 - 1]))
     if op == "prod" and dtype not in oracle.FLOATS and rng.random() < 0.4:
         finish["wrap"] = True

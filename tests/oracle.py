@@ -10,7 +10,7 @@ import numpy as np
 
 OPS = {name: code for code, name in enumerate(
     "sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan "
-    "and or xor stats".split(), 1)}
+    "and or xor stats rms sem".split(), 1)}
 DTYPES = {name: code for code, name in enumerate("i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64".split(), 1)}
 NANS = {"propagate": 0, "omit": 1, "error": 2}
 SIZE = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -30,7 +30,7 @@ UNIT = {**dict.fromkeys(DTYPES, 0), "f16": 150, "bf16": 150, "f32": 150, "f64": 
 
 INDEX_OPS = {"argmin", "argmax"}
 COUNT_OPS = INDEX_OPS | {"count", "count_nonzero", "count_nan", "any", "all"}  # replied as u64
-REAL_OPS = {"mean", "norm2", "var", "std"}  # replied as a float, whatever the elements are
+REAL_OPS = {"mean", "norm2", "var", "std", "rms", "sem"}  # replied as a float, whatever the elements are
 BIT_OPS = {"and", "or", "xor"}
 CHOOSING_OPS = INDEX_OPS | {"min", "max", "minmax", "range"}  # of nothing: EMPTY
 
@@ -338,11 +338,11 @@ def float_sum(e, fmt, divisor=1):
 
 
 def moment(e, op, ddof, fmt):
-    """var and std"""
+    """var, std and sem"""
     if e.special() or e.count <= ddof:
         return nan_bits(fmt)
-    top, bottom = e.count * e.squares - e.total**2, e.count * (e.count - ddof)
-    return (round_root if op == "std" else round_quotient)(top, bottom, -2 * UNIT[e.dtype], fmt)
+    top, bottom = e.count * e.squares - e.total**2, e.count * (e.count - ddof) * (e.count if op == "sem" else 1)
+    return (round_quotient if op == "var" else round_root)(top, bottom, -2 * UNIT[e.dtype], fmt)
 
 
 def float_range(e, fmt):
@@ -363,7 +363,9 @@ def real(e, op, out, ddof):
         return float_product(e, fmt)
     if op == "mean":
         return float_sum(e, fmt, e.count) if e.count else nan_bits(fmt)
-    if op in ("var", "std"):
+    if op == "rms" and not e.count:
+        return nan_bits(fmt)
+    if op in ("var", "std", "sem"):
         return moment(e, op, ddof, fmt)
     if op == "range":
         return float_range(e, fmt)
@@ -375,7 +377,8 @@ def real(e, op, out, ddof):
         return inf_bits(fmt)
     if op == "norm1":
         return round_scaled(e.magnitudes, -unit, fmt)
-    return round_scaled(e.squares, -2 * unit, fmt) if op == "sumsq" else round_root(e.squares, 1, -2 * unit, fmt)
+    return round_scaled(e.squares, -2 * unit, fmt) if op == "sumsq" else \
+        round_root(e.squares, e.count if op == "rms" else 1, -2 * unit, fmt)
 
 
 def whole(e, op, out, wrap):
@@ -472,7 +475,7 @@ def lines(bits, mask=None, rows=1, offsets=None, columns=False):
 def layout(op, dtype):
     """(code, sum limbs, squares limbs, other limbs)"""
     kind = 2 if dtype not in FLOATS else dtype == "f64"  # narrow, f64, integer
-    family = {"sum": 0, "mean": 0, "sumsq": 1, "norm2": 1, "norm1": 2, "var": 3, "std": 3, "stats": 4, "prod": 5}.get(op)
+    family = {"sum": 0, "mean": 0, "sumsq": 1, "norm2": 1, "rms": 1, "norm1": 2, "var": 3, "std": 3, "sem": 3, "stats": 4, "prod": 5}.get(op)
     if family is not None:
         code = ((0, 2, 4), (1, 3, 10), (14, 15, 16), (11, 12, 13), (25, 26, 27), (23, 23, 24))[family][kind]
         sums, squares, others = ((1, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0), (1, 1, 6), (0, 0, 4 - (kind == 2)))[family]
@@ -498,7 +501,7 @@ def state(e, op, nan="propagate"):
     as_nan = propagate and e.nans > 0
     count, special, nz = e.count + nans, 0, 0
     if floats and (sums or squares):
-        signed = op in ("sum", "mean", "var", "std", "stats")
+        signed = op in ("sum", "mean", "var", "std", "sem", "stats")
         special = 3 if as_nan else e.special() if signed else int(e.special() > 0)
         nz = int(signed and count > 0 and (as_nan or not e.only_minus_zero))
     limb = limbs(0 if special else e.magnitudes if op == "norm1" else e.total, sums) + limbs(0 if special else e.squares, squares)

@@ -705,10 +705,10 @@ def test_several_operations_are_each_of_them(run, scratch, dtype, shape):
     path = npy(scratch / "a.npy", values)
     npy(scratch / "K", rng.integers(0, 2, (4, 6)).astype(np.uint8))
     shape = [scratch / "K" if word == "K" else word for word in shape]
-    for ops in ("sum,mean,max,min,var,std,argmin,argmax,count,count_nan", "sum,norm2,any,std,count_nonzero", "minmax,range"):
+    for ops in ("sum,mean,max,min,var,std,argmin,argmax,count,count_nan", "sum,norm2,any,std,sem,rms,count_nonzero", "minmax,range"):
         got = table(run(ops, *shape, "--ddof", 1, path) if "std" in ops else run(ops, *shape, path))
         for op in ops.replace("minmax", "min,max").split(","):
-            alone = run(op, *shape, *(["--ddof", 1] if op in ("var", "std") else []), path).split()
+            alone = run(op, *shape, *(["--ddof", 1] if op in ("var", "std", "sem") else []), path).split()
             assert [line[op] for line in got] == alone, (op, got)
 
 

@@ -85,15 +85,17 @@ def test_real_ops_equal_fractions(gen):
             assert got("norm1") == nearest(sum(map(abs, values)))
             assert got("sumsq") == nearest(sum(v * v for v in values))
             assert got("norm2") == root(sum(v * v for v in values))
+            assert got("rms") == root(statistics.mean(v * v for v in values))
             assert got("norminf") == nearest(max(map(abs, values)))
             assert got("range") == nearest(max(values) - min(values))
             for ddof in (0, 1, len(values)):
                 if len(values) == ddof:
-                    assert math.isnan(got("var", ddof=ddof)) and math.isnan(got("std", ddof=ddof))
+                    assert math.isnan(got("var", ddof=ddof)) and math.isnan(got("std", ddof=ddof)) and math.isnan(got("sem", ddof=ddof))
                     continue
                 variance = statistics.pvariance(values) * len(values) / (len(values) - ddof)
                 assert got("var", ddof=ddof) == nearest(variance)
                 assert got("std", ddof=ddof) == root(variance)
+                assert got("sem", ddof=ddof) == root(variance / len(values))
 
 
 def test_float_products_equal_fractions():
@@ -199,6 +201,7 @@ def test_the_contract_by_hand():
     assert run("mean") == ("OK", 0x7FF8 << 48) and run("mean", -0.0, -0.0) == as_bits(-0.0) and run("mean", inf, 1.0) == as_bits(inf)
     assert run("var", 1.0, inf) == ("OK", 0x7FF8 << 48) and run("std", 3.0, ddof=1) == ("OK", 0x7FF8 << 48) and run("var", 3.0) == as_bits(0.0)
     assert run("norm2", -inf, 1.0) == as_bits(inf) and run("norm1", -0.0) == as_bits(0.0) and run("norminf", -3.0, -inf) == as_bits(inf)
+    assert run("rms") == ("OK", 0x7FF8 << 48) and run("rms", -0.0) == as_bits(0.0) and run("rms", -inf, 1.0) == as_bits(inf)
     assert run("norm2") == as_bits(0.0) and run("sumsq", 1.0, nan) == ("OK", 0x7FF8 << 48)
     assert run("range", -inf, 1.0) == as_bits(inf) and run("range", inf, inf) == ("OK", 0x7FF8 << 48) and run("range", -0.0, 0.0) == as_bits(0.0)
     assert run("prod") == as_bits(1.0) and run("prod", -2.0, 0.0) == as_bits(-0.0) and run("prod", -2.0, -inf) == as_bits(inf)

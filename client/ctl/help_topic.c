@@ -25,6 +25,8 @@ static const note notes[] = {
     {REDUCE_MEAN, REALS, "nan", ""},
     {REDUCE_VAR, REALS, "nan, as of up to --ddof elements", "--ddof"},
     {REDUCE_STD, REALS, "nan, as of up to --ddof elements", "--ddof"},
+    {REDUCE_SEM, REALS, "nan, as of up to --ddof elements", "--ddof"},
+    {REDUCE_RMS, REALS, "nan", ""},
     {REDUCE_NORM2, REALS, "0", ""},
     {REDUCE_SUMSQ, FLOATS, "0", ""},
     {REDUCE_NORM1, FLOATS, "0", ""},

@@ -439,8 +439,8 @@ static const char *clash(const ctl_options *o)
         return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_stdin(o))
         return "standard input ('-') is read once: not for a line of its own and for --total";
-    if (o->spec.ddof && !has_op(o, REDUCE_VAR) && !has_op(o, REDUCE_STD) && !has_op(o, REDUCE_STATS))
-        return "--ddof applies to var, std and stats only";
+    if (o->spec.ddof && !has_op(o, REDUCE_VAR) && !has_op(o, REDUCE_STD) && !has_op(o, REDUCE_SEM) && !has_op(o, REDUCE_STATS))
+        return "--ddof applies to var, std, sem and stats only";
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
         return "--wrap applies to prod only";
     if (o->initial && partial)

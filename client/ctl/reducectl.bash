@@ -7,7 +7,7 @@ _reducectl_out()
     for op in ${1//,/ }; do
         case $op in
         sum | prod | min | max | minmax | range | sumsq | norm1 | norminf) found+=" f16 bf16 f32 f64 i64 u64" ;;
-        mean | var | std | norm2) found+=" f16 bf16 f32 f64" ;;
+        mean | rms | var | std | sem | norm2) found+=" f16 bf16 f32 f64" ;;
         and | or | xor) found+=" i64 u64" ;;
         arg* | count* | any | all) found+=" u64" ;;
         esac
@@ -30,7 +30,7 @@ _reducectl_files()
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
-        any all count count_nan and or xor stats"
+        any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --help --version"

@@ -19,7 +19,7 @@ _reducectl_inputs() {
 _reducectl() {
   local -a ops commands daemon
   local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64' out='f16 bf16 f32 f64 i64 u64'
-  ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats)
+  ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem)
   commands=(ping info status metrics top put ls drop ladder help)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
     '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
@@ -34,7 +34,7 @@ _reducectl() {
     return
   fi
   case $words[2] in
-    (mean|var|std|norm2) out='f16 bf16 f32 f64' ;;
+    (mean|rms|var|std|sem|norm2) out='f16 bf16 f32 f64' ;;
     (and|or|xor) out='i64 u64' ;;
     (arg*|count*|any|all) out=u64 ;;
   esac

@@ -142,7 +142,7 @@ static ctl_options of_pass(table *t, int op)
     ctl_options one = *t->o;
     one.spec.op = op;
     one.sink = &t->sink;
-    if (op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_STATS)
+    if (op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_SEM && op != REDUCE_STATS)
         one.spec.ddof = 0;
     if (op != REDUCE_PROD)
         one.spec.flags &= ~(uint32_t)REDUCE_WRAP;

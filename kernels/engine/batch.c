@@ -2,10 +2,11 @@
  *
  *     submit -> queue -> nothing flies: all that wait take off -> landed: the next take off, then done
  *
- * One batch flies at a time, so that the next one gathers meanwhile; a thread waits for its landing and hands the tasks back.
- * Who finds nothing in flight launches: the submitting thread if the device is idle, so that a lone task waits for nobody,
- * else that thread. Nothing waits for company: a batch is what came while another was flying. So tasks wait in the queue
- * only while something flies, whose landing takes them.
+ * One batch flies at a time, so that the next one gathers meanwhile. A task that comes while none flies is launched by the
+ * thread that brings it. That thread also watches for the landing, as long as the task is alone: to wake another thread takes
+ * longer than the flight. When a second task comes, or after ALONE_NS, the batcher's thread takes the watch over. It launches
+ * what has gathered and hands the tasks back. Nothing waits for company: a batch is what came while another one was flying.
+ * So tasks wait in the queue only while a batch flies, whose landing takes them.
  *
  * Everything is under `lock` but launching, looking whether the batch has landed, and `done`. */
 #include "kernels/engine/batch.h"
@@ -16,11 +17,16 @@
 #include <time.h>
 
 enum {
+    ALONE_NS = 40000,  /* a batch of one task takes some 15 us: its thread watches for so long, and serves nobody meanwhile */
     WATCH_NS = 100000, /* a batch takes some 10 us: look without a pause for so long, then every NAP_NS, with care */
     NAP_NS = 20000
 };
 
-typedef enum { FREE, LOADING, FLYING } flight_state;
+typedef enum {
+    FREE,
+    LOADING, /* and, if its thread watches, until that is over */
+    FLYING   /* the batcher's thread watches */
+} flight_state;
 
 struct rk_batcher {
     const rk_batch_ops *ops;
@@ -29,6 +35,7 @@ struct rk_batcher {
     size_t max_bytes;
     pthread_mutex_t lock;
     rk_task *head, **tail;
+    atomic_bool company; /* the queue is not empty; looked at without the lock by a thread that watches */
     /* the flight */
     atomic_int state; /* a flight_state; changed under the lock, looked at without by the thread */
     rk_task *tasks;
@@ -58,6 +65,7 @@ static bool load(rk_batcher *b)
     if (!b->head)
         b->tail = &b->head;
     last->next = NULL;
+    atomic_store_explicit(&b->company, b->head != NULL, memory_order_relaxed);
     set_state(b, LOADING);
     return true;
 }
@@ -73,6 +81,11 @@ static void launch(rk_batcher *b)
     }
     rk_busy_begin(b->busy);
     b->ops->launch(b->impl, b->tasks);
+}
+
+/* The batcher's thread watches for the landing. */
+static void hand_over(rk_batcher *b)
+{
     pthread_mutex_lock(&b->lock);
     set_state(b, FLYING);
     pthread_cond_signal(&b->wake);
@@ -85,23 +98,7 @@ static bool fits(const rk_batcher *b, const rk_task *t)
            b->ops->fits(t);
 }
 
-bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))
-{
-    if (!fits(b, t))
-        return false;
-    t->next = NULL;
-    t->done = done;
-    pthread_mutex_lock(&b->lock);
-    *b->tail = t;
-    b->tail = &t->next;
-    bool loaded = load(b);
-    pthread_mutex_unlock(&b->lock);
-    if (loaded)
-        launch(b);
-    return true;
-}
-
-/* ---- landing: the batcher's thread ---- */
+/* ---- landing: the thread that watches ---- */
 
 /* With the lock. */
 static void count(rk_batcher *b)
@@ -116,6 +113,9 @@ static void count(rk_batcher *b)
     b->busy_ns += rk_now_ns() - b->launched_ns;
 }
 
+/* This thread hands tasks back: one that `done` submits is not watched here, or each would nest in the one before. */
+static _Thread_local bool handing_back;
+
 /* The tasks are finished: what waits takes off before they are handed back. */
 static void land(rk_batcher *b)
 {
@@ -125,15 +125,58 @@ static void land(rk_batcher *b)
     set_state(b, FREE);
     bool loaded = load(b);
     pthread_mutex_unlock(&b->lock);
-    if (loaded)
+    if (loaded) {
         launch(b);
+        hand_over(b);
+    }
     rk_busy_end(b->busy);
+    handing_back = true;
     for (; t; t = after) {
         after = t->next;
         t->next = NULL;
         t->done(t); /* the task is no longer ours */
     }
+    handing_back = false;
 }
+
+/* The thread that launched watches. False: the batcher's thread has to. */
+static bool lands_alone(rk_batcher *b)
+{
+    if (handing_back)
+        return false;
+    const uint64_t until = b->launched_ns + ALONE_NS;
+    while (!b->ops->landed(b->impl, b->tasks, false)) {
+        if (atomic_load_explicit(&b->company, memory_order_relaxed) || rk_now_ns() > until)
+            return false;
+        __builtin_ia32_pause();
+    }
+    return true;
+}
+
+bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))
+{
+    if (!fits(b, t))
+        return false;
+    t->next = NULL;
+    t->done = done;
+    pthread_mutex_lock(&b->lock);
+    *b->tail = t;
+    b->tail = &t->next;
+    bool loaded = load(b);
+    if (!loaded)
+        atomic_store_explicit(&b->company, true, memory_order_relaxed);
+    pthread_mutex_unlock(&b->lock);
+    if (!loaded)
+        return true;
+    launch(b);
+    if (lands_alone(b))
+        land(b);
+    else
+        hand_over(b);
+    return true;
+}
+
+/* ---- landing: the batcher's thread ---- */
 
 static void await_landing(rk_batcher *b)
 {

@@ -46,23 +46,23 @@ RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
     return q[0] << 32 | q[1];
 }
 
-/* |limb[0..n) * 2^e0| / a / b, where a and b are not zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
+/* |limb[0..n) * 2^e0| / a / b / c, where none is zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
  * exercise 16), from the highest limb down and on into the fraction, until 128 bits stand. */
-RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b)
+RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b, uint64_t c)
 {
     rk_top t = {0, 0, 0};
     rk_range r = rk_range_of(limb, n);
     if (!r.end)
         return t;
-    uint64_t q[3] = {0, 0, 0}, rest_a = 0, rest_b = 0;
+    uint64_t q[3] = {0, 0, 0}, rest_a = 0, rest_b = 0, rest_c = 0;
     int negative = (int)(limb[n - 1] >> 63), i = r.end - 1, highest = 0, have = 0;
     for (; have < 3; i--) {
         uint64_t next = i >= 0 ? rk_magnitude_limb(limb, i, negative, r.low) : 0;
-        uint64_t by_b = rk_divide_step(&rest_b, rk_divide_step(&rest_a, next, a), b);
-        if (have || by_b) {
+        uint64_t digit = rk_divide_step(&rest_c, rk_divide_step(&rest_b, rk_divide_step(&rest_a, next, a), b), c);
+        if (have || digit) {
             if (!have)
                 highest = i;
-            q[have++] = by_b;
+            q[have++] = digit;
         }
     }
     int shift = rk_clz64(q[0]);
@@ -70,7 +70,7 @@ RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t
     if (shift)
         t.window = t.window << shift | q[2] >> (64 - shift);
     t.top = e0 + 64 * highest + 63 - shift;
-    t.sticky = (q[2] << shift) != 0 || rest_a || rest_b || r.low <= i;
+    t.sticky = (q[2] << shift) != 0 || rest_a || rest_b || rest_c || r.low <= i;
     return t;
 }
 

@@ -19,7 +19,8 @@ static void fail(const char *what)
 static void check_words(const rp_spec *spec, const uint64_t *words)
 {
     size_t width = 8 * rp_dtype_size(spec->out), n = rp_cell_size(spec) * 8 / width;
-    bool squares = spec->op == RP_OP_VAR || spec->op == RP_OP_STD || spec->op == RP_OP_NORM2 || spec->op == RP_OP_SUMSQ;
+    bool squares = spec->op == RP_OP_VAR || spec->op == RP_OP_STD || spec->op == RP_OP_NORM2 || spec->op == RP_OP_SUMSQ ||
+                   spec->op == RP_OP_RMS || spec->op == RP_OP_SEM;
     if (spec->op == RP_OP_STATS) {
         if (words[RP_STATS_VAR] >> 63 || words[RP_STATS_STD] >> 63)
             fail("a negative variance");

@@ -37,7 +37,7 @@ class Reducer:
         if err:
             raise RuntimeError(self.lib.reduce_errmsg().decode())
 
-    def share(self, pointer):
+    def handle(self, pointer):
         """The handle of the allocation that holds `pointer`, and how far into it that is: pools give parts of one."""
         base, size, handle = C.c_uint64(), C.c_size_t(), C.create_string_buffer(64)
         for err in (self.driver.cuMemGetAddressRange_v2(C.byref(base), C.byref(size), C.c_uint64(pointer)),

@@ -426,6 +426,7 @@ static inline rk_state t_state_of(const t_facts *f, int op)
     case RP_OP_MEAN:
     case RP_OP_VAR:
     case RP_OP_STD:
+    case RP_OP_SEM:
     case RP_OP_STATS:
         s.special = t_special(f, false);
         s.nz = is_float && f->not_minus_zero;
@@ -442,6 +443,7 @@ static inline rk_state t_state_of(const t_facts *f, int op)
         break;
     case RP_OP_SUMSQ:
     case RP_OP_NORM2:
+    case RP_OP_RMS:
     case RP_OP_NORM1:
         s.special = t_special(f, true);
         if (!s.special)
@@ -530,8 +532,8 @@ static inline uint64_t t_mean(const t_facts *f, int out)
     return t_round_ratio(f->sum, f->e0, f->count, f->dtype >= RP_F16 && !f->not_minus_zero, out);
 }
 
-/* var, or its root */
-static inline uint64_t t_variance(const t_facts *f, uint32_t ddof, bool root, int out)
+/* var, its root, or the root of var / n */
+static inline uint64_t t_variance(const t_facts *f, int op, uint32_t ddof, int out)
 {
     if (f->count <= ddof || t_special(f, false))
         return t_canonical_nan(out);
@@ -543,7 +545,9 @@ static inline uint64_t t_variance(const t_facts *f, uint32_t ddof, bool root, in
     t_big_negate(&b);
     t_big_add(&a, &b);
     unsigned __int128 by = (unsigned __int128)f->count * (f->count - ddof);
-    return root ? t_round_root(a, 2 * f->e0, by, out) : t_round_ratio(a, 2 * f->e0, by, false, out);
+    if (op == RP_OP_SEM)
+        by *= f->count;
+    return op == RP_OP_VAR ? t_round_ratio(a, 2 * f->e0, by, false, out) : t_round_root(a, 2 * f->e0, by, out);
 }
 
 static inline uint64_t t_range(const t_facts *f, int out)
@@ -575,9 +579,14 @@ static inline uint64_t t_float_value(const t_facts *f, const rp_spec *s)
         return magnitudes ? t_special_bits(magnitudes, out) : t_big_round(f->squares, 2 * f->e0, false, out);
     case RP_OP_NORM2:
         return magnitudes ? t_special_bits(magnitudes, out) : t_round_root(f->squares, 2 * f->e0, 1, out);
+    case RP_OP_RMS:
+        if (!f->count)
+            return t_canonical_nan(out);
+        return magnitudes ? t_special_bits(magnitudes, out) : t_round_root(f->squares, 2 * f->e0, f->count, out);
     case RP_OP_VAR:
     case RP_OP_STD:
-        return t_variance(f, s->ddof, s->op == RP_OP_STD, out);
+    case RP_OP_SEM:
+        return t_variance(f, s->op, s->ddof, out);
     case RP_OP_RANGE:
         return t_range(f, out);
     case RP_OP_MIN:
@@ -667,8 +676,8 @@ static inline void t_stats(const t_facts *f, const rp_spec *s, uint64_t *w)
                                        [RP_STATS_SUM] = f->sum.w[0],
                                        [RP_STATS_SUM_HIGH] = f->sum.w[1],
                                        [RP_STATS_MEAN] = t_mean(f, RP_F64),
-                                       [RP_STATS_VAR] = t_variance(f, s->ddof, false, RP_F64),
-                                       [RP_STATS_STD] = t_variance(f, s->ddof, true, RP_F64)};
+                                       [RP_STATS_VAR] = t_variance(f, RP_OP_VAR, s->ddof, RP_F64),
+                                       [RP_STATS_STD] = t_variance(f, RP_OP_STD, s->ddof, RP_F64)};
     memcpy(w, values, sizeof values);
     if (!is_float)
         return;

@@ -74,6 +74,33 @@ static rk_task small_task(int op)
                      .cells = &cell};
 }
 
+static pthread_t handed_back_by;
+
+static void note_thread(rk_task *t)
+{
+    (void)t;
+    handed_back_by = pthread_self();
+}
+
+/* To wake the batcher's thread would take longer than the flight. */
+static void a_lone_task_is_handed_back_by_the_thread_that_brought_it(void **state)
+{
+    (void)state;
+    patient p = {0};
+    rk_task t = small_task(RP_OP_SUM);
+    sem_init(&p.launch, 0, 0);
+    rk_busy busy;
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64);
+    assert_non_null(b);
+    atomic_store(&p.may_land, true);
+    assert_true(rk_batch_submit(b, &t, note_thread));
+    assert_true(pthread_equal(handed_back_by, pthread_self()));
+    rk_batch_close(b);
+    rk_busy_fini(&busy);
+    sem_destroy(&p.launch);
+}
+
 static void what_comes_while_one_flies_goes_together(void **state)
 {
     (void)state;
@@ -255,6 +282,7 @@ static void closing_waits_for_what_was_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_task_is_handed_back_by_the_thread_that_brought_it),
         cmocka_unit_test(what_comes_while_one_flies_goes_together),
         cmocka_unit_test(others_are_not_taken),
         cmocka_unit_test(tasks_of_many_threads_keep_their_own),

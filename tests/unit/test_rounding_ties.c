@@ -37,7 +37,7 @@ static double quotient(uint64_t a, uint64_t b, int up, uint64_t more)
     limb[up] = (uint64_t)p;
     limb[up + 1] = (uint64_t)(p >> 64);
     limb[0] += more;
-    rk_top t = rk_divide(limb, LIMBS, -64 * up - 1, a, b);
+    rk_top t = rk_divide(limb, LIMBS, -64 * up - 1, a, b, 1);
     return value_of(rk_round_top(t, 0, rk_format_of(RP_F64)));
 }
 

@@ -36,6 +36,7 @@ static const struct {
     {RP_OP_STD, REAL, 11, 12, 13},   {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
     {RP_OP_COUNT, NUMBER, 9, 9, 9},  {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
     {RP_OP_OR, BITS, 21, 21, 21},    {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},     {RP_OP_SEM, REAL, 11, 12, 13},
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -124,7 +125,7 @@ static void parameters(void **state)
     (void)state;
     for (int i = 0; i < OPS; i++) {
         rp_spec s = {.op = (uint8_t)contract[i].op, .dtype = RP_U16, .ddof = 1, .rows = 1};
-        if (s.op == RP_OP_VAR || s.op == RP_OP_STD || s.op == RP_OP_STATS)
+        if (s.op == RP_OP_VAR || s.op == RP_OP_STD || s.op == RP_OP_SEM || s.op == RP_OP_STATS)
             accepted(s);
         else
             refused(s, RP_BAD_MESSAGE, "ddof", 0);

@@ -134,7 +134,7 @@ template <int kTerms> struct LineSums {
         case RK_FINISH_MEAN:
             return mean(v);
         case RK_FINISH_SPREAD:
-            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v);
+            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v, spec.op == RP_OP_SEM);
         case RK_FINISH_SQUARES:
             return square_sum(spec.op, v);
         case RK_FINISH_TOTAL:
@@ -179,20 +179,21 @@ template <int kTerms> struct LineSums {
     __device__ __forceinline__ bool square_sum(int op, double *v) const
     {
         Terms<kTerms> q = squares;
-        *v = special_value();
-        if (special)
+        *v = op == RP_OP_RMS && count == 0 ? nan() : special_value();
+        if (special || (op == RP_OP_RMS && count == 0))
             return true;
-        if (!q.gather())
+        if (!q.gather() || (op == RP_OP_RMS && count >= 1ull << 53))
             return false;
         *v = q.x[0];
         if (q.x[0] == 0) // then it is 0 exactly
             return true;
-        const Near near = {q.x[0], q.x[1]};
+        const Near near = op == RP_OP_RMS ? quotient(q.x[0], q.x[1], (double)count) : Near{q.x[0], q.x[1]};
         return in_range(q.x[0]) && (op == RP_OP_SUMSQ ? near : root(near)).round(v);
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
-    __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std) const
+    // `of_mean`: the same of that over n.
+    __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
     {
         const bool none = special || count <= ddof;
         double zero = none ? nan() : 0;
@@ -203,7 +204,7 @@ template <int kTerms> struct LineSums {
         if (none)
             return true;
         Terms<kTerms> q = squares;
-        if (sum.lost || !q.gather() || count >= 1u << 26) // n (n - ddof) is a double
+        if (sum.lost || !q.gather() || count >= (of_mean ? 1u << 17 : 1u << 26)) // n (n - ddof), and n times that, is a double
             return false;
         Terms<4> top;
         top.clear();
@@ -220,7 +221,7 @@ template <int kTerms> struct LineSums {
             return false;
         if (top.x[0] == 0)
             return true;
-        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof)));
+        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof) * (of_mean ? count : 1)));
         return in_range(top.x[0]) && (!var || near.round(var)) && (!std || root(near).round(std));
     }
 };

@@ -2,7 +2,7 @@
 // finish on the device.
 #pragma once
 
-#include "kernels/cuda/runtime/gpu.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 
 namespace rk {
 

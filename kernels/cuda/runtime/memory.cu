@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/runtime/gpu.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 
 namespace rk {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/pins.cuh"
 
-#include "kernels/cuda/runtime/gpu.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 
 namespace rk {
 namespace {

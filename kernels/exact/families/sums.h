@@ -7,7 +7,9 @@
  *   sum            S1                               S1, S2: sums of the elements and of their squares
  *   mean           S1 / n                           n: the count
  *   sumsq, norm2   S2, and its root
- *   var, std       (n S2 - S1^2) / (n (n - ddof)), and its root; never negative, for the numerator is not */
+ *   rms            root of S2 / n
+ *   var, std       (n S2 - S1^2) / (n (n - ddof)), and its root; never negative, for the numerator is not
+ *   sem            root of var / n */
 #ifndef RK_SUMS_H
 #define RK_SUMS_H
 
@@ -105,18 +107,21 @@ RK_FN uint64_t rk_finish_mean(const rk_state *s, rk_format f)
     if (s->special)
         return rk_special_bits(s->special, f);
     int n = rk_sum_limbs(s->layout);
-    rk_top t = rk_divide(s->limb, n, rk_e0(s->dtype), s->count, 1);
+    rk_top t = rk_divide(s->limb, n, rk_e0(s->dtype), s->count, 1, 1);
     if (!t.window)
         return rk_sign_bit(f, !s->nz && rk_has_nz(s->layout, s->dtype));
     return rk_round_top(t, (int)(s->limb[n - 1] >> 63), f);
 }
 
-/* S2, or its root */
+/* S2, its root, or the root of S2 / n */
 RK_FN uint64_t rk_finish_squares(const rk_state *s, int op, rk_format f)
 {
+    if (op == RP_OP_RMS && s->count == 0)
+        return rk_nan_bits(f);
     if (s->special)
         return rk_special_bits(s->special, f);
-    rk_top t = rk_divide(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), 1, 1);
+    const uint64_t *squares = s->limb + rk_sum_limbs(s->layout);
+    rk_top t = rk_divide(squares, rk_square_limbs(s->layout), 2 * rk_e0(s->dtype), op == RP_OP_RMS ? s->count : 1, 1, 1);
     return rk_round_top(op == RP_OP_SUMSQ ? t : rk_root(t), 0, f);
 }
 
@@ -132,21 +137,26 @@ RK_FN int rk_numerator(const rk_state *s, uint64_t *scratch, int *from)
     return n;
 }
 
-/* var of a state with both sums, unrounded. False: it is NaN. `scratch`: RK_FINISH_SCRATCH words. */
-RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_top *t)
+/* var / by of a state with both sums, unrounded. False: it is NaN. `scratch`: RK_FINISH_SCRATCH words. */
+RK_FN int rk_variance_over(const rk_state *s, uint64_t by, uint32_t ddof, uint64_t *scratch, rk_top *t)
 {
     if (s->special || s->count <= ddof)
         return 0;
     int from, n = rk_numerator(s, scratch, &from);
-    *t = rk_divide(scratch, n, 2 * rk_e0(s->dtype) + 64 * from, s->count, s->count - ddof);
+    *t = rk_divide(scratch, n, 2 * rk_e0(s->dtype) + 64 * from, s->count, s->count - ddof, by);
     return 1;
 }
 
-/* var or its root. `scratch`: RK_FINISH_SCRATCH words. */
+RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_top *t)
+{
+    return rk_variance_over(s, 1, ddof, scratch, t);
+}
+
+/* var, its root, or sem. `scratch`: RK_FINISH_SCRATCH words. */
 RK_FN uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint64_t *scratch, rk_format f)
 {
     rk_top t;
-    if (!rk_variance(s, ddof, scratch, &t))
+    if (!rk_variance_over(s, op == RP_OP_SEM ? s->count : 1, ddof, scratch, &t))
         return rk_nan_bits(f);
     return rk_round_top(op == RP_OP_VAR ? t : rk_root(t), 0, f);
 }

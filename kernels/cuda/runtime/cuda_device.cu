@@ -1,4 +1,4 @@
-#include "kernels/cuda/runtime/gpu.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 
 #include <cstdio>
 
