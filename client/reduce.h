@@ -352,8 +352,8 @@ typedef struct reduce_stats {
  *   stats                                        everything in one pass
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
  * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean and rms NaN). On an error *out
- * does not change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has room
- * for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
+ * does not change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has
+ * room for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
 /* Each is reduce_simple with the types checked. */

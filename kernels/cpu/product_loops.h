@@ -1,4 +1,4 @@
-/* Products: of integers by width, of floats by logarithms (product.h). */
+/* Products: of integers by width, of floats by logarithms (log2.h). */
 #ifndef RK_CPU_PRODUCT_LOOPS_H
 #define RK_CPU_PRODUCT_LOOPS_H
 

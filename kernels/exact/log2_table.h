@@ -1,4 +1,4 @@
-/* Constants of product.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */
+/* Constants of log2.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */
 #ifndef RK_LOG2_TABLE_H
 #define RK_LOG2_TABLE_H
 

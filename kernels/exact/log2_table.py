@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write log2_table.h, the constants of product.h.
+"""Write log2_table.h, the constants of log2.h.
 
     kernels/exact/log2_table.py           write the file
     kernels/exact/log2_table.py --check   exit 1 if it differs from what this would write
@@ -79,7 +79,7 @@ def header():
     narrow = "".join(f"#define RK_LOG2_A{k} 0x{a[k - 1]:016x}u /* 2^-{SERIES_UNITS[k - 1]} */\n" for k in range(3, 7))
     e = exponential()
     return "\n".join([
-        "/* Constants of product.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */",
+        "/* Constants of log2.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */",
         "#ifndef RK_LOG2_TABLE_H\n#define RK_LOG2_TABLE_H\n",
         rows("RK_LOG2_COARSE", f"[i]: -log2(1 - d / 2^{COARSE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", coarse),
         rows("RK_LOG2_FINE", f"[i]: -log2(1 - d / 2^{FINE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", fine),

@@ -1,6 +1,6 @@
 /* What every reduction means, computed the slow and obvious way: elements as long doubles (exact for all types on x86),
  * sums as plain big integers put together bit by bit, divided, rooted and rounded bit by bit. Shares no arithmetic with
- * kernels/, only the layout of rk_state; products of floats alone are product.h's (test_product.c tests those).
+ * kernels/, only the layout of rk_state; products of floats alone are log2.h's (test_product.c tests those).
  *
  * Facts are gathered once from some elements; states and values of every op follow from them. */
 #ifndef T_ORACLE_H
@@ -308,7 +308,7 @@ typedef struct t_facts {
     uint64_t all, any, odd;                                     /* and, or, xor */
     uint64_t wrapped, product;                                  /* of integers; product: of the nonzero ones */
     bool product_over;                                          /* it is 2^64 or more */
-    uint64_t log2[3];                                           /* product.h's own sum: tested in test_product.c */
+    uint64_t log2[3];                                           /* log2.h's own sum: tested in test_product.c */
 } t_facts;
 
 static inline t_facts t_nothing(int dtype, int nan)
