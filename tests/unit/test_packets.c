@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +56,13 @@ static int setup(void **state)
     char line[2 * MAX_PACKET + 64];
     size_t n = 0;
     while (in && fgets(line, sizeof line, in)) {
-        char name[32], hex[2 * MAX_PACKET + 1];
+        char name[32];
         if (line[0] == '#')
             continue;
-        if (n == PACKETS || sscanf(line, "%31s %*d %592s", name, hex) != 2 || strcmp(name, table[n].name) != 0)
+        const char *hex = strrchr(line, ' ');
+        if (n == PACKETS || !hex || sscanf(line, "%31s", name) != 1 || strcmp(name, table[n].name) != 0)
             return -1;
-        for (const char *p = hex; p[0] && p[1]; p += 2)
+        for (const char *p = hex + 1; isxdigit((unsigned char)p[0]) && golden_len[n] < MAX_PACKET; p += 2)
             golden[n][golden_len[n]++] = (uint8_t)strtoul((char[]){p[0], p[1], 0}, NULL, 16);
         n++;
     }

@@ -6,6 +6,17 @@
 
 #include "client/ctl/containers/container.h"
 
+/* `len` bytes that need not end in 0. */
+static char *text_of(const char *from, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, from, len);
+    copy[len] = 0;
+    return copy;
+}
+
 ctl_array *ctl_directory_add(ctl_directory *d, const char *name, size_t len)
 {
     if ((d->n & (d->n - 1)) == 0) { /* full: at powers of two */
@@ -14,7 +25,7 @@ ctl_array *ctl_directory_add(ctl_directory *d, const char *name, size_t len)
             return NULL;
         d->arrays = more;
     }
-    char *copy = strndup(name, len);
+    char *copy = text_of(name, len);
     if (!copy)
         return NULL;
     d->arrays[d->n] = (ctl_array){.name = copy, .kind = d->kind};
