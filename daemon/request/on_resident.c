@@ -50,20 +50,21 @@ static void on_store_made(rd_work *w)
     rd_resident *x = (rd_resident *)w;
     rd_request *r = x->maker;
     rd_requests *q = r->all;
-    rp_fault *f = &r->job.task.fault;
-    *f = x->fault;
+    rp_fault *late = &r->job.task.fault;
+    *late = x->fault;
     x->maker = NULL;
     r->resident = x; /* the reference of the maker is the request's */
     r->release = rd_source_release;
-    if (!f->code && x->dropped)
-        rp_fail(f, RP_CANCELLED, "session", 0, "the session has ended");
+    if (!late->code && x->dropped)
+        rp_fail(late, RP_CANCELLED, "session", 0, "the session has ended");
     rd_settle_late(r);
-    if (!f->code)
-        rd_answer_u64(q, r, x->id, f);
-    if (!f->code)
+    rp_fault f = *late; /* an answered request is another one's */
+    if (!f.code)
+        rd_answer_u64(q, r, x->id, &f);
+    if (!f.code)
         return;
     rd_resident_drop(x);
-    rd_refuse(q, r, f);
+    rd_refuse(q, r, &f);
 }
 
 rp_err rd_on_store(rd_requests *q, rd_request *r, rp_fault *f)
