@@ -371,7 +371,7 @@ static void call_on_word(rc_call *call, int err, const uint8_t *body, size_t len
     free(call);
 }
 
-/* A message whose answer nobody needs. NULL: there is no memory, or the session ends anyway. */
+/* A message whose answer no caller needs. NULL: out of memory, or the session ends anyway. */
 static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
 {
     rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);

@@ -22,7 +22,7 @@ typedef struct ctl_float {
     bool closer;
 } ctl_float;
 
-/* The decimal of the fewest digits that a reader, who rounds to nearest even, takes for the float; the nearest of these. */
+/* The decimal of the fewest digits that a reader, which rounds to nearest even, takes for the float; the nearest of these. */
 ctl_decimal ctl_shortest(ctl_float f);
 
 /* The decimal of at most 17 digits as people write numbers, without exponent from 1e-5 up to 17 digits before the point.

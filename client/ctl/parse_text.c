@@ -9,7 +9,7 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/decimal.h"
 
-enum { MAX_DIGITS = 19 /* any number of so many fits 64 bits */ };
+enum { MAX_DIGITS = 19 /* a number of that length fits 64 bits */ };
 
 static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 

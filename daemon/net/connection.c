@@ -360,6 +360,18 @@ static bool is_roomy(const connection *c)
     return (c->paused == FOR_REPLIES && !is_crowded(c)) || (c->paused == FOR_ANSWERS && c->under_way == 0);
 }
 
+/* With the lock, which is given up: after a change of what is sent. `done` has left; `whole` is false if the peer is gone. */
+static void settle(connection *c, bool whole, reply *done)
+{
+    bool roomy = is_roomy(c);
+    pthread_mutex_unlock(&c->lock);
+    free_replies(c->transport, done);
+    if (!whole)
+        hang_up(c);
+    else if (roomy)
+        resume(c);
+}
+
 /* ---- sending ---- */
 
 /* Behind those that are on their way; NULL: only a message less is under way. */
@@ -377,13 +389,7 @@ static void send_reply(connection *c, reply *r, unsigned answered)
         r->next = NULL;
         done = r;
     }
-    bool roomy = is_roomy(c);
-    pthread_mutex_unlock(&c->lock);
-    free_replies(c->transport, done);
-    if (!whole)
-        hang_up(c);
-    else if (roomy)
-        resume(c);
+    settle(c, whole, done);
 }
 
 static void on_sent(void *user, bool ok, size_t n)
@@ -395,13 +401,7 @@ static void on_sent(void *user, bool ok, size_t n)
     c->replies->at += n;
     c->replies->left -= n;
     bool whole = ok && send_replies(c, &done);
-    bool roomy = is_roomy(c);
-    pthread_mutex_unlock(&c->lock);
-    free_replies(c->transport, done);
-    if (!whole)
-        hang_up(c);
-    else if (roomy)
-        resume(c);
+    settle(c, whole, done);
     let_go(c);
 }
 

@@ -131,7 +131,7 @@ typedef struct ctl_zip_member {
 int ctl_zip_find_end(const uint8_t *tail, size_t len, uint64_t size, ctl_zip_end *end, char why[CTL_WHY]);
 /* The member whose entry begins at *at, which moves on behind it. False: `why`. */
 bool ctl_zip_next(const uint8_t *directory, size_t len, size_t *at, ctl_zip_member *m, char why[CTL_WHY]);
-/* Bytes from a local header's begin to the member's data, 0 if it is no such header. */
+/* Bytes from a local header's begin to the member's data, 0 if it is not such a header. */
 size_t ctl_zip_data(const uint8_t local[CTL_ZIP_LOCAL]);
 
 /* ---- the kinds ---- */

@@ -210,7 +210,7 @@ static char guess_delimiter(const char *record, size_t len)
     return memchr(record, '\t', len) ? '\t' : memchr(record, ',', len) ? ',' : memchr(record, ';', len) ? ';' : ',';
 }
 
-/* A header has a field that is no number. */
+/* A header has a field that is not a number. */
 static bool has_header(const ctl_csv *c, const char *record, const char *end)
 {
     char text[FIELD];
