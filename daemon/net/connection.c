@@ -2,10 +2,6 @@
 
 #include <stdlib.h>
 
-#include "proto/codec.h"
-
-enum { MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY };
-
 /* ---- lists of those that wait ---- */
 void rd_waiting_append(rd_connection **list, rd_connection *c)
 {
@@ -72,11 +68,14 @@ static void end_strangeness(rd_connection *c)
     c->stranger = false;
 }
 
-void rd_connection_admit(rd_connection *c)
+void rd_connection_admit(rd_connection *c, uint64_t session)
 {
     pthread_mutex_lock(&c->all->lock);
     end_strangeness(c);
     pthread_mutex_unlock(&c->all->lock);
+    pthread_mutex_lock(&c->lock);
+    c->session = session;
+    pthread_mutex_unlock(&c->lock);
 }
 
 void rd_connection_hold(rd_connection *c) { atomic_fetch_add_explicit(&c->holders, 1, memory_order_relaxed); }
@@ -100,6 +99,7 @@ void rd_connection_let_go(rd_connection *c)
         return;
     delist(c);
     rd_reply_buffer_free(c->replies);
+    rd_reply_buffer_free(c->refusal);
     c->wire->ops->free(c->wire);
     pthread_mutex_lock(&all->lock);
     all->alive--;
@@ -173,7 +173,7 @@ rd_connection *rd_connection_new(rd_connections *all, rd_wire *w)
     c->greet_by_ns = rd_after_ms(RD_GREETING_LIMIT_MS);
     atomic_init(&c->holders, 1);
     pthread_mutex_init(&c->lock, NULL);
-    rp_frame_init(&c->in, rp_greeting_req, w->ipc, MAX_FRAME);
+    rp_frame_init(&c->in, rp_greeting_req, w->ipc, RD_MAX_FRAME);
     w->user = c; /* before it is listed: another thread may hang it up, and events come */
     if (enlist(all, c))
         return c;

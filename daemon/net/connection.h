@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/net/frame_check.h"
 #include "daemon/net/inbox.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/reply_buffer.h"
 #include "daemon/net/wire.h"
-#include "proto/frame.h"
 
 typedef struct rd_connection rd_connection;
 typedef struct rd_exchange_pool rd_exchange_pool;
@@ -74,13 +74,17 @@ struct rd_connection {
     unsigned n_replies;
     size_t queued_bytes; /* of these, as they were queued */
     bool sending;
+    uint64_t session; /* for replies that are not an exchange's; 0: none */
     /* receiving */
     rp_frame_reader in;
     uint8_t *frame;
-    size_t room;    /* in `frame`, after RD_MESSAGE_AT */
-    size_t charged; /* to the origin */
-    bool long_frame;
-    bool timed, sized; /* its deadline is set, and includes what its bytes take */
+    size_t room;              /* in `frame`, after RD_MESSAGE_AT */
+    size_t charged;           /* to the origin */
+    bool long_frame;          /* only its start is read */
+    rd_frame_check check;     /* of the whole frame */
+    rd_reply_buffer *refusal; /* of a bad frame: sent when the messages before are answered */
+    bool misbehaved;          /* it ends for a bad frame */
+    bool timed, sized;        /* its deadline is set, and includes what its bytes take */
     uint64_t received_ns;
     rd_connection *waits; /* the next one that waits or starves */
 };
@@ -113,8 +117,8 @@ void rd_connection_let_go(rd_connection *c);
 /* What is under way ends with an error, and both chains with it. */
 void rd_connection_hang_up(rd_connection *c);
 
-/* The peer has said HELLO. */
-void rd_connection_admit(rd_connection *c);
+/* The peer has said HELLO, and has this session. */
+void rd_connection_admit(rd_connection *c, uint64_t session);
 
 /* Stop reading, with a reason; RD_HANG_UP: it is closed. */
 rd_step rd_connection_pause(rd_connection *c, rd_pause reason);

@@ -49,9 +49,10 @@ static void hand_over(rd_connection *c, pooled *x, bool quickly)
     x->working = true;
     x->last = false;
     x->frame = rd_frame_room_take(c); /* the layer above counts it from here on */
-    rp_get_route(x->frame + RD_MESSAGE_AT, c->in.size, &x->route_size);
+    x->route_size = c->check.route;
     memcpy(x->route, x->frame + RD_MESSAGE_AT, x->route_size);
     e->connection = c->id;
+    e->header = c->check.header;
     e->bytes = x->frame + RD_MESSAGE_AT + x->route_size;
     e->len = c->in.size - x->route_size;
     e->received_ns = c->received_ns;
@@ -190,7 +191,7 @@ uint8_t *rd_exchange_reply(rd_exchange *e, size_t body)
     return x->reply ? rd_reply_buffer_message(x->reply) + RP_HEADER_SIZE : NULL;
 }
 
-void rd_exchange_admit(rd_exchange *e) { rd_connection_admit(pooled_of(e)->from); }
+void rd_exchange_admit(rd_exchange *e, uint64_t session) { rd_connection_admit(pooled_of(e)->from, session); }
 
 void rd_exchange_last(rd_exchange *e) { pooled_of(e)->last = true; }
 

@@ -13,7 +13,7 @@ void rd_exchange_pool_start(rd_exchange_pool *pool, bool (*fastpath)(void *arg, 
 
 unsigned rd_exchange_pool_busy(const rd_exchange_pool *pool);
 
-/* The whole frame of `c` is a message with its route: it goes to the fast path, else to the loop, with a free exchange.
+/* The whole frame of `c` is a request (c->check): it goes to the fast path, else to the loop, with a free exchange.
  * If there is none, `c` waits for one, oldest first. */
 rd_step rd_exchange_pool_take(rd_exchange_pool *pool, rd_connection *c);
 

@@ -1,5 +1,7 @@
 #include "daemon/net/receiving.h"
 
+#include <stdlib.h>
+
 #include "daemon/net/exchange_pool.h"
 #include "daemon/net/frame_room.h"
 #include "daemon/net/refusal.h"
@@ -16,7 +18,7 @@ static void end_receiving(rd_connection *c)
     pthread_mutex_unlock(&all->lock);
     rd_frame_room_drop(c);
     if (c->announced)
-        rd_inbox_put(all->inbox, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = c->id});
+        rd_inbox_put(all->inbox, (rd_event){.kind = RD_CONNECTION_CLOSED, .connection = c->id, .misbehaved = c->misbehaved});
     pthread_mutex_lock(&all->lock);
     all->receivers--;
     pthread_cond_signal(&all->less);
@@ -35,10 +37,11 @@ static rd_step on_greeted(rd_connection *c)
     return rd_inbox_put(c->all->inbox, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = c->id}) ? RD_GO_ON : RD_HANG_UP;
 }
 
-/* A part of a frame is there, and time passes until the rest comes: for its bytes, too, once their number is known. */
+/* A part of a frame is there, and time passes until the rest comes: for its bytes, too, once their number is known. Of a frame
+ * that is too long few are read. */
 static void begin_time(rd_connection *c)
 {
-    bool sized = c->in.at == RP_AT_FRAME;
+    bool sized = c->in.at == RP_AT_FRAME && !c->long_frame;
     if (c->timed && (c->sized || !sized))
         return;
     pthread_mutex_lock(&c->lock);
@@ -60,20 +63,40 @@ static void end_time(rd_connection *c, bool message)
 
 static rd_step on_frame(rd_connection *c)
 {
-    size_t size;
-    rp_route_state route = rp_get_route(c->frame + RD_MESSAGE_AT, c->in.size, &size);
-    if (route == RP_ROUTE_BROKEN)
+    rp_fault f;
+    bool good = rd_check_frame(c->frame + RD_MESSAGE_AT, c->in.size, &c->check, &f) == RP_OK;
+    end_time(c, good);
+    return good ? rd_exchange_pool_take(c->all->pool, c) : rd_refuse_frame(c, &f);
+}
+
+/* ---- a frame that is too long: only what names its request is read ---- */
+static rd_step begin_long(rd_connection *c)
+{
+    c->frame = malloc(RD_MESSAGE_AT + RD_FRAME_START);
+    if (!c->frame)
         return RD_HANG_UP;
-    if (route == RP_ROUTE_TOO_LONG)
-        rd_frame_room_drop(c);
-    end_time(c, route == RP_ROUTE_FINE);
-    if (route == RP_ROUTE_TOO_LONG)
-        return RD_GO_ON;
-    return rd_exchange_pool_take(c->all->pool, c);
+    c->long_frame = true;
+    rp_frame_into(&c->in, c->frame + RD_MESSAGE_AT, RD_FRAME_START);
+    return RD_GO_ON;
+}
+
+static rd_step end_long(rd_connection *c)
+{
+    rp_fault f;
+    rd_check_frame(c->frame + RD_MESSAGE_AT, c->in.size, &c->check, &f);
+    return rd_refuse_frame(c, &f);
+}
+
+static rd_step misbehaves(rd_connection *c)
+{
+    c->misbehaved = true;
+    return RD_HANG_UP;
 }
 
 static rd_step take_step(rd_connection *c)
 {
+    if (c->refusal)
+        return rd_refusal_send(c);
     switch (rp_frame_next(&c->in)) {
     case RP_READ_MORE:
         if (c->announced && rp_frame_is_inside(&c->in))
@@ -84,17 +107,17 @@ static rd_step take_step(rd_connection *c)
     case RP_READ_BEGUN:
         return rd_frame_room_grow(c);
     case RP_READ_FULL:
-        return c->long_frame ? rd_refusal_of_long(c) : rd_frame_room_grow(c);
+        return c->long_frame ? end_long(c) : rd_frame_room_grow(c);
     case RP_READ_FRAME:
         return on_frame(c);
     case RP_READ_LONG:
-        return rd_refusal_begin_long(c);
+        return begin_long(c);
     case RP_READ_STRANGER:
     case RP_READ_NO_HEAD:
     case RP_READ_SHORT:
         break;
     }
-    return RD_HANG_UP;
+    return misbehaves(c);
 }
 
 /* ---- the chain ---- */

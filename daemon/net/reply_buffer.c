@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/codec.h"
-#include "proto/frame.h"
+#include "daemon/net/frame_check.h"
 
-_Static_assert(RD_REPLY_FRONT >= RP_FRAME_HEAD + RP_ROUTE && (RD_REPLY_FRONT + RP_HEADER_SIZE) % 8 == 0, "RD_REPLY_FRONT");
+_Static_assert(RD_REPLY_FRONT >= RP_FRAME_HEAD + RD_MAX_ROUTE && (RD_REPLY_FRONT + RP_HEADER_SIZE) % 8 == 0, "RD_REPLY_FRONT");
 
 rd_reply_buffer *rd_reply_buffer_new(atomic_uint *unsent, size_t size)
 {

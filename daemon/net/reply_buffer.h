@@ -11,7 +11,7 @@
 
 #include "daemon/base/account.h"
 
-enum { RD_REPLY_FRONT = 48 }; /* bytes, for the frame's head and the route; the cells of a reply lie on 8 bytes */
+enum { RD_REPLY_FRONT = 80 }; /* bytes, for the frame's head and the route; the cells of a reply lie on 8 bytes */
 
 typedef struct rd_reply_buffer {
     struct rd_reply_buffer *next;
