@@ -14,7 +14,7 @@ enum {
 typedef struct rd_frame_check {
     size_t route;     /* bytes, which a reply begins with; 0: none is known, and no reply is possible */
     rp_header header; /* all 0 if it cannot be read */
-    bool relayed;     /* too often: the connection goes on after the refusal, for it may serve others too */
+    bool relayed;     /* too often: the connection goes on, for it may serve others too */
 } rd_frame_check;
 
 /* A frame of `size` bytes, of which all are there, or RD_FRAME_START of one above RD_MAX_FRAME. RP_OK: it is a request, with route and header.
