@@ -3,9 +3,9 @@
 //
 // Threads. The submitter (submitter.cu) takes tasks from the queue in order, waits for a free slot, copies the data into its
 // staging memory and enqueues the chain. The completer (completer.cu) watches the events of slots in flight, hands cells back
-// and frees slots. The owner's thread only queues. A task that is alone and needs nothing but launches is launched by the thread that
-// brings it, in the first slot: waking the submitter would take as long as launching. A thread that launches has taken the
-// slot under `lock`, which guards the queue and `lost` too.
+// and frees slots. The owner's thread only queues. A task that is alone and needs nothing but launches is launched by the
+// thread that brings it, in the first slot: waking the submitter would take as long as launching. A thread that launches has
+// taken the slot under `lock`, which guards the queue and `lost` too.
 //
 // Tasks larger than a slot are cut by chunking.cu; the submitter feeds the parts like tasks. A part that joins states
 // becomes ready when the others are done, so the completer puts the split back at the head of the queue.
