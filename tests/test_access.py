@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import socket
 import stat
 import subprocess
 
@@ -131,6 +132,33 @@ def test_the_sockets_group(public, scratch):
         found = (scratch / name).stat()
         assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), GROUP, 0o666)
     assert outcome(daemon.url) == "sum"
+
+
+@pytest.mark.parametrize("owner, mode, used", [(0, 0o700, True), (BOB, 0o700, False), (0, 0o770, False), (None, 0, False)])
+def test_clients_look_in_no_runtime_directory_of_others(ctl, scratch, owner, mode, used):
+    """After `su` XDG_RUNTIME_DIR is the former user's: whoever listens there meets no connection, so no file of root's."""
+    runtime = scratch / "run"
+    with socket.socket(socket.AF_UNIX) as listener:
+        if owner is not None:
+            runtime.mkdir()
+            listener.bind(str(runtime / "reduced.sock"))
+            listener.listen()
+            os.chmod(runtime, mode)
+            os.chown(runtime, owner, owner)
+        secret = scratch / "secret"
+        secret.write_bytes(F32)
+        secret.chmod(0o600)
+        process = subprocess.Popen([BIN / "reducectl", "--no-autostart", "sum", "-t", "f32", secret], stderr=subprocess.PIPE,
+                                   env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+        if used:
+            listener.settimeout(60)
+            listener.accept()[0].close()
+        error = process.communicate(timeout=60)[1]
+        assert (str(runtime).encode() in error) == used
+        if owner is not None and not used:
+            listener.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
 
 
 # ---- one user and another ----
