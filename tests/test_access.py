@@ -215,6 +215,33 @@ def test_names_of_another_user_mean_nothing(public):
         memory.close()
 
 
+def what_is_mine(url):
+    """Store data as one user, and list them; then open a side channel."""
+    with Connection(url) as c:
+        c.hello()
+        met = [c.reduce("sum", "u8", b"\1\2").cells[0][0]]
+        for call in (lambda: c.put("x", "u8", b"secret"), c.list, lambda: Side(c)):
+            try:
+                call()
+                met.append("OK")
+            except (Fault, Closed) as e:
+                met.append(getattr(e, "code", "closed"))
+        return met
+
+
+def test_unmapped_users_are_nobody(public, scratch):
+    """In a user namespace the kernel reports all users without a number there as the same one."""
+    inside = scratch / "inside"
+    inside.write_text(f'#!/bin/sh\nexec unshare --user --map-root-user -- {BIN / "reduced"} "$@"\n')
+    inside.chmod(0o755)
+    if subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    daemon = public(program=inside)
+    assert what_is_mine(daemon.url) == [3, "OK", "OK", "OK"]  # root has a number
+    for uid in (ALICE, BOB):
+        assert as_user(uid, uid, lambda: what_is_mine(daemon.url)) == [3, "AUTH", "AUTH", "closed"]
+
+
 def test_device_memory_is_for_the_daemons_own_user(public):
     """Whose allocation a CUDA handle names cannot be told, and the driver lets the daemon map all of its user's."""
     daemon = public()
