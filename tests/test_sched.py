@@ -1,6 +1,7 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
 import concurrent.futures
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 import rawclient
 from conftest import BIN, select_a_moment
-from rawclient import CANCEL, FINISH, MAX_DATA, REDUCE, Fault, spec
+from otheruser import as_user, needs_root
+from rawclient import CANCEL, FINISH, MAX_DATA, REDUCE, REDUCE_AT, Connection, Fault, spec
+from sideclient import Side
 
 ROWS = 200_000  # sums of nothing: work without data, tens of milliseconds on one thread
 WORK = spec("sum", "f64", rows=ROWS)
@@ -115,6 +118,43 @@ def test_sessions_take_turns(start):
             waited = list(pool.map(queued, (greedy, modest), sent))
         before = sum(ns < max(waited[1]) for ns in waited[0])
         assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
+
+
+def engine_seconds(daemon, uids):
+    """The engine's time for each of these users so far."""
+    text = subprocess.run([BIN / "reducectl", "--connect", daemon.url, "metrics"], capture_output=True, text=True, check=True).stdout
+    return [sum(map(float, re.findall(rf'^reduced_user_engine_seconds_total{{uid="{uid}"}} (\S+)', text, re.M))) for uid in uids]
+
+
+def keep_busy(url, op, shape, end):
+    """As a user: reductions of an arena always under way: of the quick kind many, so that there is one when its turn comes."""
+    with Connection(url, 60) as c:
+        c.hello()
+        with Side(c) as side:
+            handle, memory = side.arena(1 << 20)
+            memory[:] = np.arange(1 << 17).astype("f8").tobytes()
+            body = spec(op, "f64", **shape) + struct.pack("<QQQ", handle, 0, 1 << 20)
+            sent = [c.send(REDUCE_AT, body) for _ in range(8 if op == "var" else 56)]
+            while time.monotonic() < end:
+                sent.append(c.send(REDUCE_AT, body))
+                c.wait(sent.pop(0))
+            for request in sent:
+                c.wait(request)
+            memory.close()
+
+
+@needs_root
+def test_users_share_the_engines_time(start, scratch):
+    """Variances of short rows take many times as long as sums of as many bytes."""
+    os.chmod(scratch, 0o755)
+    daemon = busy_daemon(start, "--socket-mode", "0666")
+    work = {23001: ("var", {"rows": 1 << 11, "row_len": 64}), 23002: ("sum", {"row_len": 1 << 17})}
+    end = time.monotonic() + 3
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda w: as_user(w[0], w[0], lambda: keep_busy(daemon.url, *w[1], end)), work.items()))
+    var, sums = engine_seconds(daemon, work)
+    assert var + sums > 0.5, "the engine was busy"
+    assert 0.8 < var / sums < 1.25, (var, sums)
 
 
 def test_the_queue_of_a_dead_client_goes_at_once(start):
