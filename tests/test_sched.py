@@ -1,9 +1,9 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
-import collections
 import concurrent.futures
 import contextlib
+import json
 import os
-import re
+import select
 import signal
 import struct
 import subprocess
@@ -122,41 +122,63 @@ def test_sessions_take_turns(start):
         assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
 
 
-def engine_seconds(daemon, uids):
-    """The engine's time for each of these users so far."""
-    text = subprocess.run([BIN / "reducectl", "--connect", daemon.url, "metrics"], capture_output=True, text=True, check=True).stdout
-    return [sum(map(float, re.findall(rf'^reduced_user_engine_seconds_total{{uid="{uid}"}} (\S+)', text, re.M))) for uid in uids]
-
-
-def keep_busy(url, op, shape, sessions, depth, end):
-    """As a user: reductions of an arena that wait all the time, even if this process gets no turn for a while."""
+def work_of_a_user(url, op, shape, sessions, requests, signals):
+    """As a user: this many reductions of an arena in each session, all sent while the daemon is stopped. The process's number."""
+    told, go = signals
+    body = spec(op, "f64", **shape)
     with contextlib.ExitStack() as stack:
-        waiting = collections.deque()
-        for _ in range(sessions):
-            c = stack.enter_context(Connection(url, 60))
+        connections = [stack.enter_context(Connection(url, 60)) for _ in range(sessions)]
+        sent = []
+        for c in connections:
             c.hello()
             handle, memory = stack.enter_context(Side(c)).arena(MAX_DATA)
             memory[:] = BIG.tobytes()
-            body = spec(op, "f64", **shape) + struct.pack("<QQQ", handle, 0, MAX_DATA)
-            waiting.extend((c, body, c.send(REDUCE_AT, body)) for _ in range(depth))
-        while time.monotonic() < end:
-            c, body, request = waiting.popleft()
+            sent.append((c, body + struct.pack("<QQQ", handle, 0, MAX_DATA)))
+        os.write(told[1], b"r")
+        os.read(go[0], 1)
+        sent = [(c, c.send(REDUCE_AT, text)) for c, text in sent for _ in range(requests)]
+        os.write(told[1], b"s")
+        for c, request in sent:
             c.wait(request)
-            waiting.append((c, body, c.send(REDUCE_AT, body)))
+    return os.getpid()
+
+
+def both_tell(told, what):
+    for _ in range(2):
+        assert select.select([told[0]], [], [], 60)[0], "a user's process failed"
+        assert os.read(told[0], 1) == what
+
+
+def while_both_waited(trace, pids):
+    """ns of the engine for each process while both had requests that waited, from the daemon's own trace."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    runs = [[(e["ts"], e["args"]["ns"]) for e in events if e.get("cat") == "kernel" and e["pid"] == pid] for pid in pids]
+    end = min(max(r)[0] for r in runs)
+    return [sum(ns for ts, ns in r if ts < end) for r in runs]
 
 
 @needs_root
 def test_users_share_the_engines_time(start, scratch):
     """Variances of short rows take many times as long as sums of as many bytes."""
     os.chmod(scratch, 0o755)
-    daemon = busy_daemon(start, "--socket-mode", "0666")
-    work = {23001: ("var", {"rows": 1 << 13, "row_len": 64}, 1, 30), 23002: ("sum", {"row_len": 1 << 19}, 3, 60)}
-    end = time.monotonic() + 3
+    trace = scratch / "trace.json"
+    daemon = busy_daemon(start, "--socket-mode", "0666", "--contexts", 2048, "--max-inflight", 256, "--max-user-inflight", 2048,
+                         "--trace", trace)
+    signals = told, go = os.pipe(), os.pipe()
+    work = [(23001, "var", {"rows": 1 << 13, "row_len": 64}, 1, 60), (23002, "sum", {"row_len": 1 << 19}, 16, 60)]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda w: as_user(w[0], w[0], lambda: keep_busy(daemon.url, *w[1], end)), work.items()))
-    var, sums = engine_seconds(daemon, work)
-    assert var + sums > 0.3, "the engine was busy"
+        users = [pool.submit(as_user, w[0], w[0], lambda w=w: work_of_a_user(daemon.url, *w[1:], signals)) for w in work]
+        both_tell(told, b"r")
+        daemon.process.send_signal(signal.SIGSTOP)
+        os.write(go[1], b"gg")
+        both_tell(told, b"s")
+        daemon.process.send_signal(signal.SIGCONT)
+        pids = [u.result() for u in users]
+    daemon.stop()
+    var, sums = while_both_waited(trace, pids)
     assert 0.8 < var / sums < 1.25, (var, sums)
+    for end in told + go:
+        os.close(end)
 
 
 def test_the_queue_of_a_dead_client_goes_at_once(start):
