@@ -30,7 +30,7 @@ class Case:
         self.dtype = str(rng.choice(list(oracle.DTYPES)))
         self.op = str(rng.choice(oracle.ops(self.dtype)))
         self.nan = str(rng.choice(["propagate", "omit", "error"], p=[0.6, 0.3, 0.1]))
-        self.columns, self.offsets, self.rows = False, None, 1
+        self.columns, self.offsets, self.rows, self.planes = False, None, 1, 1
         kind = str(rng.choice(["whole", "rows", "columns", "segments"], p=[0.15, 0.25, 0.3, 0.3]))
         long = int(10 ** rng.uniform(0, 4))
         if kind == "segments":
@@ -43,6 +43,9 @@ class Case:
             self.rows = 1 if kind == "whole" else int(10 ** rng.uniform(0, 2.5))
             count = self.rows * (long if kind == "whole" else max(1, long // self.rows))
             self.columns = kind == "columns"
+            if self.columns and rng.random() < 0.6:
+                self.planes = int(10 ** rng.uniform(0, 2))
+                count = self.planes * self.rows * max(1, count // (self.planes * self.rows))
         family = gens.of(self.dtype)
         bits = family[int(rng.integers(0, len(family)))](rng, self.dtype, count)
         self.bits = np.ascontiguousarray(np.resize(bits, count)) if len(bits) else np.zeros(count, oracle.unsigned(self.dtype))
@@ -54,12 +57,12 @@ class Case:
         self.base = int(rng.integers(0, 1000))
 
     def __repr__(self):
-        shape = f"{len(self.offsets) - 1} segments" if self.offsets is not None else f"{self.rows} {'rows by columns' if self.columns else 'rows'}"
+        shape = f"{len(self.offsets) - 1} segments" if self.offsets is not None else f"{self.planes} x {self.rows} {'rows by columns' if self.columns else 'rows'}"
         return (f"{self.op} {self.dtype} -> {self.out}, {self.nan}, {len(self.bits)} elements, {shape}, mask {self.mask is not None}, "
                 f"initial {self.initial}, ddof {self.ddof}, wrap {self.wrap}")
 
     def lines(self):
-        return oracle.lines(self.bits, self.mask, self.rows, self.offsets, self.columns)
+        return oracle.lines(self.bits, self.mask, self.rows, self.offsets, self.columns, self.planes)
 
     def expected(self):
         """The cells, or (error, number of the first line that has it)."""
@@ -78,7 +81,7 @@ class Case:
     def arguments(self):
         """Keywords for libreduce.Client.run."""
         initial = None if self.initial is None else struct.pack("<Q", self.initial)[: oracle.SIZE[self.dtype]]
-        kw = dict(nan=self.nan, out=self.out, rows=self.rows, index_base=self.base, ddof=self.ddof, initial=initial)
+        kw = dict(nan=self.nan, out=self.out, rows=self.rows, planes=self.planes, index_base=self.base, ddof=self.ddof, initial=initial)
         kw["mask"] = None if self.mask is None else self.mask.tobytes()
         kw["offsets"] = None if self.offsets is None else self.offsets.astype("<u8").tobytes()
         kw["flags"] = (lib.COLUMNS if self.columns else 0) | (lib.WRAP if self.wrap else 0)
@@ -105,7 +108,7 @@ def check_case(client, case):
         states = client.run(case.op, case.dtype, case.bits.tobytes(), **kw | {"flags": kw["flags"] | lib.STATES_OUT})
         assert states == b"".join(case.states()), case
         got = run_case(client, case)
-        kw = case.arguments() | {"mask": None, "offsets": None, "rows": len(expected), "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
+        kw = case.arguments() | {"mask": None, "offsets": None, "rows": len(expected), "planes": 0, "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
         if expected:
             assert whole(client.run(case.op, case.dtype, states, **kw), case.cell_size()) == expected, case
     assert got == expected, case
@@ -251,6 +254,8 @@ def test_progress_reaches_the_end(shared):
     ("BAD_MESSAGE", "flags", dict(op="prod", flags=4)), ("TYPE", "dtype", dict(op="and")), ("TYPE", "out", dict(out="i64")),
     ("TYPE", "out", dict(op="stats", out="f32")), ("TYPE", "out", dict(op="count", out="f64")), ("BAD_MESSAGE", "flags", dict(flags=1, mask=bytes(10))),
     ("BAD_MESSAGE", "flags", dict(flags=1, offsets=[0, 1])), ("BAD_MESSAGE", "flags", dict(flags=1, columns=True)),
+    ("BAD_MESSAGE", "planes", dict(planes=2)), ("SHAPE", "rows", dict(planes=2, rows=2, columns=True)),
+    ("SHAPE", "rows", dict(planes=2**40, rows=2**40, columns=True)), ("TOO_LARGE", "planes", dict(planes=2**60 + 1, columns=True)),
 ])
 def test_refused(shared, code, field, kw):
     kw = dict(kw)

@@ -62,7 +62,7 @@ static bool acceptable(const rd_fastpath *p, rd_request *r)
         rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f))
         return false;
     const rp_header *h = &r->header;
-    if (h->reply || !takes(p, h->type) || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
+    if (h->reply || !takes(p, h->type) || !rp_version_known(h->version) || h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
     r->body_len = r->exchange.len - RP_HEADER_SIZE;
