@@ -1,9 +1,9 @@
 /* How a reduction of any size and shape is cut into REDUCE messages. Pure: no I/O, no allocation, no locks.
  *
  * Results are lines of elements: rows, segments, columns of one plane after the other. A level covers all lines of a part of
- * the job with tiles, one message each: some lines x some positions in them; of small planes some whole ones. Lines that a tile holds whole give finished cells. Lines that are cut
- * into blocks give a partial state for each block, and these states, rows of them, are the elements of the next level. States
- * are exact, so any cut gives the same bits. */
+ * the job with tiles, one message each: some lines x some positions in them; of small planes some whole ones. Lines that a
+ * tile holds whole give finished cells. Lines that are cut into blocks give a partial state for each block, and these states,
+ * rows of them, are the elements of the next level. States are exact, so any cut gives the same bits. */
 #ifndef RC_TILING_H
 #define RC_TILING_H
 

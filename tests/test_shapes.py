@@ -13,6 +13,7 @@ import gens
 import libreduce as lib
 import oracle
 from conftest import sanitizer
+from rawclient import REDUCE
 from relay import Relay
 
 CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 80 if sanitizer() else 700))
@@ -187,6 +188,33 @@ def test_more_results_than_one_reply_holds(shared):
         assert struct.unpack("<d", total)[0] == values[:20_000].sum()
 
 
+@pytest.mark.slow
+def test_large_arrays_over_any_axis(shared):
+    """Planes that are small, that fill some messages, and that are longer than one; in memory, in shared memory and resident."""
+    rng = np.random.default_rng(84)
+    values = rng.integers(-(2**40), 2**40, 3_000_000)
+    mask = rng.integers(0, 2, len(values)).astype(np.uint8)
+    with lib.Client(shared.url) as client:
+        shared_memory = client.alloc(values.nbytes)
+        C.memmove(shared_memory, values.ctypes.data, values.nbytes)
+        client.put("cube", "i64", values.ctypes.data, values.nbytes)
+        for shape in ((100_000, 10, 3), (300, 100, 100), (2, 1_000_000, 1), (3, 500_000, 2), (2, 3, 500_000), (5, 4, 15_000, 2, 5)):
+            cube, keep = values[: int(np.prod(shape))].reshape(shape), mask[: int(np.prod(shape))].reshape(shape).astype(bool)
+            for axis in range(len(shape)):
+                kw = dict(rows=shape[axis], planes=int(np.prod(shape[:axis])), flags=lib.COLUMNS)
+                expected = cube.sum(axis).ravel()
+                assert (np.frombuffer(client.run("sum", "i64", cube.tobytes(), **kw), "<i8") == expected).all(), (shape, axis)
+                got = client.run("count_nonzero", "i64", cube.tobytes(), mask=keep.tobytes(), **kw)
+                assert (np.frombuffer(got, "<u8") == (keep & (cube != 0)).sum(axis).ravel()).all(), (shape, axis)
+                got, _ = client.run_at("argmax", "i64", shared_memory, cube.nbytes, **kw)
+                assert (np.frombuffer(got, "<u8") == cube.argmax(axis).ravel()).all(), (shape, axis)
+                if int(np.prod(shape[axis + 1 :])) <= 524_288:
+                    got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
+                    assert (np.frombuffer(got, "<i8") == expected).all(), (shape, axis)
+        client.drop("cube")
+        client.free(shared_memory)
+
+
 def test_jobs_of_shapes(shared, scratch):
     """Many jobs at once, each with mask and offsets of its own."""
     rng = np.random.default_rng(81)
@@ -245,6 +273,19 @@ def test_progress_reaches_the_end(shared):
 
 
 # ---- errors ----
+def test_planes_need_a_daemon_that_has_them(shared, scratch):
+    """An earlier daemon: a typed error, nothing is sent, and all else goes on, planes of one column, which are rows, too."""
+    values = np.arange(24, dtype="<i4").reshape(2, 3, 4)
+    with Relay(scratch / "relay", shared.url, 4 << 20, 1 << 20, version=1) as relay, lib.Client(relay.url) as client:
+        with pytest.raises(lib.Fault) as caught:
+            client.run("sum", "i32", values.tobytes(), rows=3, planes=2, flags=lib.COLUMNS)
+        assert (caught.value.code, caught.value.field) == ("VERSION", "planes") and REDUCE not in relay.kinds
+        for rows, planes, expected in ((6, 1, values.sum((0, 1))), (6, 0, values.sum((0, 1))), (12, 2, values.sum((1, 2)))):
+            got = client.run("sum", "i32", values.tobytes(), rows=rows, planes=planes, flags=lib.COLUMNS)
+            assert got == expected.astype("<i8").tobytes()
+        assert REDUCE in relay.kinds
+
+
 @pytest.mark.parametrize("code, field, kw", [
     ("SHAPE", "offsets", dict(offsets=[0, 3, 2], rows=2)), ("SHAPE", "offsets", dict(offsets=[0, 11], rows=1)),
     ("SHAPE", "offsets", dict(offsets=[5, 2**64 - 1], rows=1)), ("SHAPE", "rows", dict(rows=3)), ("SHAPE", "rows", dict(rows=3, columns=True)),
