@@ -481,7 +481,7 @@ static void check_handles(rk_engine *e)
 }
 
 /* ---- batches: small tasks of all kinds, from several threads at once ---- */
-enum { SUBMITTERS = 4, SMALL_SHAPES = 17 };
+enum { SUBMITTERS = 4, SMALL_SHAPES = 19 };
 
 typedef struct {
     rk_engine *e;
@@ -550,6 +550,7 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
     static const struct {
         uint32_t flags;
         uint64_t rows, bytes; /* of the elements; columns: of a row */
+        uint64_t planes;
     } shapes[SMALL_SHAPES] = {{0, 1, 0},
                               {0, 1, 8},
                               {0, 1, 64},
@@ -566,13 +567,15 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
                               {RP_COLUMNS, 50, 80},
                               {RP_COLUMNS, 500, 8},
                               {RP_COLUMNS | RP_MASK, 7, 64},
-                              {RP_OFFSETS | RP_MASK, 3, 24}};
+                              {RP_OFFSETS | RP_MASK, 3, 24},
+                              {RP_COLUMNS, 9, 24, 12},
+                              {RP_COLUMNS | RP_MASK, 70, 8, 3}};
     const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
     const uint32_t flags = shapes[i].flags;
     const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
     const uint64_t row_len = flags & (RP_OFFSETS | RP_COLUMNS) ? n : n / rows;
     const bool states = rows < 8 && !(flags & RP_COLUMNS) && rng() % 4 == 0, initial = !states && rng() % 4 == 0;
-    rk_task t = task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL);
+    rk_task t = planes_of(task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL), shapes[i].planes);
     char *memory = malloc(t.bytes + 8);
     t.data = memory + rng() % 8;
     lay_out(&t, (char *)t.data, k, initial && t.bytes >= 8);
