@@ -200,7 +200,8 @@ static void measure(rk_task *t)
         printf("FAIL the test's own spec: %s\n", f.text);
         failed++;
     }
-    t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) + (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
+    t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) +
+               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
 }
 
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
