@@ -65,7 +65,7 @@ static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
 /* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
 static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
 {
-    rp_header h = {.version = RP_WIRE_VERSION,
+    rp_header h = {.version = rp_reply_version(r->exchange.header.version),
                    .type = r->exchange.header.type,
                    .reply = true,
                    .status = status,
