@@ -67,6 +67,7 @@ complete -c reducectl -l tls-ca -r
 complete -c reducectl -l tls-cert -r
 complete -c reducectl -l tls-key -r
 complete -c reducectl -l no-autostart -d "start no daemon"
+complete -c reducectl -l wait -x -d "seconds for a daemon that is not there"
 complete -c reducectl -s v -l verbose -d "tell what was done"
 complete -c reducectl -s h -l help
 complete -c reducectl -s V -l version

@@ -23,7 +23,7 @@ _reducectl() {
   commands=(ping info status metrics top put ls drop ladder help)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
     '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
-    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
+    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
   if (( CURRENT == 2 )); then
     if [[ $PREFIX == *,* ]]; then
       compset -P '*,'
