@@ -298,7 +298,12 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Later
  * versions may add keys; show or skip unknown ones. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* 4: those under way */
+enum {
+    REDUCE_TOPIC_INFO = 1,
+    REDUCE_TOPIC_STATUS = 2,
+    REDUCE_TOPIC_REQUESTS = 4, /* those under way */
+    REDUCE_TOPIC_SESSIONS = 5  /* whose they are, and what they asked for so far */
+};
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;

@@ -52,8 +52,9 @@ typedef struct rd_server {
     /* telemetry */
     rd_stats stats;
     rd_metrics metrics;
-    rd_http *http;   /* NULL: not served */
-    rd_trace *trace; /* NULL: none */
+    rd_http *http;          /* NULL: not served */
+    rd_trace *trace;        /* NULL: none */
+    rd_device_meter *meter; /* NULL: none */
 
     rd_requests requests;
 

@@ -35,6 +35,15 @@ static void set_resident_caps(rd_server *s)
     s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
+/* It is for people who watch: without NVML they see less. */
+static void open_meter(rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    if (k.backend == RP_BACKEND_CUDA)
+        s->requests.meter = s->meter = rd_device_meter_open((int)s->config.device);
+}
+
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
@@ -58,6 +67,7 @@ static bool open_engine(rd_server *s)
     s->holdings.engine = q->engine;
     set_resident_caps(s);
     rd_executor_open(q);
+    open_meter(s);
     return true;
 }
 

@@ -383,10 +383,10 @@ static const char *misplaced(const ctl_options *o)
         return "--once applies to top only";
     if (o->requests && o->command != CTL_STATUS)
         return "--requests applies to status only";
-    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top take no format option";
+    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
+        return "metrics takes no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls take --json only";
+        return "ping, info, status, top and ls take --json only";
     return NULL;
 }
 

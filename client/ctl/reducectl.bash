@@ -81,7 +81,7 @@ _reducectl()
         "") _reducectl_reply "--help --version" ;;
         status) _reducectl_reply "--json --requests --watch $daemon" ;;
         ping | info | ls) _reducectl_reply "--json $daemon" ;;
-        top) _reducectl_reply "--once $daemon" ;;
+        top) _reducectl_reply "--once --json $daemon" ;;
         put) _reducectl_reply "--replace --ttl --dtype --text --path --deadline $daemon" ;;
         metrics | drop) _reducectl_reply "$daemon" ;;
         help) ;;

@@ -44,7 +44,7 @@ _reducectl() {
   case $command in
     (status) _arguments '--json[as an object]' '--requests[those under way]' '--watch[again each second]' $daemon ;;
     (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
-    (top) _arguments '--once[one frame as text]' $daemon ;;
+    (top) _arguments '--once[one frame as text]' '--json[objects]' $daemon ;;
     (metrics) _arguments $daemon ;;
     (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
     (drop) _arguments $daemon '*:name:_reducectl_resident' ;;

@@ -100,6 +100,18 @@ static void put_request(FILE *f, int op, int dtype, int path, int result, uint64
                 known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), rp_err_name(result), v);
 }
 
+static void put_pieces(FILE *f, const rd_tally *t)
+{
+    family(f, "pieces_total", "counter",
+           "Of the requests that succeeded: parts of large arrays and streams, whose answer is not a value.");
+    for (int op = 0; op < RD_OPS; op++)
+        for (int dtype = 0; dtype < RD_DTYPES; dtype++)
+            for (int path = 0; path < RD_PATHS; path++)
+                if (t->pieces[op][dtype][path])
+                    fprintf(f, "reduced_pieces_total{op=\"%s\",dtype=\"%s\",path=\"%s\"} %" PRIu64 "\n", known(op, rp_op_name),
+                            known(dtype, rp_dtype_name), known(path, rp_path_name), t->pieces[op][dtype][path]);
+}
+
 /* Every op with every type, path and error would be 50,050 lines, more than a message holds. A quarter of these can happen, if
  * somebody tries hard; those that did are some dozens. */
 static void put_requests(FILE *f, const rd_stats *s)
@@ -192,6 +204,7 @@ static void put_use(FILE *f, const rd_stats *s)
 {
     put_users(f, s, "user_requests_total", "Messages answered, by user; `tcp`: not known; `other`: users beyond the table.",
               offsetof(rd_use, requests));
+    put_users(f, s, "user_pieces_total", "Of these, parts of large arrays and streams.", offsetof(rd_use, pieces));
     put_users(f, s, "user_errors_total", "Error replies, by user.", offsetof(rd_use, errors));
     put_users(f, s, "user_data_bytes_total", "Elements and states of the requests that succeeded, by user.",
               offsetof(rd_use, bytes));
@@ -206,14 +219,34 @@ static void put_trace(FILE *f, rd_trace *t)
     labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
 }
 
+static void put_one(FILE *f, const char *name, const char *help, double v)
+{
+    family(f, name, "gauge", help);
+    fprintf(f, "reduced_%s %.12g\n", name, v);
+}
+
+static void put_device(FILE *f, const rd_device_reading *d)
+{
+    family(f, "device_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
+    labelled(f, "device_memory_bytes", "kind", "used", d->memory_used);
+    labelled(f, "device_memory_bytes", "kind", "total", d->memory_total);
+    put_one(f, "device_temperature_celsius", "Temperature of the GPU.", d->celsius);
+    put_one(f, "device_busy_ratio", "Share of the driver's last sample period with a kernel running, of any process.",
+            d->busy_percent * 0.01);
+    put_one(f, "device_power_watts", "Power that the GPU draws.", d->milliwatts * 1e-3);
+}
+
 static void put_totals(FILE *f, const rd_measures *m)
 {
     put_info(f, &m->engine);
     put_gauges(f, &m->gauges);
     put_messages(f, m->stats);
     put_requests(f, m->stats);
+    put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
+    if (m->device.valid)
+        put_device(f, &m->device);
     if (m->trace)
         put_trace(f, m->trace);
 }

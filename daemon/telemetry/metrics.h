@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
 #include "daemon/telemetry/trace.h"
 #include "kernels/kernels.h"
@@ -18,6 +19,7 @@
 typedef struct rd_measures {
     rd_gauges gauges;
     rk_stats engine;
+    rd_device_reading device;
     const rd_stats *stats;
     rd_trace *trace; /* NULL: none */
 } rd_measures;

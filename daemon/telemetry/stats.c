@@ -40,6 +40,8 @@ static void add_work(rd_tally *t, const rd_record *a)
 {
     unsigned path = place(a->path, RD_PATHS);
     t->done[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path]++;
+    t->pieces[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path] += a->piece;
+    t->use[a->user].pieces += a->piece;
     t->data_bytes[path] += a->data_bytes;
     t->use[a->user].bytes += a->data_bytes;
     t->use[a->user].engine_ns += a->stage_ns[RD_COPY] + a->stage_ns[RD_KERNEL];
@@ -70,6 +72,7 @@ static void join(uint64_t *to, const uint64_t *from, size_t n)
 static void join_use(rd_use *to, const rd_use *from)
 {
     to->requests += from->requests;
+    to->pieces += from->pieces;
     to->errors += from->errors;
     to->bytes += from->bytes;
     to->engine_ns += from->engine_ns;
@@ -83,6 +86,7 @@ void rd_tally_join(rd_tally *t, const rd_tally *from)
     join(t->by_msg, from->by_msg, RD_MSGS);
     join(t->by_op, from->by_op, RD_OPS);
     join(&t->done[0][0][0], &from->done[0][0][0], sizeof t->done / sizeof(uint64_t));
+    join(&t->pieces[0][0][0], &from->pieces[0][0][0], sizeof t->pieces / sizeof(uint64_t));
     join(t->data_bytes, from->data_bytes, RD_PATHS);
     rd_histogram_join(&t->latency, &from->latency);
     for (int i = 0; i < RD_STAGES; i++)
