@@ -155,7 +155,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -453,11 +453,13 @@ bench: all bench-tools ## measure kernels, host path, requests, processes and CP
 	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
-MAN := $(wildcard client/man/*.[1-9])
+MAN := $(wildcard client/man/*.[1-9] client/man/man3/*.3)
+# A call's page is a link to that of its group.
+LINKS := $(shell sed -n 's/^\.\\" links://p' client/man/man3/*.3)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
-DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*.c)
@@ -481,6 +483,8 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(fill) client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
+	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
+	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
 	$(Q)$(fill) systemd/reduced.service.in >$(B)/reduced.service
 	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
@@ -493,6 +497,9 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
+
+man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
+	$(Q)client/man/generate
 
 help: ## this list
 	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
