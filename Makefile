@@ -140,7 +140,7 @@ PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
 SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
-DAEMON_O := $(call obj,$(DAEMON_C))
+DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -243,6 +243,23 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 	$(Q){ echo '#include "kernels/ladder/ladder.h"'; echo 'const ladder_page ladder_pages[] = {'; \
 	  for f in $(PAGES); do n=$${f##*/}; echo "{\"$${n%.*}\","; sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; echo '},'; done; echo '{NULL, NULL}};'; } >$@
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# The page over http, gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+PAGE_FILES := index.html page.css page.js
+RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
+json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
+$(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
+	@mkdir -p $(@D)
+	$(Q){ printf '{"run":['; paste -sd, $(RUN_FILE); printf '],"pages":{'; \
+	  c=; for f in $(PAGES); do n=$${f##*/}; printf '%s"%s":"' "$$c" "$${n%.*}"; $(call json_text,$$f); printf '"'; c=,; done; printf '}}\n'; } >$@
+$(B)/daemon/telemetry/page.c: $(addprefix daemon/telemetry/page/,$(PAGE_FILES)) $(B)/daemon/telemetry/ladder.json Makefile
+	$(Q){ echo '#include "daemon/telemetry/page.h"'; n=0; for f in $(filter-out Makefile,$^); do n=$$((n + 1)); \
+	  echo "static const unsigned char file$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
+	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {{"/", "text/html; charset=utf-8", file1, sizeof file1},'; \
+	  echo '{"/page.css", "text/css; charset=utf-8", file2, sizeof file2}, {"/page.js", "text/javascript; charset=utf-8", file3, sizeof file3},'; \
+	  echo '{"/ladder.json", "application/json", file4, sizeof file4}};'; } >$@
+$(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/page.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a

@@ -231,13 +231,24 @@ static bool listen_all(rd_server *s)
     return true;
 }
 
+static void fill_pages(rd_http_page pages[RD_SERVED])
+{
+    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", rd_metrics_copy, NULL, 0};
+    pages[1] = (rd_http_page){"/status.json", "application/json", rd_metrics_copy_json, NULL, 0};
+    for (int i = 0; i < RD_PAGE_FILES; i++)
+        pages[2 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, NULL, rd_page_files[i].bytes,
+                                      rd_page_files[i].size};
+}
+
 static bool serve_metrics(rd_server *s)
 {
     char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
     if (!s->config.metrics_url[0])
         return true;
+    rd_metrics_want_json(&s->metrics, rd_status_entries);
     rd_metrics_refresh(&s->metrics);
-    s->http = rd_http_open(s->config.metrics_url, rd_metrics_copy, &s->metrics, bound, sizeof bound, why, sizeof why);
+    fill_pages(s->pages);
+    s->http = rd_http_open(s->config.metrics_url, s->pages, RD_SERVED, &s->metrics, bound, sizeof bound, why, sizeof why);
     if (s->http)
         rd_log(RD_LOG_INFO, "metrics on %s", bound);
     else

@@ -222,6 +222,13 @@ static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
     put_latency(&q->stats->tally.latency, w);
 }
 
+size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, size_t cap)
+{
+    rp_writer w = {.out = out, .cap = cap};
+    put_status(requests, m, &w);
+    return w.used;
+}
+
 static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 {
     if (!rd_metrics_refresh(q->metrics))

@@ -50,6 +50,13 @@ typedef struct rd_use {
     uint64_t requests, pieces, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
 } rd_use;
 
+/* A request that succeeded and took long */
+enum { RD_SLOW = 16, RD_SLOW_MS = 100 };
+typedef struct rd_slow {
+    uint8_t op, dtype, path;
+    uint64_t bytes, end_ns, stage_ns[RD_STAGES]; /* end_ns: CLOCK_MONOTONIC, of its answer */
+} rd_slow;
+
 typedef struct rd_tally {
     uint64_t requests; /* answered */
     uint64_t by_msg[RD_MSGS];
@@ -63,6 +70,8 @@ typedef struct rd_tally {
     uint64_t data_bytes[RD_PATHS];
     rd_histogram stage[RD_STAGES];
     rd_use use[RD_MAX_USERS];
+    rd_slow slow[RD_SLOW]; /* the last ones, the n-th in place n % RD_SLOW */
+    uint64_t slow_n;       /* ever */
 } rd_tally;
 
 typedef struct rd_shared_tally {
