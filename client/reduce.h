@@ -225,7 +225,8 @@ size_t reduce_state_size(int op, int dtype);
 typedef struct reduce_client reduce_client;
 
 enum {
-    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background */
+    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background, also when it is gone
+                             later. Not at a URL that was given, by `url` or $REDUCED_URL: that is REDUCE_E_NO_DAEMON */
     REDUCE_WAIT = 2,      /* if no daemon listens, keep trying for connect_timeout_ms instead of failing at once */
     REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
 };
@@ -248,7 +249,8 @@ typedef struct reduce_open_opts {
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
                                       may take hours. 0: the default, here and above */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
-    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients */
+    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,
+                                      leaves it to `idle-exit` of the user's configuration, if that is set */
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */
     const char *tls_cert;          /* the client's certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
@@ -296,7 +298,12 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Later
  * versions may add keys; show or skip unknown ones. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* 4: those under way */
+enum {
+    REDUCE_TOPIC_INFO = 1,
+    REDUCE_TOPIC_STATUS = 2,
+    REDUCE_TOPIC_REQUESTS = 4, /* those under way */
+    REDUCE_TOPIC_SESSIONS = 5  /* whose they are, and what they asked for so far */
+};
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;
