@@ -141,6 +141,8 @@ PROTO_O  := $(call obj,$(PROTO_C))
 SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C))
+# What states are, without the engines: libreduce has it, too.
+EXACT_O  := $(call obj,$(wildcard kernels/exact/*.c))
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -179,7 +181,7 @@ $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 .PHONY: force
 
 # Where operations and layouts are switched on, the compiler lists what a new one still lacks.
-$(PROTO_O) $(KERNEL_O): CFLAGS += -Wswitch-enum
+$(PROTO_O) $(KERNEL_O) $(call obj,$(wildcard client/state*.c)): CFLAGS += -Wswitch-enum
 
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -215,7 +217,7 @@ $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
+$(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
@@ -223,11 +225,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(ABI_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
@@ -308,7 +310,7 @@ $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(PROTO_O)
+$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
@@ -325,7 +327,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
