@@ -573,6 +573,50 @@ int reduce_state_to_words(const void *state, int64_t *words, size_t n);
  * words are not such sums; "count": more than 2^60 elements). */
 int reduce_state_from_words(void *state, size_t size, int op, int dtype, const int64_t *words, size_t n);
 
+/* ---- collectives: one reduction of many processes ----------------------------------------------------------------- */
+
+/* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that
+ * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
+ * reduce_mpi.f90 wrap it for MPI. */
+
+/* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, but for index_base,
+ * mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the states. */
+typedef struct reduce_item {
+    uint32_t size;
+    int32_t fd;              /* a file, as for reduce_file; -1: none */
+    const reduce_spec *spec; /* for offsets and for states as for reduce_run */
+    const void *data;        /* memory; it may be `out` */
+    const void *device;      /* a handle, as for reduce_device; or NULL */
+    uint64_t offset;         /* of a file or device memory */
+    uint64_t bytes;          /* of this rank's elements */
+    void *out;               /* the results; NULL: this rank does not want them */
+    size_t room;             /* bytes at `out` */
+} reduce_item;
+#define REDUCE_ITEM_INIT                                         \
+    {                                                            \
+        sizeof(reduce_item), -1, NULL, NULL, NULL, 0, 0, NULL, 0 \
+    }
+
+/* Join the `bytes` bytes at `buffer` of all ranks by reduce_states_merge, which must get all of them at once; then every rank
+ * has the result. 0, or anything else if that failed. It is MPI_Allreduce, or does what that does. */
+typedef int (*reduce_exchange)(void *arg, void *buffer, size_t bytes);
+
+/* Merge what `from` has into `into`: states that lie one after the other, `bytes` in all, or messages of reduce_collective. It
+ * is commutative and associative. If they are not states of the same kinds, `into` becomes bytes that every later call
+ * refuses. */
+void reduce_states_merge(void *into, const void *from, size_t bytes);
+
+enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
+
+/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
+ * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 8 KiB is added here; more goes
+ * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
+ * returned by all: errmsg names the lowest such rank.
+ * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
+ * ranks do not ask for the same), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange
+ * failed). */
+int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
+
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 
 /* Allocate `bytes` of memory, all 0 and aligned to a page, that the daemon maps too: arrays in it are reduced without a copy.
