@@ -494,8 +494,10 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
 
+include client/python/python.mk
+
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/
