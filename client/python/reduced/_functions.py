@@ -7,7 +7,9 @@ import numpy as np
 
 from . import _abi
 from ._plan import plan
+from ._prepare import Prepared
 from ._quick import quick
+from ._results import fit, plain
 from ._run import Progress, run
 
 Nan = str  # "propagate", "omit" or "raise"
@@ -224,12 +226,11 @@ class MinMax(NamedTuple):
     max: Any
 
 
-def _minmax(values: Any, el: Any, wanted: Any, scalar: bool, full: Any) -> MinMax:
-    ends = [np.ascontiguousarray(values[..., i]) for i in (0, 1)]
-    if scalar and not el.dated:
-        return MinMax(*(bool(e[()]) if wanted.kind == "b" else e[()].item() for e in ends))
-    fitted = [e.view(wanted) if el.dated else e.astype(wanted) for e in ends]
-    return MinMax(*(e[()] if scalar else e.reshape(full or e.shape) for e in fitted))
+def _minmax(values: Any, p: Prepared, shape: Any) -> MinMax:
+    ends = [values[..., i] for i in (0, 1)]
+    if shape == () and not p.element.dated:
+        return MinMax(*(plain(e[()], p.wanted) for e in ends))
+    return MinMax(*(fit(e, p.wanted, p.asked).reshape(e.shape if shape is None else shape)[()] for e in ends))
 
 
 def minmax(a: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None, nan: Nan = "propagate",
@@ -268,12 +269,14 @@ def _exact_sums(values: Any) -> Any:
     return np.asarray(whole, object)
 
 
-def _stats(values: Any, el: Any, wanted: Any, scalar: bool, full: Any) -> Stats:
-    columns = {name: _exact_sums(values) if name == "sum" and el.kind != "f" else values[name].astype(np.intp)
-               if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name] for name in Stats._fields}
-    if scalar:
-        return Stats(**{n: c[()].item() if isinstance(c[()], np.generic) else c[()] for n, c in columns.items()})
-    return Stats(**{n: np.ascontiguousarray(c).reshape(full or c.shape) for n, c in columns.items()})
+def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
+    fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
+              for name in Stats._fields}
+    if p.element.kind != "f":
+        fields["sum"] = _exact_sums(values)
+    if shape == ():
+        return Stats(**{name: field.item() for name, field in fields.items()})
+    return Stats(**{name: np.ascontiguousarray(field).reshape(shape or field.shape) for name, field in fields.items()})
 
 
 def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",

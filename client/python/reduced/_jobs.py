@@ -1,7 +1,9 @@
 """Reductions in the background, and many at once."""
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
 import threading
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -26,9 +28,16 @@ class Task(Future[Any]):
     def __init__(self, client: Client, plan: Plan):
         super().__init__()
         self.set_running_or_notify_cancel()
+        self._starting = threading.Lock()  # a job may end before it has a handle
         self._callback = DONE(lambda *_: _ended.put(self))  # on a thread of the library: it must be quick
         if plan.source.jobs and plan.cells.size:
-            self._job: Job | None = Job(client, plan, self._callback)
+            _under_way.add(self)  # which keeps the callback until it has run
+            try:
+                with self._starting:
+                    self._job: Job | None = Job(client, plan, self._callback)
+            except BaseException:
+                _under_way.discard(self)
+                raise
         else:
             self._job = None
             threading.Thread(target=self._run, args=(client, plan), daemon=True).start()
@@ -41,14 +50,17 @@ class Task(Future[Any]):
             self.set_exception(e)
 
     def _finish(self) -> None:
-        assert self._job
+        with self._starting:
+            job = self._job
+        assert job
         try:
-            self._job.wait()
-            self.set_result(self._job.plan.value())
+            job.wait()
+            self.set_result(job.plan.value())
         except BaseException as e:
             self.set_exception(e)
         finally:
-            self._job.free()
+            job.free()
+            _under_way.discard(self)
 
     def cancel(self) -> bool:
         """Ask the reduction to end soon, with CancelledError as its exception; False: it is done."""
@@ -63,6 +75,7 @@ class Task(Future[Any]):
 
 
 _ended: SimpleQueue[Task] = SimpleQueue()
+_under_way: set[Task] = set()
 _finisher: threading.Thread | None = None
 
 
@@ -77,6 +90,23 @@ def _start_finisher() -> None:
     if _finisher is None or not _finisher.is_alive():  # also in a forked child
         _finisher = threading.Thread(target=_finish_all, name="reduced", daemon=True)
         _finisher.start()
+
+
+@atexit.register
+def _end() -> None:
+    """No callback may come when Python is gone."""
+    for task in list(_under_way):
+        task.cancel()
+    for task in list(_under_way):
+        task.exception(timeout=10)
+
+
+def _forget() -> None:
+    """In a forked child: the tasks are the parent's."""
+    _under_way.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class _Starter:
