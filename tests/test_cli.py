@@ -933,7 +933,7 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
-    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
+    done = ctl("ping", autostart=True, url="ipc:///nonexistent/reduced.sock")
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
 
