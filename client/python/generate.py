@@ -13,6 +13,8 @@ TARGET = Path(__file__).parent / "reduced/_abi.py"
 SCALARS = {"uint32_t": "c_uint32", "int32_t": "c_int32", "uint64_t": "c_uint64", "int64_t": "c_int64", "size_t": "c_size_t",
            "double": "c_double", "int": "c_int", "char": "c_char", "uint8_t": "c_uint8"}
 
+CALLBACKS = ("reduce_done", "reduce_exchange")
+
 
 def header():
     """reduce.h without comments and without macros, but for the constants that are macros."""
@@ -32,7 +34,7 @@ def enums(text):
 def ctype(base, pointer):
     if pointer:
         return "c_char_p" if base == "char" else "c_void_p"
-    return SCALARS.get(base) or f"{base}"
+    return SCALARS.get(base) or base
 
 
 def structs(text):
@@ -58,7 +60,7 @@ def argument(text):
     if "(" in text:
         return "c_void_p"
     m = re.match(r"(?:const )?(\w+) (\**)\w+$", text)
-    if m[1] == "reduce_done":
+    if m[1] in CALLBACKS:
         return "c_void_p"
     return ctype(m[1], m[2] if m[1] != "char" or m[2] == "*" else "**")
 

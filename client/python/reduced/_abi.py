@@ -103,6 +103,10 @@ STATES_OUT = 2
 WRAP = 4
 MASKED = 16
 COLUMNS = 64
+MAX_STATE = 872
+MAX_WORDS = 211
+KEYS_ADDED = 9
+MESSAGE = 2048
 REPLACE = 1
 PENDING = 1
 ERRORS = {
@@ -257,6 +261,20 @@ class Result(Structure):  # reduce_result
     ]
 
 
+class Item(Structure):  # reduce_item
+    _fields_ = [
+        ("size", c_uint32),
+        ("fd", c_int32),
+        ("spec", c_void_p),
+        ("data", c_void_p),
+        ("device", c_void_p),
+        ("offset", c_uint64),
+        ("bytes", c_uint64),
+        ("out", c_void_p),
+        ("room", c_size_t),
+    ]
+
+
 class PutOpts(Structure):  # reduce_put_opts
     _fields_ = [
         ("size", c_uint32),
@@ -289,6 +307,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_stats": Stats,
     "reduce_spec": Spec,
     "reduce_result": Result,
+    "reduce_item": Item,
     "reduce_put_opts": PutOpts,
     "reduce_resident": Resident,
 }
@@ -349,7 +368,6 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_dtype_parse": (c_int, [c_char_p]),
     "reduce_nan_parse": (c_int, [c_char_p]),
     "reduce_dtype_size": (c_size_t, [c_int]),
-    "reduce_state_size": (c_size_t, [c_int, c_int]),
     "reduce_open": (c_int, [c_void_p, c_char_p, c_void_p]),
     "reduce_close": (None, [c_void_p]),
     "reduce_ping": (c_int, [c_void_p, c_void_p]),
@@ -360,6 +378,19 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_file": (c_int, [c_void_p, c_void_p, c_int, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
+    "reduce_state_size": (c_size_t, [c_int, c_int]),
+    "reduce_state_init": (c_int, [c_void_p, c_size_t, c_int, c_int]),
+    "reduce_state_check": (c_int, [c_void_p, c_size_t, c_int, c_int]),
+    "reduce_state_add": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "reduce_state_add_at": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_uint64]),
+    "reduce_state_merge": (c_int, [c_void_p, c_void_p]),
+    "reduce_state_finish": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "reduce_state_words": (c_size_t, [c_int, c_int]),
+    "reduce_state_keys": (c_size_t, [c_int, c_int]),
+    "reduce_state_to_words": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "reduce_state_from_words": (c_int, [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t]),
+    "reduce_states_merge": (None, [c_void_p, c_void_p, c_size_t]),
+    "reduce_collective": (c_int, [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_void_p]),
     "reduce_alloc": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_free": (None, [c_void_p, c_void_p]),
     "reduce_device": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
