@@ -523,8 +523,10 @@ uninstall: ## remove what install installed
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
 
+include client/python/python.mk
+
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/
