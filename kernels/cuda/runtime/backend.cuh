@@ -39,7 +39,7 @@ struct Backend {
     Slot slots[kMaxSlots];
     bool taken[kMaxSlots]; // of these: from before the launch until the landing
     Pins pins;
-    BatchFlight batch; // memory NULL: no batches
+    BatchFlight batch[RK_BATCH_FLIGHTS]; // memory NULL: no batches
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
