@@ -188,7 +188,7 @@ static bool open_trace(rd_server *s)
     return s->trace != NULL;
 }
 
-/* An ipc socket, already bound with no mode for others, and its side channel. */
+/* An ipc socket, already bound with no mode for others, and its fdpass socket. */
 static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
 {
     const rd_config *c = &s->config;
@@ -202,7 +202,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         return false;
     }
     if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
-        rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+        rd_log(RD_LOG_WARN, "no fdpass socket, so no shared memory and no passed files: %s", why);
     return true;
 }
 

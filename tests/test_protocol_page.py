@@ -1,5 +1,5 @@
 """What PROTOCOL.md says of the corners: two things wrong at once, a daemon that leaves, fields that are no echo, relays, the
-side channel's second life, the numbers for people who write clients."""
+fdpass channel's second life, the numbers for people who write clients."""
 import contextlib
 import os
 import re
@@ -216,8 +216,8 @@ def test_a_leaving_daemon_finishes_what_it_has(start):
     daemon.check_log()
 
 
-# ---- the side channel ----
-def test_attach_again_after_the_side_channel_closed(shared, scratch):
+# ---- the fdpass channel ----
+def test_attach_again_after_the_channel_closed(shared, scratch):
     """One at a time: its handles go with it, the token stays good."""
     with open(scratch / "f", "wb+") as f:
         f.write(F32)

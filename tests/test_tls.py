@@ -69,7 +69,7 @@ def test_the_right_certificates_give_the_same_bits(start, site, server, reduce, 
     context = ssl.create_default_context(cafile=site.ca.file("pem"))
     context.load_cert_chain(*site.client)
     with Connection(url, tls=context) as c:
-        assert c.hello()["token"] == bytes(16)  # no side channel
+        assert c.hello()["token"] == bytes(16)  # no fdpass channel
         assert c.reduce("sum", "u8", DATA).cells == [sum(DATA).to_bytes(8, "little")]
 
 

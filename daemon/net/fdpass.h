@@ -1,5 +1,5 @@
 /* Sockets that pass descriptors: a unix SOCK_SEQPACKET socket beside each ipc socket, for what the messages' connections cannot
- * carry (PROTOCOL.md, "Side channel"). This file knows sockets and packets; what a packet asks for is the layer above's
+ * carry (PROTOCOL.md, "Descriptor passing"). This file knows sockets and packets; what a packet asks for is the layer above's
  * (on_handle.c). The loop owns all of it.
  *
  * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.

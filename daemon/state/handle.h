@@ -4,7 +4,7 @@
  * what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
  * theirs. A descriptor is had only by those to whom its owner gave it.
  *
- * * Life: made by a worker -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed
+ * * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
  * by a worker once no request uses it. The loop owns all of it; a worker owns what it makes or closes. Nng's threads may
  * look one up and use it for a request (fastpath.h): the loop changes lists under holdings->lock and reads them without, and
  * uses are counted atomically. */

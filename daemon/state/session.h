@@ -32,7 +32,7 @@ typedef struct rd_session {
     rd_user *owner; /* its user's account; NULL: the connection went before it was looked at */
     rp_priority priority;
     rd_sched_session queues;
-    uint8_t token[RP_TOKEN];    /* opens its side channel; all 0: none may */
+    uint8_t token[RP_TOKEN];    /* opens its fdpass channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
     rd_handle_list handles;     /* go with the channel */
     char name[RP_MAX_NAME + 1];

@@ -137,7 +137,7 @@ def packets():
     yield "attach", "the session and the token of messages.txt", 0, packet(ATTACH, value=SESSION, token=bytes(range(0xA0, 0xB0)))
     yield "attached", "reply of attach", 0, packet(ATTACH)
     yield "refused", "reply of attach: AUTH, and the channel is closed", 0, packet(
-        ATTACH, status=17, more=fault(0, NO_INDEX, 0, b"token", b"no session of this user that wants such a side channel"))
+        ATTACH, status=17, more=fault(0, NO_INDEX, 0, b"token", b"no session of this user waits for an fdpass channel"))
     yield "file", "a file, open for reading", 1, packet(FILE)
     yield "filed", "reply of file: handle 2^63 + 1, 12 bytes", 0, packet(FILE, value=handle, size=12)
     yield "arena", "5000 bytes", 0, packet(ARENA, value=5000)
@@ -181,7 +181,7 @@ def texts():
     for name, remark, data in messages():
         out += [f"# {name}: {remark}", f"{name} {data.hex()}"]
     yield "messages.txt", "\n".join(out) + "\n"
-    out = ["# Golden packets of the side channel: `name descriptors hex`. Written by generate.py."]
+    out = ["# Golden packets of the fdpass socket: `name descriptors hex`. Written by generate.py."]
     for name, remark, descriptors, data in packets():
         out += [f"# {name}: {remark}", f"{name} {descriptors} {data.hex()}"]
     yield "packets.txt", "\n".join(out) + "\n"

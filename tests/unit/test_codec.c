@@ -392,7 +392,7 @@ static void names_of_resident_data(void **state)
     }
 }
 
-/* Packets of the side channel: bytes of PROTOCOL.md, and every malformed one refused. */
+/* Packets of the fdpass socket: bytes of PROTOCOL.md, and every malformed one refused. */
 static void side_packets(void **state)
 {
     (void)state;
