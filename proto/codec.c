@@ -328,7 +328,7 @@ rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
     if (!size)
         return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", x->dtype);
     if (x->bytes == 0 || x->bytes % size)
-        return rp_fail(f, RP_SHAPE, "bytes", size, "%" PRIu64 " bytes are no positive multiple of the %zu-byte element",
+        return rp_fail(f, RP_SHAPE, "bytes", size, "%" PRIu64 " bytes are not a positive multiple of the %zu-byte element",
                        x->bytes, size);
     return RP_OK;
 }

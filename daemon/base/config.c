@@ -440,7 +440,7 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
     return true;
 }
 
-/* What the options say together about who gets in over the network. */
+/* Options that together decide which peers of the network are admitted. */
 static bool consistent(const rd_config *c, char *why)
 {
     for (uint64_t i = 0; i < c->listens; i++) {

@@ -18,9 +18,9 @@ static void look_at_file(rd_work *c)
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY)
         rp_fail(&x->fault, RP_IO, "file", 0, "the descriptor is not open for reading");
     else if (fstat(x->fd, &st) != 0)
-        rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be looked at: %s", strerror(errno));
+        rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be examined: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
-        rp_fail(&x->fault, RP_IO, "file", 0, "no regular file");
+        rp_fail(&x->fault, RP_IO, "file", 0, "not a regular file");
     else
         x->size = (uint64_t)st.st_size;
 }
@@ -57,7 +57,7 @@ static void import_device(rd_work *c)
     x->fd = -1;
 }
 
-static void close_share(rd_work *c)
+static void close_handle(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     if (x->kind == RD_HANDLE_DEVICE)
@@ -88,7 +88,7 @@ void rd_handle_release(rd_handle *x)
 {
     if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
-    x->work.run = close_share;
+    x->work.run = close_handle;
     x->work.done = closed;
     rd_workers_add(x->holdings->workers, &x->work);
 }
@@ -170,7 +170,7 @@ rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes
     return err;
 }
 
-/* ---- descriptors that nobody wants ---- */
+/* ---- unwanted descriptors ---- */
 typedef struct {
     rd_work work;
     rd_users *users;

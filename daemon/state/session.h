@@ -4,7 +4,7 @@
  * `lock`, and as it is the only one to do so, it reads without.
  *
  * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
- * reply is unsent, nobody holds it and no stream has a job in the engine. Whoever has a pointer is counted in one of
+ * reply is unsent, no thread holds it and no stream has a job in the engine. Every pointer to it is counted in one of
  * these. */
 #ifndef RD_SESSION_H
 #define RD_SESSION_H
