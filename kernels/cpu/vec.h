@@ -70,6 +70,24 @@ INLINE vf64 load_bf16(const void *p)
 #endif
 }
 
+/* As many finite bf16, each times 2^BF16_SCALE: as the upper bits of an f64, moved by integers, which takes less work than
+ * two conversions. For sums alone: squares of these would underflow. */
+#if VB == 16
+enum { BF16_SCALE = 0 };
+INLINE vf64 load_scaled_bf16(const void *p) { return load_bf16(p); }
+#else
+enum { BF16_SCALE = 127 - 1023 };
+INLINE vf64 load_scaled_bf16(const void *p)
+{
+#if VB == 64
+    vi64 v = (vi64)_mm512_cvtepi16_epi64(_mm_loadu_si128(p));
+#else
+    vi64 v = (vi64)_mm256_cvtepi16_epi64(_mm_loadl_epi64(p));
+#endif
+    return (vf64)(v << 45 & ~((int64_t)7 << 60)); /* one sign of the copied ones stays */
+}
+#endif
+
 /* Larger and smaller by lane. Of a NaN and a number the second operand comes out. */
 INLINE vf64 max_f64(vf64 a, vf64 b)
 {
@@ -94,14 +112,14 @@ INLINE vi32 max_i32(vi32 a, vi32 b)
 #endif
 }
 
-INLINE vi32 min_i32(vi32 a, vi32 b)
+INLINE vu32 min_u32(vu32 a, vu32 b)
 {
 #if VB == 64
-    return (vi32)_mm512_min_epi32((__m512i)a, (__m512i)b);
+    return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
 #elif VB == 32
-    return (vi32)_mm256_min_epi32((__m256i)a, (__m256i)b);
+    return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
 #else
-    vi32 first = a < b;
+    vu32 first = (vu32)(a < b);
     return (a & first) | (b & ~first);
 #endif
 }
@@ -117,14 +135,15 @@ INLINE vi16 max_i16(vi16 a, vi16 b)
 #endif
 }
 
-INLINE vi16 min_i16(vi16 a, vi16 b)
+INLINE vu16 min_u16(vu16 a, vu16 b)
 {
 #if VB == 64
-    return (vi16)_mm512_min_epi16((__m512i)a, (__m512i)b);
+    return (vu16)_mm512_min_epu16((__m512i)a, (__m512i)b);
 #elif VB == 32
-    return (vi16)_mm256_min_epi16((__m256i)a, (__m256i)b);
+    return (vu16)_mm256_min_epu16((__m256i)a, (__m256i)b);
 #else
-    return (vi16)_mm_min_epi16((__m128i)a, (__m128i)b);
+    vu16 first = (vu16)(a < b);
+    return (a & first) | (b & ~first);
 #endif
 }
 
