@@ -154,6 +154,8 @@ INLINE vf64 square_error(vf64 x, vf64 p)
     return (vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)x, (__m512d)p);
 #elif VB == 32
     return (vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)x, (__m256d)p);
+#elif defined(__aarch64__)
+    return (vf64)vfmaq_f64((float64x2_t)-p, (float64x2_t)x, (float64x2_t)x);
 #else
     vf64 c = x * 0x1.0000002p27; /* Veltkamp: 26 bits of x, and the rest */
     vf64 high = c - (c - x), low = x - high;

@@ -283,6 +283,9 @@ INLINE vf64 load_f16(const void *p)
     return (vf64)_mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128(p)));
 #elif defined(__F16C__) && VB == 32
     return (vf64)_mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(p)));
+#elif defined(__aarch64__)
+    uint16x4_t bits = {((const u16_loose *)p)[0], ((const u16_loose *)p)[1]};
+    return (vf64)vcvt_f64_f32(vget_low_f32(vcvt_f32_f16((float16x4_t)bits)));
 #else
     vf64 v;
     for (int j = 0; j < LANES64; j++)

@@ -10,6 +10,7 @@
  *
  * Everything is under `lock` but launching, looking whether the batch has landed, and `done`. */
 #include "kernels/engine/batch.h"
+#include "kernels/engine/spin.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -148,7 +149,7 @@ static bool lands_alone(rk_batcher *b)
     while (!b->ops->landed(b->impl, b->tasks, false)) {
         if (atomic_load_explicit(&b->company, memory_order_relaxed) || rk_now_ns() > until)
             return false;
-        __builtin_ia32_pause();
+        rk_pause();
     }
     return true;
 }
@@ -186,7 +187,7 @@ static void await_landing(rk_batcher *b)
         if (late)
             nanosleep(&nap, NULL);
         else
-            __builtin_ia32_pause();
+            rk_pause();
     }
 }
 
@@ -195,7 +196,7 @@ static void linger(rk_batcher *b)
 {
     const uint64_t until = rk_now_ns() + b->ops->linger_ns;
     while (state_of(b) != FLYING && rk_now_ns() < until)
-        __builtin_ia32_pause();
+        rk_pause();
 }
 
 /* False: never again. */
