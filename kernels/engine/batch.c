@@ -10,10 +10,11 @@
  * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
  * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
  *
- * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of the
- * crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a batch
+ * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of
+ * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a batch
  * has landed, and `done`. */
 #include "kernels/engine/batch.h"
+#include "kernels/engine/spin.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -195,7 +196,7 @@ static bool lands_alone(rk_batcher *b, flight *f)
     while (!b->ops->landed(b->impl, f->number, f->tasks, false)) {
         if (count_of(&b->waiting) || rk_now_ns() > until)
             return false;
-        __builtin_ia32_pause();
+        rk_pause();
     }
     return true;
 }
@@ -234,7 +235,7 @@ static void await_landing(rk_batcher *b, const flight *f)
         if (late)
             nanosleep(&nap, NULL);
         else
-            __builtin_ia32_pause();
+            rk_pause();
     }
 }
 
@@ -247,7 +248,7 @@ static void linger(rk_batcher *b)
     while (!has_work(b) && rk_now_ns() < until) {
         pthread_mutex_unlock(&b->lock);
         while (!has_work(b) && rk_now_ns() < until)
-            __builtin_ia32_pause();
+            rk_pause();
         pthread_mutex_lock(&b->lock);
     }
     b->lingering--;
