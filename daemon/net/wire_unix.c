@@ -327,7 +327,7 @@ static void unix_hang_up(rd_wire *wire)
 static bool unix_peer(rd_wire *w, rd_peer *peer)
 {
     const struct ucred *who = &of(w)->peer;
-    *peer = (rd_peer){.local = true, .pid = (uint64_t)who->pid, .uid = who->uid, .gid = who->gid};
+    *peer = (rd_peer){.local = rd_uid_is_known(who->uid), .pid = (uint64_t)who->pid, .uid = who->uid, .gid = who->gid};
     snprintf(peer->text, sizeof peer->text, "pid %" PRIu64 " uid %" PRIu64, peer->pid, peer->uid);
     return true;
 }
