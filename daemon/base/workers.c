@@ -71,7 +71,7 @@ static void *workers_run(void *arg)
         else
             wanted = wait_for_work(w, me == w->worker);
     }
-    me->state = RD_WORKER_ENDED;
+    me->runs = false;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -83,19 +83,19 @@ static bool start_worker(rd_workers *w)
 {
     sigset_t all, old;
     rd_worker *x = w->worker;
-    while (x < w->worker + w->most && x->state == RD_WORKER_RUNS)
+    while (x < w->worker + w->most && x->runs)
         x++;
     if (x == w->worker + w->most)
         return false;
-    if (x->state == RD_WORKER_ENDED)
+    if (x->started)
         pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
     x->all = w;
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    x->state = pthread_create(&x->thread, NULL, workers_run, x) == 0 ? RD_WORKER_RUNS : RD_WORKER_NONE;
+    x->started = x->runs = pthread_create(&x->thread, NULL, workers_run, x) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    w->idle += x->state == RD_WORKER_RUNS; /* it looks for work first */
-    return x->state == RD_WORKER_RUNS;
+    w->idle += x->runs; /* it looks for work first */
+    return x->runs;
 }
 
 static void init_cond(pthread_cond_t *cond)
@@ -130,7 +130,7 @@ void rd_workers_close(rd_workers *w)
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
     for (rd_worker *x = w->worker; x < w->worker + w->most; x++)
-        if (x->state != RD_WORKER_NONE)
+        if (x->started)
             pthread_join(x->thread, NULL);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);

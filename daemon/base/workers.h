@@ -19,12 +19,10 @@ typedef struct rd_work {
     struct rd_work *next;
 } rd_work;
 
-typedef enum { RD_WORKER_NONE, RD_WORKER_RUNS, RD_WORKER_ENDED } rd_worker_state; /* ENDED: to be joined */
-
 typedef struct rd_worker {
     struct rd_workers *all;
     pthread_t thread;
-    rd_worker_state state;
+    bool started, runs; /* to be joined; not ended */
 } rd_worker;
 
 typedef struct rd_workers {
