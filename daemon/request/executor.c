@@ -148,7 +148,7 @@ const char *rd_whereabouts(const rd_request *r)
 /* With a reader, in the engine, or waiting for memory. FINISH waits for its stream's chunks without having begun. */
 static bool has_begun(const rd_request *r)
 {
-    bool parked = r->header.type == RP_MSG_FINISH && !r->job.item.running;
+    bool parked = r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running;
     return !parked && !r->job.item.taker;
 }
 
@@ -163,7 +163,7 @@ unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, co
 {
     unsigned n = 0;
     for (rd_request *r = q->waiting; r;) {
-        bool meant = r->session == x && (!id || r->header.id == *id) && !has_begun(r);
+        bool meant = r->session == x && (!id || r->exchange.header.id == *id) && !has_begun(r);
         if (meant)
             take_back(q, r, f);
         n += meant;

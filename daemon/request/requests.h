@@ -5,8 +5,8 @@
 #include <uv.h>
 
 #include "daemon/base/config.h"
-#include "daemon/net/connection.h"
 #include "daemon/net/fdpass.h"
+#include "daemon/net/transport.h"
 #include "daemon/request/fastpath.h"
 #include "daemon/request/request.h"
 #include "daemon/state/session.h"
