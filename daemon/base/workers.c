@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "daemon/base/clock.h"
+
 /* The oldest work whose user has a thread left. With the lock. */
 static rd_work *next_work(rd_workers *w)
 {
@@ -17,52 +19,118 @@ static rd_work *next_work(rd_workers *w)
     return NULL;
 }
 
+/* It runs the work without the lock, and puts it among those that are over. */
+static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
+{
+    unsigned *running = x->running;
+    (*running)++;
+    me->since_ns = rd_now_ns();
+    pthread_mutex_unlock(&w->lock);
+    x->run(x);
+    pthread_mutex_lock(&w->lock);
+    me->since_ns = 0;
+    (*running)--;
+    x->next = NULL;
+    *w->over_end = x;
+    w->over_end = &x->next;
+    if (w->closing)
+        pthread_cond_broadcast(&w->work); /* those that wait for the queue to end */
+    pthread_mutex_unlock(&w->lock);
+    w->wake(w->wake_arg);
+    pthread_mutex_lock(&w->lock);
+}
+
+/* A thread that was stuck is back. True: its place is taken. */
+static bool is_spare(rd_workers *w, rd_worker *me)
+{
+    if (!me->stuck)
+        return false;
+    me->stuck = false;
+    w->stuck--;
+    w->running++;
+    return w->running > w->threads;
+}
+
 static void *workers_run(void *arg)
 {
-    rd_workers *w = arg;
+    rd_worker *me = arg;
+    rd_workers *w = me->all;
     pthread_mutex_lock(&w->lock);
-    for (;;) {
+    while (!is_spare(w, me)) {
         rd_work *x = next_work(w);
-        if (!x && w->closing && !w->queue)
+        if (x)
+            run_work(w, me, x);
+        else if (w->closing && !w->queue)
             break;
-        if (!x) {
+        else
             pthread_cond_wait(&w->work, &w->lock);
-            continue;
-        }
-        unsigned *running = x->running;
-        (*running)++;
-        pthread_mutex_unlock(&w->lock);
-        x->run(x);
-        pthread_mutex_lock(&w->lock);
-        (*running)--;
-        x->next = NULL;
-        *w->over_end = x;
-        w->over_end = &x->next;
-        if (w->closing)
-            pthread_cond_broadcast(&w->work); /* those that wait for the queue to end */
-        pthread_mutex_unlock(&w->lock);
-        w->wake(w->wake_arg);
-        pthread_mutex_lock(&w->lock);
     }
+    w->running--;
+    me->ended = true;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
+/* In a free place; with the lock. False: there is none, or no thread. Signals are the loop's. */
+static bool start_thread(rd_workers *w)
+{
+    rd_worker *me = w->worker, *end = w->worker + sizeof w->worker / sizeof w->worker[0];
+    sigset_t all, old;
+    while (me < end && me->started && !me->ended)
+        me++;
+    if (me == end)
+        return false;
+    if (me->started)
+        pthread_join(me->thread, NULL);
+    *me = (rd_worker){.all = w};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    me->started = pthread_create(&me->thread, NULL, workers_run, me) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    w->running += me->started;
+    return me->started;
+}
+
 bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg)
 {
-    sigset_t all, old;
-    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg};
+    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .threads = threads};
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->work, NULL);
     w->per_user = threads > 1 ? threads - (threads + 3) / 4 : 1;
-    sigfillset(&all); /* signals are the loop's */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (w->threads < threads && pthread_create(&w->thread[w->threads], NULL, workers_run, w) == 0)
-        w->threads++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return w->threads == threads;
+    pthread_mutex_lock(&w->lock);
+    while (w->running < threads && start_thread(w))
+        ;
+    pthread_mutex_unlock(&w->lock);
+    return w->running == threads;
+}
+
+void rd_workers_watch(rd_workers *w, uint64_t now_ns)
+{
+    if (!w->wake || w->closed)
+        return;
+    pthread_mutex_lock(&w->lock);
+    for (rd_worker *x = w->worker; x < w->worker + sizeof w->worker / sizeof w->worker[0]; x++) {
+        if (x->stuck || !x->since_ns || now_ns < x->since_ns + (uint64_t)RD_STUCK_MS * 1000000)
+            continue;
+        x->stuck = true;
+        w->stuck++;
+        w->running--;
+    }
+    while (!w->closing && w->running < w->threads && start_thread(w))
+        ;
+    pthread_mutex_unlock(&w->lock);
+}
+
+unsigned rd_workers_stuck(rd_workers *w)
+{
+    if (!w->wake || w->closed)
+        return 0;
+    pthread_mutex_lock(&w->lock);
+    unsigned n = w->stuck;
+    pthread_mutex_unlock(&w->lock);
+    return n;
 }
 
 void rd_workers_close(rd_workers *w)
@@ -73,8 +141,9 @@ void rd_workers_close(rd_workers *w)
     w->closing = true;
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
-    for (unsigned i = 0; i < w->threads; i++)
-        pthread_join(w->thread[i], NULL);
+    for (rd_worker *x = w->worker; x < w->worker + sizeof w->worker / sizeof w->worker[0]; x++)
+        if (x->started)
+            pthread_join(x->thread, NULL);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
     w->closed = true;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- making ---- */
@@ -14,9 +16,14 @@ static void look_at_file(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     struct stat st;
+    struct statfs fs;
     int flags = fcntl(x->fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY)
         rp_fail(&x->fault, RP_IO, "file", 0, "the descriptor is not open for reading");
+    else if (fstatfs(x->fd, &fs) != 0)
+        rp_fail(&x->fault, RP_IO, "file", 0, "the file system cannot be looked at: %s", strerror(errno));
+    else if (rd_file_system_check((uint64_t)fs.f_type & UINT32_MAX, x->holdings->files_from, &x->fault))
+        return;
     else if (fstat(x->fd, &st) != 0)
         rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be looked at: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
@@ -49,11 +56,19 @@ static void open_device(rd_work *c)
         x->size = rk_memory_bytes(x->memory);
 }
 
+/* What a client passed: without waiting for what a socket has to send, unless it hides in a queue that is closed with it. */
+static void close_passed(int fd)
+{
+    struct linger none = {0, 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    close(fd);
+}
+
 static void import_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
-    close(x->fd);
+    close_passed(x->fd);
     x->fd = -1;
 }
 
@@ -67,7 +82,7 @@ static void close_share(rd_work *c)
     if (x->base)
         munmap(x->base, x->size);
     if (x->fd >= 0)
-        close(x->fd);
+        close_passed(x->fd);
 }
 
 static void closed(rd_work *c)
@@ -178,7 +193,7 @@ typedef struct {
     int fd;
 } reject;
 
-static void close_reject(rd_work *w) { close(((reject *)w)->fd); }
+static void close_reject(rd_work *w) { close_passed(((reject *)w)->fd); }
 
 static void rejected(rd_work *w)
 {
