@@ -727,6 +727,35 @@ def test_quotas_of_arenas(start):
                 assert e.code == "QUOTA"
 
 
+@pytest.mark.parametrize("end", ["DROP", "session"])
+def test_arenas_are_charged_until_they_are_gone(start, end):
+    """However they are given up: as long as the client has one mapped or open, its bytes count. DROP frees the pages."""
+    daemon = start("--arena", 8, "--arena-user", 4)
+    with daemon.connect() as c, Side(c) as side, daemon.connect() as other, Side(other) as again:
+        handle, memory = side.arena(3 * MIB)
+        memory[:] = b"\7" * (3 * MIB)
+        if end == "DROP":
+            side.drop(handle)
+        else:
+            side.close()
+            c.close()
+        wait_dropped(daemon)
+        assert refused("QUOTA", "arena", again.arena, 3 * MIB).limit == 4 * MIB
+        assert memory[3 * MIB - 1] == (0 if end == "DROP" else 7)  # a program may still use what a session has left behind
+        memory[:] = b"\7" * (3 * MIB)  # it can be filled again
+        assert refused("QUOTA", "arena", again.arena, 3 * MIB).limit == 4 * MIB
+        memory.close()
+        again.arena(3 * MIB)[1].close()
+
+
+def wait_dropped(daemon):
+    """Until the daemon has no arena mapped."""
+    end = time.monotonic() + 20
+    while "/memfd:reduced" in pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text():
+        assert time.monotonic() < end
+        select_a_moment(daemon.process)
+
+
 def test_quota_of_handles(both, scratch):
     c, side = both
     fd = some_file(scratch, b"1234")
