@@ -178,7 +178,7 @@ def test_no_secret_is_logged(start, site, server, reduce):
         secrets += [token.hex(), base64.b64encode(token).decode(), repr(token)[2:-1], "payload"]
         secrets += [form % n for n in (c.session, handle) for form in ("%d", "%x", "%016x")]
         side.send(b"malformed")
-        daemon.wait_log("malformed packet")  # before the session ends, which closes the side channel too
+        daemon.wait_log("bad packet")  # before the session ends, which closes the channel too
     log = daemon.log()
     assert "debug: " in log and [s for s in secrets if s in log] == []
     with open(f"/proc/{daemon.process.pid}/environ", "rb") as env, open(f"/proc/{daemon.process.pid}/cmdline", "rb") as line:

@@ -1,8 +1,16 @@
 #include "daemon/base/workers.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "daemon/base/clock.h"
+
+enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
+
+static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1000000;
+
+/* ---- a thread ---- */
 
 /* The oldest work whose user has a thread left. With the lock. */
 static rd_work *next_work(rd_workers *w)
@@ -14,12 +22,13 @@ static rd_work *next_work(rd_workers *w)
         *at = x->next;
         if (!x->next)
             w->queue_end = at;
+        w->queued--;
         return x;
     }
     return NULL;
 }
 
-/* It runs the work without the lock, and puts it among those that are over. */
+/* With the lock, which is given up meanwhile. */
 static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 {
     unsigned *running = x->running;
@@ -29,6 +38,8 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     x->run(x);
     pthread_mutex_lock(&w->lock);
     me->since_ns = 0;
+    w->stuck -= me->stuck;
+    me->stuck = false;
     (*running)--;
     x->next = NULL;
     *w->over_end = x;
@@ -40,70 +51,87 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     pthread_mutex_lock(&w->lock);
 }
 
-/* A thread that was stuck is back. True: its place is taken. */
-static bool is_spare(rd_workers *w, rd_worker *me)
+/* With the lock. False: nothing came in a long time. */
+static bool wait_for_work(rd_workers *w, bool stays)
 {
-    if (!me->stuck)
-        return false;
-    me->stuck = false;
-    w->stuck--;
-    w->running++;
-    return w->running > w->threads;
+    uint64_t until = rd_now_ns() + w->rest_ns;
+    struct timespec end = {(time_t)(until / NS_PER_S), (long)(until % NS_PER_S)};
+    w->idle++;
+    int err = stays ? pthread_cond_wait(&w->work, &w->lock) : pthread_cond_timedwait(&w->work, &w->lock, &end);
+    w->idle--;
+    return err != ETIMEDOUT;
 }
+
+static unsigned places(const rd_workers *w) { return w->most + (w->stuck < RD_MAX_STUCK ? w->stuck : RD_MAX_STUCK); }
+
+/* It was stuck, and its place is taken. */
+static bool is_surplus(const rd_workers *w, const rd_worker *me) { return me != w->worker && w->running > places(w); }
 
 static void *workers_run(void *arg)
 {
     rd_worker *me = arg;
     rd_workers *w = me->all;
     pthread_mutex_lock(&w->lock);
-    while (!is_spare(w, me)) {
+    w->idle--;
+    for (bool wanted = true; (wanted || w->queue) && !is_surplus(w, me);) {
         rd_work *x = next_work(w);
         if (x)
             run_work(w, me, x);
         else if (w->closing && !w->queue)
             break;
         else
-            pthread_cond_wait(&w->work, &w->lock);
+            wanted = wait_for_work(w, me == w->worker);
     }
     w->running--;
-    me->ended = true;
+    me->state = RD_WORKER_ENDED;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-/* In a free place; with the lock. False: there is none, or no thread. Signals are the loop's. */
-static bool start_thread(rd_workers *w)
+/* ---- threads come and go ---- */
+
+/* With the lock. False: there are as many as may be, or no more can be had. */
+static bool start_worker(rd_workers *w)
 {
-    rd_worker *me = w->worker, *end = w->worker + sizeof w->worker / sizeof w->worker[0];
     sigset_t all, old;
-    while (me < end && me->started && !me->ended)
-        me++;
-    if (me == end)
+    rd_worker *x = w->worker;
+    if (w->running >= places(w))
         return false;
-    if (me->started)
-        pthread_join(me->thread, NULL);
-    *me = (rd_worker){.all = w};
-    sigfillset(&all);
+    while (x->state == RD_WORKER_RUNS)
+        x++;
+    if (x->state == RD_WORKER_ENDED)
+        pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
+    x->all = w;
+    sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    me->started = pthread_create(&me->thread, NULL, workers_run, me) == 0;
+    x->state = pthread_create(&x->thread, NULL, workers_run, x) == 0 ? RD_WORKER_RUNS : RD_WORKER_NONE;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    w->running += me->started;
-    return me->started;
+    w->idle += x->state == RD_WORKER_RUNS; /* it looks for work first */
+    w->running += x->state == RD_WORKER_RUNS;
+    return x->state == RD_WORKER_RUNS;
 }
 
-bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg)
+static void init_cond(pthread_cond_t *cond)
 {
-    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .threads = threads};
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg)
+{
+    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .most = most, .rest_ns = REST_NS};
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->work, NULL);
-    w->per_user = threads > 1 ? threads - (threads + 3) / 4 : 1;
+    init_cond(&w->work);
+    w->per_user = most > 1 ? most - (most + 3) / 4 : 1;
     pthread_mutex_lock(&w->lock);
-    while (w->running < threads && start_thread(w))
-        ;
+    bool started = start_worker(w);
     pthread_mutex_unlock(&w->lock);
-    return w->running == threads;
+    return started;
 }
 
 void rd_workers_watch(rd_workers *w, uint64_t now_ns)
@@ -111,14 +139,13 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns)
     if (!w->wake || w->closed)
         return;
     pthread_mutex_lock(&w->lock);
-    for (rd_worker *x = w->worker; x < w->worker + sizeof w->worker / sizeof w->worker[0]; x++) {
-        if (x->stuck || !x->since_ns || now_ns < x->since_ns + (uint64_t)RD_STUCK_MS * 1000000)
+    for (rd_worker *x = w->worker; x < w->worker + PLACES; x++) {
+        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * NS_PER_MS)
             continue;
         x->stuck = true;
         w->stuck++;
-        w->running--;
     }
-    while (!w->closing && w->running < w->threads && start_thread(w))
+    while (!w->closing && w->queued > w->idle && start_worker(w))
         ;
     pthread_mutex_unlock(&w->lock);
 }
@@ -141,8 +168,8 @@ void rd_workers_close(rd_workers *w)
     w->closing = true;
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
-    for (rd_worker *x = w->worker; x < w->worker + sizeof w->worker / sizeof w->worker[0]; x++)
-        if (x->started)
+    for (rd_worker *x = w->worker; x < w->worker + PLACES; x++)
+        if (x->state != RD_WORKER_NONE)
             pthread_join(x->thread, NULL);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
@@ -160,7 +187,8 @@ void rd_workers_add(rd_workers *w, rd_work *x)
     pthread_mutex_lock(&w->lock);
     *w->queue_end = x;
     w->queue_end = &x->next;
-    pthread_cond_signal(&w->work);
+    if (++w->queued <= w->idle || !start_worker(w))
+        pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
 }
 

@@ -1,8 +1,9 @@
 /* Work that may block, done by threads beside the loop: reading files, looking at and closing descriptors that clients
  * passed, mapping and unmapping arenas. (A file may lie on a file system that its user runs: every call on it may hang.)
+ * No user may occupy all threads: a user whose files block delays only itself.
  *
- * No user may occupy all threads: a user whose files block delays only itself. A thread that has been in one work for RD_STUCK_MS
- * hangs in the kernel, maybe for ever. Another one takes its place, and the user that it works for keeps counting it. */
+ * One thread is always there. Others start when work would wait, and end after a while without any. A thread that has been in
+ * one work for RD_STUCK_MS hangs in the kernel, maybe for ever. Another one takes its place; its user keeps counting it. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
@@ -12,7 +13,7 @@
 
 enum {
     RD_MAX_READERS = 64,
-    RD_MAX_STUCK = 64, /* threads that are replaced: a stack of some 16 KiB in use, and what their works hold */
+    RD_MAX_STUCK = 64, /* threads that are replaced: a stack each, of which some 16 KiB are in use, and what their works hold */
     RD_STUCK_MS = 2000 /* a disk answers in less, unless it is broken */
 };
 
@@ -23,12 +24,14 @@ typedef struct rd_work {
     struct rd_work *next;
 } rd_work;
 
+typedef enum { RD_WORKER_NONE, RD_WORKER_RUNS, RD_WORKER_ENDED } rd_worker_state; /* ENDED: to be joined */
+
 typedef struct rd_worker {
-    pthread_t thread;
     struct rd_workers *all;
-    uint64_t since_ns; /* of the work that it runs; 0: none */
-    bool stuck;        /* replaced, if another could be had */
-    bool started, ended;
+    pthread_t thread;
+    rd_worker_state state;
+    uint64_t since_ns; /* it runs a work since then; 0: it runs none */
+    bool stuck;        /* in that work, for longer than RD_STUCK_MS */
 } rd_worker;
 
 typedef struct rd_workers {
@@ -36,19 +39,20 @@ typedef struct rd_workers {
     pthread_cond_t work;
     rd_work *queue, **queue_end; /* to run, oldest first */
     rd_work *over, **over_end;   /* run */
-    unsigned threads, per_user;
-    unsigned running; /* threads that are not stuck */
-    unsigned stuck;
+    unsigned queued, idle;       /* works in the queue; threads that wait for one */
+    unsigned most, per_user;     /* threads */
+    unsigned running, stuck;     /* threads that have not ended, and of these stuck ones, which are replaced */
+    uint64_t rest_ns;            /* so long a thread waits before it ends */
     bool closing, closed;
-    rd_worker worker[RD_MAX_READERS + RD_MAX_STUCK];
+    rd_worker worker[RD_MAX_READERS + RD_MAX_STUCK]; /* the first one stays */
     void (*wake)(void *arg);
     void *wake_arg;
 } rd_workers;
 
-/* False: no threads. rd_workers_close in any case. */
-bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg);
+/* At most so many threads. False: there is not even one. rd_workers_close in any case. */
+bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg);
 
-/* About once a second: replace threads that are stuck. The loop. */
+/* About once a second, the loop: replace threads that are stuck. */
 void rd_workers_watch(rd_workers *w, uint64_t now_ns);
 
 unsigned rd_workers_stuck(rd_workers *w);
