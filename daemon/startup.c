@@ -167,6 +167,7 @@ static bool open_workers(rd_server *s)
 {
     unsigned n = readers(s);
     rd_users_configure(&s->users, &s->config);
+    s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
     else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))

@@ -391,6 +391,23 @@ def test_quotas_of_bytes(start):
         c.put("x", "u8", bytes(2 * MIB))
 
 
+def test_a_store_takes_room_like_any_request(start):
+    """It waits for memory, with its exchange: above the caps it is BUSY."""
+    daemon = start("--max-inflight", 1)
+    with daemon.connect() as c:
+        daemon.process.send_signal(signal.SIGSTOP)  # so that they come together
+        sent = [c.send(STORE, store(f"x{i}", "u8", 4096)) for i in range(60)]
+        daemon.process.send_signal(signal.SIGCONT)
+        met = []
+        for s in sent:
+            try:
+                c.wait(s)
+                met.append("OK")
+            except Fault as e:
+                met.append(f"{e.code} {e.field} {e.limit}")
+        assert set(met) == {"OK", "BUSY inflight 1"}
+
+
 def test_quota_of_arrays(clean):
     with clean.connect() as c:
         handles = [c.store(f"n{i}", "u8", 1) for i in range(1024)]

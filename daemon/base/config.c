@@ -107,6 +107,9 @@ static const option options[] = {
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, with two buffers of 4 MiB each; 0 = half the number of cores, but 4 to 16. One user "
      "gets at most three quarters of them"},
+    {"files-from", CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
+     "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
+     "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},
     {"direct", NUMBER, FIELD(direct), 0, 1 << 24, 0, NULL, false,
      "files of at least this many MiB are read with O_DIRECT where they are not in the page cache; 0 = half of the machine's "
      "memory"},
