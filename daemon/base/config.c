@@ -102,6 +102,8 @@ static const option options[] = {
     {"socket-group", GROUP, FIELD(socket_group), 0, 1, 0, NULL, false,
      "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, which clients "
      "check"},
+    {"sandbox", CHOICE, FIELD(no_sandbox), 0, 1, 0, "yes|no", false,
+     "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, with two buffers of 4 MiB each; 0 = half the number of cores, but 4 to 16. One user "
      "gets at most three quarters of them"},

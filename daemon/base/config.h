@@ -34,6 +34,7 @@ typedef struct rd_config {
     uint64_t drain, idle_exit, probe; /* seconds */
     uint64_t log_level;               /* rd_log_level */
     uint64_t socket_mode;
+    uint64_t no_sandbox;                   /* 0 yes, 1 no */
     rd_ids socket_group;                   /* none: the daemon's, or one */
     uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
     char metrics_url[RD_MAX_URL];          /* "": none */
