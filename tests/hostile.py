@@ -70,7 +70,7 @@ def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, task=0.0):
 
 def hold(target, things):
     """Sit on what was opened for a moment, and drop it."""
-    time.sleep(min(0.3, target.left()))
+    time.sleep(min(0.3, target.left()))  # poll interval
     for x in things:
         x.close()
 
@@ -91,7 +91,7 @@ def replies_that_are_read_slowly(t):
         c.send(REDUCE, WIDE)
     while t.left():
         c.socket.recv(2400)
-        time.sleep(0.1)  # 24 kB/s, as in the report
+        time.sleep(0.1)  # poll interval: 24 kB/s, as in the report
     c.close()
 
 
@@ -283,7 +283,7 @@ def links_beside_the_socket(t):
             raise AssertionError("the folder of the socket is open to all")
         except OSError:
             pass
-    time.sleep(0.01)
+    time.sleep(0.01)  # poll interval
 
 
 @attack(12)
@@ -473,7 +473,7 @@ def bytes_one_by_one(t):
     with t.raw() as s:
         for b in GREETING + b"\x01" + struct.pack(">Q", 60) + bytes(60):
             s.sendall(bytes([b]))
-            time.sleep(0.002)
+            time.sleep(0.002)  # poll interval
 
 
 @attack()

@@ -51,7 +51,7 @@ class Site:
             honest = pool.submit(as_user, HONEST, HONEST, lambda: Honest(target).run())
             while not honest.done():
                 most = max(most, self.daemon.rss())
-                time.sleep(0.01)
+                time.sleep(0.01)  # poll interval
         ends = [os.waitpid(pid, 0)[1] for pid in pids]
         assert not any(ends), "an attack has a fault of its own"
         return honest.result(), most
