@@ -12,6 +12,7 @@
 #include "daemon/base/interpose.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/peer.h"
 
 enum {
     BACKLOG = 64,
@@ -210,7 +211,8 @@ static void fdpass_knock(uv_poll_t *poll, int status, int events)
             uv_poll_stop(poll);
         return;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_gate_lets(d->gate, who.uid, who.gid)) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_uid_is_known(who.uid) &&
+        rd_gate_lets(d->gate, who.uid, who.gid)) {
         welcome(d->all, fd, who.uid);
     } else {
         d->all->refused++;
