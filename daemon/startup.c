@@ -169,8 +169,9 @@ static bool open_tls(rd_server *s)
 {
     const rd_config *c = &s->config;
     char why[RD_MAX_WHY];
-    if (!wants_tls(c) || (private_key(c->tls_key, why, sizeof why) &&
-                          rd_transport_tls(s->transport, c->tls_cert, c->tls_key, c->tls_ca, c->tls_clients, why, sizeof why)))
+    const rp_pem_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
+    if (!wants_tls(c) ||
+        (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
         return true;
     rd_log(RD_LOG_ERROR, "no tls: %s", why);
     return false;

@@ -41,7 +41,7 @@ typedef struct rd_config {
     uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
     char trace[RD_MAX_FILE];               /* "": none */
     uint64_t trace_size;                   /* MiB */
-    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE];
+    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE], tls_crl[RD_MAX_FILE];
     uint64_t readers;
     uint64_t direct;                  /* MiB */
     uint64_t arena, arena_user;       /* MiB */
