@@ -22,6 +22,8 @@ DESTDIR    ?=#                  install below this folder (packagers)
 MINUTES    ?= 1#                 of processor time that `make fuzz` gives each fuzzer
 SECONDS    ?= 60#               how long `make soak` runs
 EACH       ?= 5#                seconds that `make hostile` gives each attack
+CLIENTS    ?=#                  10000: `make soak` kills so many clients, and nothing else
+DAEMONS    ?=#                  1000: ... so many daemons
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
@@ -451,7 +453,7 @@ $(B)/tests/gpu/cub_peer.cu.o: private NVCC_ALL += $(if $(CCCL),-I$(CCCL))
 $(B)/tests/gpu/cub_peer.cu.o: $(B)/cccl-flags
 
 soak: all ## clients of every kind at once for SECONDS, killed and hostile ones among them; nothing may be left behind
-	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill)
+	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
 
 # The second build is the first one's sanitizer twin. Python loads the sanitizer before the programs' library does.
 HOSTILE = HOSTILE_SECONDS=$(EACH) HOSTILE_FLOOR=0.05 REDUCED_BIN_DIR=$(1)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hostile.py
