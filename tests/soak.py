@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from conftest import TESTS, Daemon  # noqa: E402
@@ -235,7 +236,8 @@ def start_doomed(url, seed):
     if pid == 0:
         try:
             doomed(url, seed, lambda: os.write(write, b"r"))
-        finally:  # by an exception
+        except BaseException:
+            traceback.print_exc()
             os._exit(1)
     os.close(write)
     assert os.read(read, 1) == b"r", "a client could not begin"
