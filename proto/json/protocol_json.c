@@ -100,6 +100,9 @@ static void put_flags(void)
     rp_put_store(set, &replace);
     open_map("  ", "store_flags");
     number("REPLACE", set[1]);
+    rp_store shaped = {.shape = {.dims = 1}, .name = ""};
+    rp_put_store(set, &shaped);
+    number("SHAPED", set[1]);
     close_map("  ");
     open_map("  ", "topics");
     number("info", RP_TOPIC_INFO);
@@ -383,6 +386,8 @@ static void put_data(void)
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, uses);
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, dtype);
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, name_len);
+    FIELD_BY("dims", 1, rp_resident, rp_put_resident, NO_RESIDENT, x.shape.dims = 1);
+    FIELD_BY("order", 1, rp_resident, rp_put_resident, NO_RESIDENT, x.shape.order = 1);
     end_struct();
 }
 
