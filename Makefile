@@ -33,7 +33,9 @@ comma   := ,
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
+# Two MPIs and Fortran, 31 s: with `make deps test` only; without them their tests skip.
+DEPS_MPI   := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_MPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -140,7 +142,9 @@ PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
 SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
-DAEMON_O := $(call obj,$(DAEMON_C))
+DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
+# What states are, without the engines: libreduce has it, too.
+EXACT_O  := $(call obj,$(wildcard kernels/exact/*.c))
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -155,7 +159,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -179,7 +183,7 @@ $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 .PHONY: force
 
 # Where operations and layouts are switched on, the compiler lists what a new one still lacks.
-$(PROTO_O) $(KERNEL_O): CFLAGS += -Wswitch-enum
+$(PROTO_O) $(KERNEL_O) $(call obj,$(wildcard client/state*.c)): CFLAGS += -Wswitch-enum
 
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -215,7 +219,7 @@ $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
+$(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
@@ -223,11 +227,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(ABI_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
@@ -243,6 +247,23 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 	$(Q){ echo '#include "kernels/ladder/ladder.h"'; echo 'const ladder_page ladder_pages[] = {'; \
 	  for f in $(PAGES); do n=$${f##*/}; echo "{\"$${n%.*}\","; sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; echo '},'; done; echo '{NULL, NULL}};'; } >$@
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# The page over http, gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+PAGE_FILES := index.html page.css page.js
+RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
+json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
+$(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
+	@mkdir -p $(@D)
+	$(Q){ printf '{"run":['; paste -sd, $(RUN_FILE); printf '],"pages":{'; \
+	  c=; for f in $(PAGES); do n=$${f##*/}; printf '%s"%s":"' "$$c" "$${n%.*}"; $(call json_text,$$f); printf '"'; c=,; done; printf '}}\n'; } >$@
+$(B)/daemon/telemetry/page.c: $(addprefix daemon/telemetry/page/,$(PAGE_FILES)) $(B)/daemon/telemetry/ladder.json Makefile
+	$(Q){ echo '#include "daemon/telemetry/page.h"'; n=0; for f in $(filter-out Makefile,$^); do n=$$((n + 1)); \
+	  echo "static const unsigned char file$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
+	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {{"/", "text/html; charset=utf-8", file1, sizeof file1},'; \
+	  echo '{"/page.css", "text/css; charset=utf-8", file2, sizeof file2}, {"/page.js", "text/javascript; charset=utf-8", file3, sizeof file3},'; \
+	  echo '{"/ladder.json", "application/json", file4, sizeof file4}};'; } >$@
+$(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/page.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
@@ -308,7 +329,7 @@ $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(PROTO_O)
+$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
@@ -325,7 +346,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -355,7 +376,8 @@ fuzz-kit: $(FUZZ)
 	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h)
+# reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
+HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -453,15 +475,17 @@ bench: all bench-tools ## measure kernels, host path, requests, processes and CP
 	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
-MAN := $(wildcard client/man/*.[1-9])
+MAN := $(wildcard client/man/*.[1-9] client/man/man3/*.3)
+# A call's page is a link to that of its group.
+LINKS := $(shell sed -n 's/^\.\\" links://p' client/man/man3/*.3)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
-DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
-EXAMPLES   := $(wildcard client/examples/*.c)
-DEST_OTHER := $(PREFIX)/include/reduce.h $(PREFIX)/share/bash-completion/completions/reducectl \
+EXAMPLES   := $(wildcard client/examples/*)
+DEST_OTHER := $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -473,7 +497,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
 	$(if $(HDF5_C),$(Q)$(call put,755,$(B)/bin/reducectl-hdf5,$(PREFIX)/bin/reducectl-hdf5))
-	$(Q)$(call put,644,client/reduce.h,$(PREFIX)/include/reduce.h)
+	$(Q)$(foreach h,reduce.h reduce_mpi.h reduce_mpi.f90,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
@@ -481,6 +505,8 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(fill) client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
+	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
+	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
 	$(Q)$(fill) systemd/reduced.service.in >$(B)/reduced.service
 	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
@@ -494,8 +520,13 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
 
+man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
+	$(Q)client/man/generate
+
+include client/python/python.mk
+
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/

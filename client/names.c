@@ -25,6 +25,7 @@ SAME(REDUCE_COLUMNS, RP_COLUMNS)
 SAME(REDUCE_TOPIC_INFO, RP_TOPIC_INFO)
 SAME(REDUCE_TOPIC_STATUS, RP_TOPIC_STATUS)
 SAME(REDUCE_TOPIC_REQUESTS, RP_TOPIC_REQUESTS)
+SAME(REDUCE_TOPIC_SESSIONS, RP_TOPIC_SESSIONS)
 SAME(REDUCE_KIND_U64, RP_KIND_U64)
 SAME(REDUCE_KIND_F64, RP_KIND_F64)
 SAME(REDUCE_KIND_TEXT, RP_KIND_TEXT)
@@ -69,10 +70,3 @@ int reduce_path_parse(const char *name) { return rp_path_parse(name); }
 int reduce_nan_parse(const char *name) { return rp_nan_parse(name); }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }
-
-size_t reduce_state_size(int op, int dtype)
-{
-    if (rp_op_name(op)[0] == '?' || rp_dtype_size(dtype) == 0)
-        return 0;
-    return rp_state_size(rp_state_layout(op, dtype));
-}

@@ -10,8 +10,8 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
- * jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
+ * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, states, resident data,
+ * streams, jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
  *
  * Return values. Functions that return int return REDUCE_OK (0) or a negative reduce_err, unless their comment states
  *   otherwise. reduce_errmsg(), called by the same thread, describes the failure.
@@ -215,9 +215,6 @@ int reduce_nan_parse(const char *name);
 /* Bytes of an element; 0 if unknown. */
 size_t reduce_dtype_size(int dtype);
 
-/* Bytes of a partial state of (op, dtype); 0 if unknown. */
-size_t reduce_state_size(int op, int dtype);
-
 /* ---- client ----------------------------------------------------------------------------------------------------- */
 
 /* A connection to one daemon. It reconnects by itself and repeats requests that a restart of the daemon interrupted, within the
@@ -225,7 +222,8 @@ size_t reduce_state_size(int op, int dtype);
 typedef struct reduce_client reduce_client;
 
 enum {
-    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background */
+    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background, also when it is gone
+                             later. Not at a URL that was given, by `url` or $REDUCED_URL: that is REDUCE_E_NO_DAEMON */
     REDUCE_WAIT = 2,      /* if no daemon listens, keep trying for connect_timeout_ms instead of failing at once */
     REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
 };
@@ -248,7 +246,8 @@ typedef struct reduce_open_opts {
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
                                       may take hours. 0: the default, here and above */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
-    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients */
+    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,
+                                      leaves it to `idle-exit` of the user's configuration, if that is set */
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */
     const char *tls_cert;          /* the client's certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
@@ -296,7 +295,12 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Later
  * versions may add keys; show or skip unknown ones. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* 4: those under way */
+enum {
+    REDUCE_TOPIC_INFO = 1,
+    REDUCE_TOPIC_STATUS = 2,
+    REDUCE_TOPIC_REQUESTS = 4, /* those under way */
+    REDUCE_TOPIC_SESSIONS = 5  /* whose they are, and what they asked for so far */
+};
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;
@@ -510,6 +514,119 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
  * or reading fails); REDUCE_E_ARGUMENT (a mask, offsets, columns or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
+
+/* ---- partial states here, without a daemon ---------------------------------------------------------------------- */
+
+/* What a reduction knows of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
+ * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
+ * merged: equal elements give equal bytes. These calls need no client, allocate nothing and do no I/O. They may run in any
+ * number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
+ * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ *
+ *     unsigned char s[REDUCE_MAX_STATE];
+ *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
+ *     reduce_state_add(s, data, n);                    or reduce_run with REDUCE_STATES_OUT, for large arrays
+ *     reduce_state_merge(s, other);
+ *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
+ *     reduce_state_finish(s, &spec, &sum);
+ *
+ * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes tell
+ * how long it is, so check bytes of unknown length with reduce_state_check first. */
+
+enum {
+    REDUCE_MAX_STATE = 872, /* bytes of the longest state of this version */
+    REDUCE_MAX_WORDS = 211  /* words of the longest vector of this version */
+};
+
+/* Bytes of a state of (op, dtype); 0 if unknown. */
+size_t reduce_state_size(int op, int dtype);
+
+/* Write the state of no elements; `size` bytes are there. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
+int reduce_state_init(void *state, size_t size, int op, int dtype);
+
+/* Are these `size` bytes a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
+int reduce_state_check(const void *state, size_t size, int op, int dtype);
+
+/* Add `count` elements of the state's type. NaNs propagate, and indexes continue after the elements of the state. An element
+ * takes about 10 to 40 ns: for small arrays. Errors: REDUCE_E_BAD_MESSAGE, _TOO_LARGE (more than 2^60 elements). */
+int reduce_state_add(void *state, const void *data, size_t count);
+
+/* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
+int reduce_state_add_at(void *state, const void *data, size_t count, int nan, uint64_t index);
+
+/* Add the elements of `from` to those of `into`. Both must have the same kind and element type. Errors: REDUCE_E_BAD_MESSAGE,
+ * _TOO_LARGE (more than 2^60 elements). */
+int reduce_state_merge(void *into, const void *from);
+
+/* The value that reduce_run gives for these elements. `result` has the room that reduce_result_size states. The spec has op,
+ * dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon; REDUCE_E_BAD_MESSAGE
+ * (not a state of op and dtype), _ARGUMENT (a spec with a shape). */
+int reduce_state_finish(const void *state, const reduce_spec *spec, void *result);
+
+/* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
+ * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
+ * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes
+ * them. words[0] is the number of vectors that were added.
+ *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms, prod of floats, the counts, any all, and or xor: words that
+ *                       are added; 0 for others
+ *   reduce_state_keys   min max minmax range norminf: the first REDUCE_KEYS_ADDED words are added, the one or two after them
+ *                       joined by maximum (MPI_MAX); 0 for others
+ * argmin, argmax, stats and prod of integers have neither; merge their states (reduce_mpi.h has an MPI_Op). */
+enum { REDUCE_KEYS_ADDED = 9 };
+size_t reduce_state_words(int op, int dtype);
+size_t reduce_state_keys(int op, int dtype);
+
+/* Write the n words of a state. Errors: REDUCE_E_BAD_MESSAGE, _SHAPE (n is not reduce_state_words or _keys), _OP (neither). */
+int reduce_state_to_words(const void *state, int64_t *words, size_t n);
+
+/* The state, of `size` bytes, that the n words of one or more states together stand for. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT,
+ * _SHAPE; REDUCE_E_BAD_MESSAGE (field "tag": words of another operation, element type or version were added; other fields: the
+ * words are not such sums; "count": more than 2^60 elements). */
+int reduce_state_from_words(void *state, size_t size, int op, int dtype, const int64_t *words, size_t n);
+
+/* ---- collectives: one reduction of many processes ----------------------------------------------------------------- */
+
+/* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that
+ * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
+ * reduce_mpi.f90 wrap it for MPI. */
+
+/* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, but for index_base,
+ * mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the states. */
+typedef struct reduce_item {
+    uint32_t size;
+    int32_t fd;              /* a file, as for reduce_file; -1: none */
+    const reduce_spec *spec; /* for offsets and for states as for reduce_run */
+    const void *data;        /* memory; it may be `out` */
+    const void *device;      /* a handle, as for reduce_device; or NULL */
+    uint64_t offset;         /* of a file or device memory */
+    uint64_t bytes;          /* of this rank's elements */
+    void *out;               /* the results; NULL: this rank does not want them */
+    size_t room;             /* bytes at `out` */
+} reduce_item;
+#define REDUCE_ITEM_INIT                                         \
+    {                                                            \
+        sizeof(reduce_item), -1, NULL, NULL, NULL, 0, 0, NULL, 0 \
+    }
+
+/* Join the `bytes` bytes at `buffer` of all ranks by reduce_states_merge, which must get all of them at once; then every rank
+ * has the result. 0, or anything else if that failed. It is MPI_Allreduce, or does what that does. */
+typedef int (*reduce_exchange)(void *arg, void *buffer, size_t bytes);
+
+/* Merge what `from` has into `into`: states that lie one after the other, `bytes` in all, or messages of reduce_collective. It
+ * is commutative and associative. If they are not states of the same kinds, `into` becomes bytes that every later call
+ * refuses. */
+void reduce_states_merge(void *into, const void *from, size_t bytes);
+
+enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
+
+/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
+ * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 8 KiB is added here; more goes
+ * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
+ * returned by all: errmsg names the lowest such rank.
+ * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
+ * ranks do not ask for the same), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange
+ * failed). */
+int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 

@@ -527,8 +527,8 @@ rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *
     TRY(exact(len, RP_QUERY_SIZE, "query", f));
     TRY(zeros(body + 4, 4, "query", f));
     *topic = get32(body);
-    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_REQUESTS)
-        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_REQUESTS, "unknown topic %" PRIu32, *topic);
+    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_SESSIONS)
+        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_SESSIONS, "unknown topic %" PRIu32, *topic);
     return RP_OK;
 }
 

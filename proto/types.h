@@ -19,6 +19,8 @@ extern "C" {
 
 /* May a message have this version? */
 static inline bool rp_version_known(int version) { return version >= RP_OLDEST_VERSION && version <= RP_WIRE_VERSION; }
+/* A reply has the version of its request; this code's own where it does not speak that. */
+static inline uint8_t rp_reply_version(int asked) { return rp_version_known(asked) ? (uint8_t)asked : RP_WIRE_VERSION; }
 
 #define X(NAME, name, code, ...) RP_OP_##NAME = code,
 typedef enum { RP_OPS(X) } rp_op;

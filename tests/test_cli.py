@@ -934,17 +934,13 @@ def test_autostart(ctl, scratch):
         except OSError:
             return False
 
-    root = os.geteuid() == 0  # root's daemon is the system's: give it a place of its own
-    url = f"ipc://{scratch}/own.sock" if root else None
     try:
-        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
-        if root and done.returncode == NO_DAEMON:
-            pytest.skip("autostart is for the usual places")
+        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True)
         assert done.returncode == OK and done.stdout == b"2.5\n" and b"started now" in done.stderr, done.stderr
         assert len(pids()) == 1
-        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
+        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True)
         assert again.stdout == b"3.5\n" and b"started now" not in again.stderr
-        assert ctl("ping", url=url).returncode == OK, "found without starting one, too"
+        assert ctl("ping").returncode == OK, "found without starting one, too"
         assert len(pids()) == 1
     finally:
         for pid in pids():
@@ -953,7 +949,6 @@ def test_autostart(ctl, scratch):
 
 def test_autostart_by_a_program_without_standard_streams(scratch):
     """The daemon gets whole ones all the same: what it opens later must not be where its log goes."""
-    url = f"ipc://{scratch}/own.sock"
     program = f"""if True:
         import ctypes as C, os
         lib, client = C.CDLL({str(LIB / "libreduce.so")!r}), C.c_void_p()
@@ -963,7 +958,7 @@ def test_autostart_by_a_program_without_standard_streams(scratch):
         opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
         for closed in {{closed}}:
             os.close(closed)
-        os._exit(lib.reduce_open(C.byref(client), {url!r}.encode(), C.byref(opts)) != 0)
+        os._exit(lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0)
     """
     env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     log = str(scratch / "reduced.log")
@@ -985,27 +980,128 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
-    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
+    done = ctl("ping", autostart=True, url="ipc:///nonexistent/reduced.sock")
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
 
-def test_none_is_started_elsewhere(ctl):
-    """The daemon lives in /, so a relative path is another one for it. Over the network there is nothing to start."""
-    for url in ("ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
-        done = ctl("ping", autostart=True, url=url)
-        assert done.returncode == NO_DAEMON and b"daemons are started on ipc:///PATH only" in done.stderr, done.stderr
+def test_none_is_started_at_an_address_that_was_given(ctl, scratch):
+    """Such an address may be mistyped, and a daemon there would leave its files there."""
+    place = scratch / "given"
+    place.mkdir()
+    for url in (f"ipc://{place}/own.sock", "ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
+        for done in (ctl("ping", autostart=True, url=url), ctl("ping", "--connect", url, autostart=True)):
+            assert done.returncode == NO_DAEMON, done.stderr
+            assert b"NO_DAEMON" in done.stderr and b"no daemon is started at an address that was given" in done.stderr, done.stderr
+    assert not list(place.iterdir()) and not daemons(scratch)
+
+
+class OwnDaemons:
+    """A place for private daemons of libreduce and reducectl, which are stopped at the end."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.env = {"XDG_RUNTIME_DIR": str(directory), "XDG_CONFIG_HOME": str(directory), "HOME": str(directory)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in daemons(self.directory):
+            end(pid, signal.SIGTERM)
+
+
+def end(pid, sign):
+    """Return when the process has gone, so that another daemon can have its socket."""
+    with contextlib.suppress(ProcessLookupError):
+        leaving = os.pidfd_open(pid)
+        os.kill(pid, sign)
+        select.select([leaving], [], [])
+        os.close(leaving)
+
+
+def test_a_private_daemon_that_dies_is_started_again(scratch):
+    """The library that has lost its daemon does not wait for somebody to start another one."""
+    program = f"""if True:
+        import ctypes as C, sys
+        sys.path.insert(0, {str(ROOT / "tests")!r})
+        from libreduce import load
+        lib, client, ns = load(), C.c_void_p(), C.c_uint64()
+        Opts = type("Opts", (C.Structure,), {{"_fields_": [("size", C.c_uint32), ("flags", C.c_uint32), ("name", C.c_char_p)] + [
+            (n, C.c_uint32) for n in ("connect", "reconnect", "timeout")] + [("daemon", C.c_char_p), ("idle", C.c_uint32)] + [
+            (n, C.c_char_p) for n in ("ca", "cert", "key")] + [("priority", C.c_int32), ("reserved", C.c_uint32)]}})
+        opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
+        for _ in range(3):
+            code = lib.reduce_ping(client, C.byref(ns)) if client else lib.reduce_open(C.byref(client), None, C.byref(opts))
+            print(code, lib.reduce_errmsg().decode() if code else "", flush=True)
+            sys.stdin.readline()
+    """
+    with OwnDaemons(scratch) as own:
+        p = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**python_env(), **own.env})
+        seen = []
+        for _ in range(3):
+            assert p.stdout.readline() == "0 \n"
+            seen += daemons(scratch)
+            end(seen[-1], signal.SIGKILL)
+            p.stdin.write("\n")
+            p.stdin.flush()
+        p.stdin.close()
+        assert p.wait(60) == 0 and len(set(seen)) == 3
+
+
+def test_a_command_outlives_the_private_daemon_of_another(ctl, scratch):
+    """It was started by an earlier command, and is killed under a later one."""
+    with OwnDaemons(scratch) as own:
+        assert ctl("ping", autostart=True).returncode == OK
+        env = {**os.environ, **own.env}
+        with subprocess.Popen([BIN / "reducectl", "put", "x", "-v", "-t", "u8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as p:
+            line = p.stderr.readline()  # it has a session
+            end(daemons(scratch)[0], signal.SIGKILL)
+            _, errors = p.communicate(bytes(1000), timeout=60)
+        assert b" on ipc" in line and p.returncode == OK, errors
+        assert ctl("sum", "@x").stdout == b"0\n"
+
+
+def test_idle_exit_of_the_users_configuration(scratch):
+    """It is for daemons that clients start, too."""
+    (scratch / "reduced").mkdir()
+    (scratch / "reduced" / "reduced.conf").write_text("idle-exit = 1\n")
+    with OwnDaemons(scratch) as own:
+        env = {**os.environ, **own.env}
+        started = subprocess.run([BIN / "reduced", "--config", scratch / "reduced" / "reduced.conf", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
+        usual = subprocess.run([BIN / "reduced", "--config", "/dev/null", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
+        assert "idle-exit = 1\n" in started.stdout and "idle-exit = 600\n" in usual.stdout
+        if os.geteuid() >= 1000:  # root's configuration is the system's
+            assert subprocess.run([BIN / "reducectl", "ping"], capture_output=True, env=env).returncode == OK
+            leaving = os.pidfd_open(daemons(scratch)[0])
+            assert select.select([leaving], [], [], 60)[0], "it stays"
+            os.close(leaving)
+
+
+def test_the_library_leaves_idle_exit_to_the_configuration(ctl, scratch):
+    with OwnDaemons(scratch):
+        assert ctl("ping", autostart=True).returncode == OK
+        assert b"--idle-exit" not in pathlib.Path(f"/proc/{daemons(scratch)[0]}/cmdline").read_bytes()
+
+
+def test_wait_for_a_daemon_that_comes_later(ctl, scratch, start):
+    url = f"ipc://{scratch}/s"
+    with subprocess.Popen([BIN / "reducectl", "sum", "-t", "u8", "--wait", "60", "--connect", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        p.stdin.write(b"\2\3")
+        p.stdin.close()
+        start()
+        assert p.stdout.read() == b"5\n"
+    assert p.returncode == OK
+    begun = time.monotonic()
+    done = ctl("ping", "--wait", "1", autostart=True)
+    assert done.returncode == NO_DAEMON and b"nobody listens" in done.stderr and time.monotonic() - begun >= 1, done.stderr
 
 
 def test_many_autostart_at_once(ctl, scratch):
     """Ten first commands at the same moment: all answered, one daemon in the end."""
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
-    if os.geteuid() == 0:
-        env["REDUCED_URL"] = f"ipc://{scratch}/own.sock"
     commands = [subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
     try:
         answers = [c.communicate(struct.pack("<f", 2.5), timeout=60) for c in commands]
-        if os.geteuid() == 0 and all(c.returncode == NO_DAEMON for c in commands):
-            pytest.skip("autostart is for the usual places")
         assert [a[0] for a in answers] == [b"2.5\n"] * 10, answers
         end = time.monotonic() + 60
         while len(found := daemons(scratch)) > 1:  # looking takes a while: pace enough

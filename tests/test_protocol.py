@@ -205,29 +205,74 @@ def lying(message, at, fmt, value):
 
 
 GOOD = header(PING, 0)
-BAD_FRAMES = {
-    "empty": b"", "one byte": b"R", "39 bytes": GOOD[:39], "magic": b"RDCF" + GOOD[4:], "big-endian magic": b"ECDR" + GOOD[4:],
-    "reply flag": header(PING, 0, flags=1), "status": header(PING, 0, status=1), "unknown flag": header(PING, 0, flags=2), "flags": header(PING, 0, flags=0xFFFE),
-    "body_len too long": lying(GOOD, 32, "<Q", 1), "body_len too short": GOOD + b"x", "body_len huge": lying(GOOD, 32, "<Q", 2**64 - 1),
-    "body_len wraps": lying(GOOD, 32, "<Q", 2**64 - 40), "noise": bytes(range(256)),
+BAD_FRAMES = {  # and the field of the error
+    "empty": (b"", "header"), "one byte": (b"R", "header"), "39 bytes": (GOOD[:39], "header"), "magic": (b"RDCF" + GOOD[4:], "magic"),
+    "big-endian magic": (b"ECDR" + GOOD[4:], "magic"), "noise": (bytes(range(256)), "magic"),
+    "reply flag": (header(PING, 0, flags=1, mid=9), "flags"), "unknown flag": (header(PING, 0, flags=2, mid=9), "flags"),
+    "flags": (header(PING, 0, flags=0xFFFE, mid=9), "flags"), "reply flag and status": (header(PING, 0, flags=1, status=1, mid=9), "flags"),
+    "status": (header(PING, 0, status=1, mid=9), "status"), "body_len too long": (lying(GOOD, 32, "<Q", 1), "body_len"),
+    "body_len too short": (GOOD + b"x", "body_len"), "body_len huge": (lying(GOOD, 32, "<Q", 2**64 - 1), "body_len"),
+    "body_len wraps": (lying(GOOD, 32, "<Q", 2**64 - 40), "body_len"),
 }
+
+
+def last_reply(c, rid, code, field, *, kind=0, mid=0, limit=None):
+    """The error that answers a bad frame, after which the daemon closes the connection."""
+    h, body = c.receive(rid)
+    assert (h.version, h.type, h.id, h.session, h.time_ms) == (1, kind, mid, c.session, 0)
+    fault = Fault(h, body)
+    assert (fault.code, fault.field) == (code, field) and fault.text, str(fault)
+    assert limit is None or fault.limit == limit
+    with pytest.raises(Closed):
+        c.receive_frame()
 
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
 @pytest.mark.parametrize("name", BAD_FRAMES)
 def test_bad_framing_closes_only_its_connection(shared, bystander, name, tcp):
+    message, field = BAD_FRAMES[name]
+    readable = field in ("flags", "status", "body_len")
     with shared.connect(tcp=tcp) as c:
-        rid = c.send_raw(BAD_FRAMES[name])
-        with pytest.raises(Closed):
-            c.receive(rid)
+        last_reply(c, c.send_raw(message), "BAD_MESSAGE", field, kind=PING * readable, mid=message[24] if readable else 0)
     bystander.ping()
 
 
+def test_a_bad_frame_is_answered_last(start):
+    """After the replies to what came before, with the session that an earlier HELLO created; nothing that follows is answered."""
+    daemon = start("--contexts", 8)
+    with daemon.connect(hello=False) as c, daemon.connect() as other:
+        hello, _, _ = c.send(HELLO, struct.pack("<BBH4x", 1, 1, 0), session=0)
+        before = [c.send(PING, struct.pack("<Q", i))[0] for i in range(40)]
+        bad = c.send_raw(b"RDCF" + GOOD[4:])
+        with contextlib.suppress(Closed):
+            c.send(PING, b"never answered")
+        replies = [c.receive_frame() for _ in range(42)]
+        assert sorted(rid for rid, _ in replies[:-1]) == [hello] + before and replies[-1][0] == bad
+        assert len({struct.unpack_from("<Q", m, 16)[0] for rid, m in replies if rid in (hello, bad)}) == 1
+        with pytest.raises(Closed):
+            c.receive_frame()
+        daemon.wait_log("disconnected: a bad frame")
+        assert other.query(2)["disconnected"] == 1
+
+
 def test_bad_sp_frames(shared, bystander):
-    with shared.connect() as c, pytest.raises(Closed):  # relays, but no request id
-        c.send_frame(b"\0\0\0\1" * 3)
-        c.receive_frame()
-    with shared.connect() as c:  # more relays than SP allows: ignored
+    for start in [b"\0\0\0\1" * 3, *(bytes(n) for n in range(4))]:  # no request id
+        with shared.connect() as c, pytest.raises(Closed):
+            c.send_frame(start)
+            c.receive_frame()
+    for words in (1, 2, 7, 15):  # a request id that lacks its top bit, with and without relays
+        with shared.connect() as c:
+            route = b"".join(struct.pack(">I", 77 + i) for i in range(words))
+            c.send_frame(route + header(PING, 2, time_ms=0x80, session=0x80, mid=9) + b"me")
+            if words == 1:
+                last_reply(c, 77, "BAD_MESSAGE", "request_id", kind=PING, mid=9)
+            else:
+                c._exactly(1)
+                frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
+                assert frame[: len(route)] == route and b"request_id" in frame
+                with pytest.raises(Closed):
+                    c.receive_frame()
+    with shared.connect() as c:  # more relays than any that is known: ignored
         c.send_frame(b"\0\0\0\1" * 20 + GOOD)
         c.ping()
     with shared.connect() as c, pytest.raises(Closed):  # longer than any message

@@ -38,6 +38,7 @@ enum {
     OPT_REPLACE,
     OPT_TTL,
     OPT_NO_AUTOSTART,
+    OPT_WAIT,
     OPT_ONCE,
     OPT_REQUESTS
 };
@@ -77,6 +78,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"replace", no_argument, NULL, OPT_REPLACE},
                                      {"ttl", required_argument, NULL, OPT_TTL},
                                      {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
+                                     {"wait", required_argument, NULL, OPT_WAIT},
                                      {"once", no_argument, NULL, OPT_ONCE},
                                      {"verbose", no_argument, NULL, 'v'},
                                      {"help", no_argument, NULL, 'h'},
@@ -268,6 +270,11 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_NO_AUTOSTART:
         return o->no_autostart = true;
+    case OPT_WAIT:
+        if (!take_number(&n, "--wait", optarg, 1, INT32_MAX / 1000, why))
+            return false;
+        o->wait_ms = (uint32_t)n * 1000;
+        return true;
     case OPT_ONCE:
         return o->once = true;
     case OPT_REQUESTS:
@@ -392,10 +399,10 @@ static const char *misplaced(const ctl_options *o)
         return "--once applies to top only";
     if (o->requests && o->command != CTL_STATUS)
         return "--requests applies to status only";
-    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top take no format option";
+    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
+        return "metrics takes no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls take --json only";
+        return "ping, info, status, top and ls take --json only";
     return NULL;
 }
 

@@ -23,7 +23,7 @@ _reducectl() {
   commands=(ping info status metrics top put ls drop ladder help)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
     '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
-    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
+    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
   if (( CURRENT == 2 )); then
     if [[ $PREFIX == *,* ]]; then
       compset -P '*,'
@@ -44,7 +44,7 @@ _reducectl() {
   case $command in
     (status) _arguments '--json[as an object]' '--requests[those under way]' '--watch[again each second]' $daemon ;;
     (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
-    (top) _arguments '--once[one frame as text]' $daemon ;;
+    (top) _arguments '--once[one frame as text]' '--json[objects]' $daemon ;;
     (metrics) _arguments $daemon ;;
     (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
     (drop) _arguments $daemon '*:name:_reducectl_resident' ;;

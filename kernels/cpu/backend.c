@@ -496,22 +496,24 @@ static bool cpu_batch_fits(const rk_task *t)
     return true;
 }
 
-static void cpu_batch_launch(void *impl, rk_task *tasks)
+static void cpu_batch_launch(void *impl, unsigned flight, rk_task *tasks)
 {
     (void)impl;
+    (void)flight;
     (void)tasks;
 }
 
-static bool cpu_batch_landed(void *impl, rk_task *tasks, bool closely)
+static bool cpu_batch_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
 {
     (void)impl;
+    (void)flight;
     (void)closely;
     for (rk_task *t = tasks; t; t = t->next)
         rk_cpu_run(t);
     return true;
 }
 
-static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, 0};
+static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, .flights = 1};
 
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/exact/cell.h"
 
 enum {
     GATHER_BYTES = 16 << 10,                /* kept elements of a masked line: stays in L1 */
@@ -244,19 +245,7 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
 
 int rk_cpu_cell(const rk_task *t, uint64_t result, rk_state *s)
 {
-    size_t size = rp_cell_size(&t->spec), value = t->spec.op == RP_OP_STATS ? 8 : rp_dtype_size(t->spec.out);
-    uint8_t *cell = (uint8_t *)t->cells + result * size;
-    if (t->spec.flags & RP_STATES_OUT) {
-        memcpy(cell, s, size);
-        return RP_OK;
-    }
-    if (t->spec.flags & RP_INITIAL)
-        rk_state_add(s, t->spec.initial, RP_NO_INDEX, t->spec.nan);
-    uint64_t words[RP_MAX_CELL_WORDS], scratch[RK_FINISH_SCRATCH];
-    int code = rk_state_finish(s, &t->spec, scratch, words);
-    for (size_t i = 0; i * value < size; i++)
-        memcpy(cell + i * value, &words[i], value); /* little-endian: the low bytes come first */
-    return code;
+    return rk_cell_write(s, &t->spec, (uint8_t *)t->cells + result * rp_cell_size(&t->spec));
 }
 
 /* The first result of a range that has none, and why. */

@@ -108,6 +108,8 @@ static void put_flags(void)
     number("info", RP_TOPIC_INFO);
     number("status", RP_TOPIC_STATUS);
     number("metrics", RP_TOPIC_METRICS);
+    number("requests", RP_TOPIC_REQUESTS);
+    number("sessions", RP_TOPIC_SESSIONS);
     close_map("  ");
     open_map("  ", "entry_kinds");
     number("u64", RP_KIND_U64);

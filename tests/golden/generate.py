@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden vectors: messages.txt, packets.txt and states.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
+"""Write the golden vectors: messages.txt, packets.txt, states.txt and words.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
 
     python3 tests/golden/generate.py           write the files
     python3 tests/golden/generate.py --check   exit 1 if they differ from what this would write
@@ -194,6 +194,13 @@ def texts():
     for op, dtype, nan, base, data, state in states():
         out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {base} {data.hex() or '-'} {state.hex()}")
     yield "states.txt", "\n".join(out) + "\n"
+    out = ["# Golden words: `op dtype added state words`; state in hex, words in decimal: `added` of them are added, the others joined by maximum.",
+           "# Written by generate.py."]
+    for op, dtype, _, _, _, state in states():
+        words, added = oracle.words(op, dtype, state)
+        if words:
+            out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {added} {state.hex()} {','.join(map(str, words))}")
+    yield "words.txt", "\n".join(out) + "\n"
 
 
 def main():
