@@ -726,9 +726,9 @@ typedef struct reduce_resident {
     uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
-    uint32_t dims;                   /* of their shape; 0: it was not told */
-    uint32_t order;                  /* REDUCE_ORDER_C, REDUCE_ORDER_F */
-    uint64_t shape[REDUCE_MAX_DIMS]; /* `dims` lengths */
+    uint32_t dims;      /* of their shape; 0: it was not told */
+    uint32_t order;     /* REDUCE_ORDER_C, REDUCE_ORDER_F */
+    uint64_t shape[16]; /* `dims` lengths */
 } reduce_resident;
 #define REDUCE_RESIDENT_INIT                                     \
     {                                                            \

@@ -206,7 +206,7 @@ static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *firs
     for (const rd_resident *x = first; x; x = all ? x->next : NULL) {
         if (x->session)
             continue;
-        rp_resident e = entry_of(x, now, r->header.version);
+        rp_resident e = entry_of(x, now, r->exchange.header.version);
         used += rp_put_resident(body + used, &e);
     }
     rd_answer(q, r, used);
