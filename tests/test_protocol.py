@@ -219,7 +219,7 @@ BAD_FRAMES = {  # and the field of the error
 def last_reply(c, rid, code, field, *, kind=0, mid=0, limit=None):
     """The error that answers a bad frame, after which the daemon closes the connection."""
     h, body = c.receive(rid)
-    assert (h.version, h.type, h.id, h.session, h.time_ms) == (1, kind, mid, c.session, 0)
+    assert (h.version, h.type, h.id, h.session, h.time_ms) == (2, kind, mid, c.session, 0)
     fault = Fault(h, body)
     assert (fault.code, fault.field) == (code, field) and fault.text, str(fault)
     assert limit is None or fault.limit == limit
