@@ -33,7 +33,9 @@ comma   := ,
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO)
+# Two MPIs and Fortran, 31 s: with `make deps test` only; without them their tests skip.
+DEPS_MPI   := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_MPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -92,6 +94,9 @@ ifeq ($(HDF5),auto)
   override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
 endif
 
+# What $(CC) makes code for, as x86_64-linux-gnu or aarch64-linux-gnu.
+MACHINE := $(shell $(CC) -dumpmachine)
+
 VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
@@ -138,9 +143,12 @@ LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
-SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
+SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
+SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
+# What states are, without the engines: libreduce has it, too.
+EXACT_O  := $(call obj,$(wildcard kernels/exact/*.c))
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -179,7 +187,7 @@ $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 .PHONY: force
 
 # Where operations and layouts are switched on, the compiler lists what a new one still lacks.
-$(PROTO_O) $(KERNEL_O): CFLAGS += -Wswitch-enum
+$(PROTO_O) $(KERNEL_O) $(call obj,$(wildcard client/state*.c)): CFLAGS += -Wswitch-enum
 
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -187,6 +195,7 @@ $(B)/%.c.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 SIMD_FLAGS_baseline :=
+SIMD_FLAGS_neon     :=
 SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
 SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
@@ -215,7 +224,7 @@ $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
+$(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
@@ -223,11 +232,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(ABI_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
@@ -325,7 +334,7 @@ $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(PROTO_O)
+$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
@@ -342,7 +351,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) kernels/exact/check.c daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -372,7 +381,8 @@ fuzz-kit: $(FUZZ)
 	$(Q)cp -r $(FUZZ) tests/fuzz/run tests/fuzz/corpus $(B)/fuzz-kit
 
 # ---- each header compiles alone, the public one as C++ too ----
-HEADERS := $(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h)
+# reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
+HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -479,9 +489,10 @@ DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libredu
 DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
-EXAMPLES   := $(wildcard client/examples/*.c)
+EXAMPLES   := $(wildcard client/examples/*)
 MONITORING := $(wildcard daemon/telemetry/monitoring/*)
-DEST_OTHER := $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) $(PREFIX)/include/reduce.h $(PREFIX)/share/bash-completion/completions/reducectl \
+DEST_OTHER := $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
+              $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -493,7 +504,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
 	$(if $(HDF5_C),$(Q)$(call put,755,$(B)/bin/reducectl-hdf5,$(PREFIX)/bin/reducectl-hdf5))
-	$(Q)$(call put,644,client/reduce.h,$(PREFIX)/include/reduce.h)
+	$(Q)$(foreach h,reduce.h reduce_mpi.h reduce_mpi.f90,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
@@ -520,8 +531,10 @@ uninstall: ## remove what install installed
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
 
+include client/python/python.mk
+
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 25
+	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
 	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/

@@ -67,10 +67,3 @@ int reduce_path_parse(const char *name) { return rp_path_parse(name); }
 int reduce_nan_parse(const char *name) { return rp_nan_parse(name); }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }
-
-size_t reduce_state_size(int op, int dtype)
-{
-    if (rp_op_name(op)[0] == '?' || rp_dtype_size(dtype) == 0)
-        return 0;
-    return rp_state_size(rp_state_layout(op, dtype));
-}

@@ -247,8 +247,8 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
     rc_child child;
     if (!u->own)
         return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
-                       "there is no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it is not set and "
-                       "/tmp/reduced-UID belongs to another user");
+                       "there is no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it and "
+                       "/tmp/reduced-UID are not this user's alone");
     int err = rc_start_daemon(u->url[0], o, &child, f);
     if (err)
         return err;

@@ -10,8 +10,8 @@
  *         die(reduce_errmsg());
  *     reduce_close(c);
  *
- * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, resident data, streams,
- * jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
+ * This header is the manual. Reading order: errors, names, client, results, simple calls, reduce_run, states, resident data,
+ * streams, jobs. PROTOCOL.md ("Reductions") defines each reduction to the bit.
  *
  * Return values. Functions that return int return REDUCE_OK (0) or a negative reduce_err, unless their comment states
  *   otherwise. reduce_errmsg(), called by the same thread, describes the failure.
@@ -214,9 +214,6 @@ int reduce_nan_parse(const char *name);
 
 /* Bytes of an element; 0 if unknown. */
 size_t reduce_dtype_size(int dtype);
-
-/* Bytes of a partial state of (op, dtype); 0 if unknown. */
-size_t reduce_state_size(int op, int dtype);
 
 /* ---- client ----------------------------------------------------------------------------------------------------- */
 
@@ -426,14 +423,17 @@ enum {
     REDUCE_STATES_OUT = 2, /* the results are partial states instead of finished values */
     REDUCE_WRAP = 4,       /* prod of integers: modulo 2^64 instead of REDUCE_E_OVERFLOW */
     REDUCE_MASKED = 16,    /* streams: each piece has a mask; use reduce_stream_append_masked */
-    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row */
+    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row; or
+                              `planes` of them, one behind the other */
 };
 
 /* What to reduce.
  *
  * Shape: by default the data are one array and give one result. Other shapes are
  *   rows > 1         this many equal rows, one result for each (a matrix along its last axis);
- *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis);
+ *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis), or `planes` such matrices:
+ *                    results plane after plane. So any axis of an array in C order is reduced: planes = the product of the
+ *                    lengths before it, rows = its own length, and the columns are those after it;
  *   offsets          segments of any lengths, including 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
  *                    rows = number of segments. The library ignores elements before offsets[0] and from offsets[rows] on.
  * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
@@ -464,10 +464,11 @@ typedef struct reduce_spec {
                                 other. It is added when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
     const void *mask;        /* one byte for each element, or NULL: 0 skips the element; indexes still count it */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
+    uint64_t planes;         /* REDUCE_COLUMNS: matrices; 0 counts as 1. Else 0 or 1 */
 } reduce_spec;
-#define REDUCE_SPEC_INIT                                                                                            \
-    {                                                                                                               \
-        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL \
+#define REDUCE_SPEC_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0 \
     }
 
 typedef struct reduce_result {
@@ -491,8 +492,8 @@ typedef struct reduce_result {
     }
 
 /* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS uses
- * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are not a matrix
- * of `rows` rows), _TOO_LARGE. */
+ * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial, planes), _SHAPE (rows = 0; bytes that are not
+ * `planes` matrices of `rows` rows), _TOO_LARGE. */
 int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 
 /* Reduce `bytes` of data into `out`, which has room for `room` bytes: row after row, segment after segment or column after
@@ -500,8 +501,8 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
  * at once; the bits are the same. Memory is bounded by the results and 4 % of the data. `result` may be NULL.
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
  * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
- * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error
- * the contents of `out` are undefined. */
+ * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state);
+ * REDUCE_E_VERSION (field "planes": a daemon of 0.1 has no planes). On an error the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
@@ -513,6 +514,119 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
  * or reading fails); REDUCE_E_ARGUMENT (a mask, offsets, columns or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
+
+/* ---- partial states: here, without a daemon --------------------------------------------------------------------- */
+
+/* What a reduction knows of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
+ * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
+ * merged: equal elements give equal bytes. These calls need no client, allocate nothing and do no I/O. They may run in any
+ * number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
+ * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ *
+ *     unsigned char s[REDUCE_MAX_STATE];
+ *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
+ *     reduce_state_add(s, data, n);                    or reduce_run with REDUCE_STATES_OUT, for large arrays
+ *     reduce_state_merge(s, other);
+ *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
+ *     reduce_state_finish(s, &spec, &sum);
+ *
+ * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes tell
+ * how long it is, so check bytes of unknown length with reduce_state_check first. */
+
+enum {
+    REDUCE_MAX_STATE = 872, /* bytes of the longest state of this version */
+    REDUCE_MAX_WORDS = 211  /* words of the longest vector of this version */
+};
+
+/* Bytes of a state of (op, dtype); 0 if unknown. */
+size_t reduce_state_size(int op, int dtype);
+
+/* Write the state of no elements; `size` bytes are there. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
+int reduce_state_init(void *state, size_t size, int op, int dtype);
+
+/* Are these `size` bytes a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
+int reduce_state_check(const void *state, size_t size, int op, int dtype);
+
+/* Add `count` elements of the state's type. NaNs propagate, and indexes continue after the elements of the state. An element
+ * takes about 10 to 40 ns: for small arrays. Errors: REDUCE_E_BAD_MESSAGE, _TOO_LARGE (more than 2^60 elements). */
+int reduce_state_add(void *state, const void *data, size_t count);
+
+/* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
+int reduce_state_add_at(void *state, const void *data, size_t count, int nan, uint64_t index);
+
+/* Add the elements of `from` to those of `into`. Both must have the same kind and element type. Errors: REDUCE_E_BAD_MESSAGE,
+ * _TOO_LARGE (more than 2^60 elements). */
+int reduce_state_merge(void *into, const void *from);
+
+/* The value that reduce_run gives for these elements. `result` has the room that reduce_result_size states. The spec has op,
+ * dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon; REDUCE_E_BAD_MESSAGE
+ * (not a state of op and dtype), _ARGUMENT (a spec with a shape). */
+int reduce_state_finish(const void *state, const reduce_spec *spec, void *result);
+
+/* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
+ * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
+ * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes
+ * them. words[0] is the number of vectors that were added.
+ *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms, prod of floats, the counts, any all, and or xor: words that
+ *                       are added; 0 for others
+ *   reduce_state_keys   min max minmax range norminf: the first REDUCE_KEYS_ADDED words are added, the one or two after them
+ *                       joined by maximum (MPI_MAX); 0 for others
+ * argmin, argmax, stats and prod of integers have neither; merge their states (reduce_mpi.h has an MPI_Op). */
+enum { REDUCE_KEYS_ADDED = 9 };
+size_t reduce_state_words(int op, int dtype);
+size_t reduce_state_keys(int op, int dtype);
+
+/* Write the n words of a state. Errors: REDUCE_E_BAD_MESSAGE, _SHAPE (n is not reduce_state_words or _keys), _OP (neither). */
+int reduce_state_to_words(const void *state, int64_t *words, size_t n);
+
+/* The state, of `size` bytes, that the n words of one or more states together stand for. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT,
+ * _SHAPE; REDUCE_E_BAD_MESSAGE (field "tag": words of another operation, element type or version were added; other fields: the
+ * words are not such sums; "count": more than 2^60 elements). */
+int reduce_state_from_words(void *state, size_t size, int op, int dtype, const int64_t *words, size_t n);
+
+/* ---- collectives: one reduction of many processes --------------------------------------------------------------- */
+
+/* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that
+ * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
+ * reduce_mpi.f90 wrap it for MPI. */
+
+/* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, but for index_base,
+ * mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the states. */
+typedef struct reduce_item {
+    uint32_t size;
+    int32_t fd;              /* a file, as for reduce_file; -1: none */
+    const reduce_spec *spec; /* for offsets and for states as for reduce_run */
+    const void *data;        /* memory; it may be `out` */
+    const void *device;      /* a handle, as for reduce_device; or NULL */
+    uint64_t offset;         /* of a file or device memory */
+    uint64_t bytes;          /* of this rank's elements */
+    void *out;               /* the results; NULL: this rank does not want them */
+    size_t room;             /* bytes at `out` */
+} reduce_item;
+#define REDUCE_ITEM_INIT                                         \
+    {                                                            \
+        sizeof(reduce_item), -1, NULL, NULL, NULL, 0, 0, NULL, 0 \
+    }
+
+/* Join the `bytes` bytes at `buffer` of all ranks by reduce_states_merge, which must get all of them at once; then every rank
+ * has the result. 0, or anything else if that failed. It is MPI_Allreduce, or does what that does. */
+typedef int (*reduce_exchange)(void *arg, void *buffer, size_t bytes);
+
+/* Merge what `from` has into `into`: states that lie one after the other, `bytes` in all, or messages of reduce_collective. It
+ * is commutative and associative. If they are not states of the same kinds, `into` becomes bytes that every later call
+ * refuses. */
+void reduce_states_merge(void *into, const void *from, size_t bytes);
+
+enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
+
+/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
+ * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 8 KiB is added here; more goes
+ * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
+ * returned by all: errmsg names the lowest such rank.
+ * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
+ * ranks do not ask for the same), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange
+ * failed). */
+int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 
@@ -531,7 +645,7 @@ void reduce_free(reduce_client *c, void *memory);
  * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
  * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
  * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. Masks, offsets and states are not
- * possible; columns only as far as a reply holds them (4 MiB).
+ * possible; columns of a plane only as far as a reply holds them (4 MiB).
  * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
  * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
@@ -589,9 +703,9 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 #define REDUCE_REST UINT64_MAX
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
- * multiple of its size. Masks, offsets and states are not possible; columns only as far as a reply holds them (4 MiB). Errors:
- * those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE,
- * REDUCE_E_TOO_LARGE (columns). */
+ * multiple of its size. Masks, offsets and states are not possible; columns of a plane only as far as a reply holds them (4
+ * MiB). Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type),
+ * REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE (columns). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result);
 

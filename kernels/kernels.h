@@ -7,7 +7,7 @@
  * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
  * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait for the
- * device (rk_close does); rk_run_small, rk_submit_batched, rk_submit_alone, rk_state_check, rk_pin, rk_unpin and rk_memory_*
+ * device (rk_close does); rk_run_small, rk_submit_batched, rk_submit_alone, rk_pin, rk_unpin and rk_memory_*
  * are for any, also several at once, before rk_close. The engine's own threads call only `wake`, `log` and `done`, which must
  * not block; `wake` and `log` must not call back into the engine. */
 #ifndef RK_KERNELS_H
@@ -118,10 +118,6 @@ bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);
-
-/* Is a partial state from outside well formed for this op and element type? Errors: BAD_MESSAGE with the field. Pure.
- * Engines check every state of a RP_STATES_IN task with it. */
-rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
 
 /* Memory whose tasks should go to the device without a detour: page-lock it. A hint: false if there is no device or it cannot
  * be done (pinned_bytes), and tasks work all the same. It need not be writable. rk_unpin before it is unmapped, with no task

@@ -14,7 +14,7 @@ STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
 class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
                 ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("reserved", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
-                ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p)]
+                ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64)]
 
 
 class Result(C.Structure):
@@ -52,11 +52,67 @@ class Fault(Exception):
 def load():
     lib = C.CDLL(str(LIB / "libreduce.so"))
     lib.reduce_errmsg.restype = C.c_char_p
-    lib.reduce_state_size.restype = C.c_size_t
+    lib.reduce_state_size.restype = lib.reduce_state_words.restype = lib.reduce_state_keys.restype = C.c_size_t
     lib.reduce_dtype_size.restype = C.c_size_t
     lib.reduce_close.restype = lib.reduce_job_free.restype = lib.reduce_cancel.restype = None
     lib.reduce_stream_abort.restype = lib.reduce_free.restype = None
     return lib
+
+
+class State:
+    """A partial state in this process: the calls on states, which need no client."""
+
+    def __init__(self, op, dtype, data=None):
+        self.lib, self.op, self.dtype = load(), op, dtype
+        self.bytes = C.create_string_buffer(self.lib.reduce_state_size(OPS[op], DTYPES[dtype]))
+        self._check(self.lib.reduce_state_init(self.bytes, C.c_size_t(len(self.bytes)), OPS[op], DTYPES[dtype]))
+        if data is not None:
+            self.bytes.raw = data
+
+    def __bytes__(self):
+        return self.bytes.raw
+
+    def _check(self, code):
+        if code:
+            raise Fault(self.lib, code)
+        return self
+
+    def add(self, bits, nan=None, index=0):
+        """Of an array of element bits; `nan` None: the plain call."""
+        count = C.c_size_t(len(bits))
+        if nan is None:
+            return self._check(self.lib.reduce_state_add(self.bytes, bits.tobytes(), count))
+        return self._check(self.lib.reduce_state_add_at(self.bytes, bits.tobytes(), count, NANS[nan], C.c_uint64(index)))
+
+    def merge(self, other):
+        """Of a State, or bytes."""
+        return self._check(self.lib.reduce_state_merge(self.bytes, bytes(other)))
+
+    def finish(self, op=None, dtype=None, **kw):
+        spec = Client.spec(op or self.op, dtype or self.dtype, **kw)
+        room = C.c_size_t()
+        self._check(self.lib.reduce_result_size(C.byref(spec), C.c_size_t(0), C.byref(room)))
+        out = C.create_string_buffer(room.value)
+        self._check(self.lib.reduce_state_finish(self.bytes, C.byref(spec), out))
+        return int.from_bytes(out.raw, "little")
+
+    def lengths(self):
+        """How many words are added, and how many there are in all; (0, 0): none."""
+        words = self.lib.reduce_state_words(OPS[self.op], DTYPES[self.dtype])
+        keys = self.lib.reduce_state_keys(OPS[self.op], DTYPES[self.dtype])
+        return (words, words) if words else (min(keys, 9), keys)
+
+    def words(self, n=None):
+        n = self.lengths()[1] if n is None else n
+        words = (C.c_int64 * n)()
+        self._check(self.lib.reduce_state_to_words(self.bytes, words, C.c_size_t(n)))
+        return list(words)
+
+    @classmethod
+    def of_words(cls, op, dtype, words):
+        s = cls(op, dtype)
+        array = (C.c_int64 * len(words))(*words)
+        return s._check(s.lib.reduce_state_from_words(s.bytes, C.c_size_t(len(s.bytes)), OPS[op], DTYPES[dtype], array, C.c_size_t(len(words))))
 
 
 class Client:
@@ -77,10 +133,12 @@ class Client:
         if code:
             raise Fault(self.lib, code)
 
-    def spec(self, op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0):
+    @staticmethod
+    def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
+             planes=0):
         """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps."""
         return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, 0, rows, index_base,
-                    initial, mask, offsets)
+                    initial, mask, offsets, planes)
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()

@@ -459,13 +459,14 @@ def reduce_or_fault(*args, **kw):
 
 
 # ---- shapes ----
-def lines(bits, mask=None, rows=1, offsets=None, columns=False):
-    """(elements, mask) of each row, segment or column."""
+def lines(bits, mask=None, rows=1, offsets=None, columns=False, planes=1):
+    """(elements, mask) of each row, segment or column, of one plane after the other."""
     none = [None] * max(rows, len(bits))
     if offsets is not None:
         cut = lambda x: [x[a:b] for a, b in zip(offsets, offsets[1:])]
     elif columns:
-        cut = lambda x: list(np.ascontiguousarray(x.reshape(rows, -1).T))
+        width = len(bits) // (rows * planes)
+        cut = lambda x: list(np.ascontiguousarray(x.reshape(planes, rows, width).transpose(0, 2, 1)).reshape(planes * width, rows))
     else:
         cut = lambda x: list(x.reshape(rows, -1)) if len(x) else [x] * rows
     return list(zip(cut(bits), none if mask is None else cut(mask)))
@@ -525,6 +526,49 @@ def state(e, op, nan="propagate"):
                  if op not in BIT_OPS else {"and": e.conjunction, "or": e.disjunction, "xor": e.parity}[op], 0]
     skipped = int(e.nans > 0 and (nan == "error" or (nan == "omit" and op != "count_nan")))
     return struct.pack("<BBBBB3xQ", code, special, nz, skipped, DTYPES[e.dtype], count) + struct.pack(f"<{len(limb)}Q", *limb)
+
+
+# ---- words ----
+def low_high(number, halves):
+    """32 bits each, the highest with the sign."""
+    return [*((number >> 32 * i) % 2**32 for i in range(halves - 1)), number >> 32 * (halves - 1)]
+
+
+def key(bits, dtype, op):
+    """Of an element as a state has it. `op`: min, max or norminf."""
+    width, sign = 8 * SIZE[dtype], 1 << 8 * SIZE[dtype] - 1
+    if dtype in FLOATS and bits == nan_bits(FLOATS[dtype]):
+        return 2**width - 1 - 2**63
+    if dtype in FLOATS:
+        rank = 2**width - 1 - bits if bits & sign else bits | sign
+    else:
+        rank = bits ^ (sign if dtype[0] == "i" and op != "norminf" else 0)
+    return (2**width - 1 - rank if op == "min" else rank) - 2**63
+
+
+def words(op, dtype, data):
+    """The words of a state, None if it has none; and how many of them are added: the others are joined by maximum."""
+    code, sums, squares, _ = layout(op, dtype)
+    special, nz, skipped, count = struct.unpack("<xBBB4xQ", data[:16])
+    limb = struct.unpack(f"<{len(data) // 8 - 2}Q", data[16:])
+    tag = 512 + 16 * code + DTYPES[dtype]
+    head = [1, tag, tag * tag, *low_high(count, 2), skipped, nz, special & 1, special >> 1]
+    signed = lambda part: int.from_bytes(struct.pack(f"<{len(part)}Q", *part), "little", signed=True)
+    if op in (*INDEX_OPS, "stats") or (op == "prod" and dtype not in FLOATS):
+        return None, 0
+    if op in ("min", "max", "norminf", "minmax", "range"):
+        ends = list(zip(limb, ("min", "max"))) if op in ("minmax", "range") else [(limb[0], op)]
+        return head + [key(bits, dtype, end) if count else -2**63 for bits, end in ends], len(head)
+    if op in BIT_OPS:
+        body = [limb[0] >> i & 1 for i in range(8 * SIZE[dtype])]
+    elif op == "prod":
+        body = low_high(signed(limb[:3]), 6) + low_high(limb[3], 2)
+    elif sums or squares:
+        parts = [limb[:sums], limb[sums:sums + squares]]
+        body = [w for part in parts if part for w in low_high(signed(part), 2 * len(part))]
+    else:
+        body = low_high(limb[0], 2)
+    return head + body, len(head + body)
 
 
 # ---- text ----

@@ -207,7 +207,11 @@ def test_axis_of_other_inputs(run, fails, scratch):
     flat = npy(scratch / "flat.npy", np.arange(12.0))
     assert run("sum", "--axis", 0, flat) == "66\n"
     fails(FAILED, "SHAPE.*axis 0 only", "sum", "--axis", 1, flat)
-    fails(FAILED, "SHAPE.*this .npy has 3", "sum", "--axis", 0, npy(scratch / "cube.npy", np.zeros((2, 2, 2))))
+    cube = npy(scratch / "cube.npy", np.zeros((2, 3, 4)))
+    for axes, why in (("3", "no axis 3"), ("-4", "no axis -4"), ("0,0", "axis 0 is named twice"), ("1,-2", "axis -2 is named twice")):
+        fails(FAILED, f"SHAPE.*{why}", "sum", "--axis", axes, cube)
+    for axes in ("", "x", "0,", ",0", "0 1", "1.5", "--", "64", "-65", "99999999999999999999", "0x1"):
+        fails(USAGE, "--axis", "sum", "--axis", axes, cube)
     fails(FAILED, "SHAPE.*this .npy has 0", "sum", "--axis", 0, npy(scratch / "one.npy", np.array(3.0)))
     (scratch / "raw").write_bytes(np.arange(12, dtype="<f4").tobytes())
     fails(FAILED, "SHAPE.*--rows", "sum", "-t", "f32", "--axis", 0, scratch / "raw")
@@ -227,6 +231,48 @@ def test_axis_of_other_inputs(run, fails, scratch):
 
 
 @pytest.mark.parametrize("order", MATRICES)
+@pytest.mark.parametrize("dtype", ["u8", "f32", "f64"])
+def test_any_axes(run, scratch, dtype, order):
+    """Arrays of one to five dimensions, any axes, the first or last ones and those between: each result is rounded once, and an index counts the
+    elements of its result in C order."""
+    rng = np.random.default_rng([56, len(dtype), len(order)])
+    for _ in range(12):
+        shape = tuple(int(n) for n in rng.integers(1, 6, int(rng.integers(1, 6))))
+        bits = gens.of(dtype)[int(rng.integers(0, 3))](rng, dtype, int(np.prod(shape)))
+        array = np.resize(bits, shape).astype(oracle.unsigned(dtype))
+        path = npy(scratch / "any.npy", np.asarray(array.view(NUMPY[dtype]), order=order))
+        axes = rng.permutation(len(shape))[: int(rng.integers(1, len(shape) + 1))]
+        kept = [d for d in range(len(shape)) if d not in axes]
+        lines = array.transpose([*kept, *sorted(axes)]).reshape(int(np.prod([shape[d] for d in kept])), -1)
+        named = ",".join(str(d - len(shape) if rng.random() < 0.5 else d) for d in axes)
+        for op in ("sum", "argmax", "stats", "var"):
+            cells = [oracle.reduce(op, dtype, np.ascontiguousarray(line)) for line in lines]
+            got = run(op, "--axis", named, "--raw", path, binary=True)
+            size = len(got) // len(cells)
+            assert [int.from_bytes(got[i : i + size], "little") for i in range(0, len(got), size)] == cells, (op, shape, named)
+        if len(axes) < len(shape):
+            first, unit = next(i for i in range(len(lines))), "result" if len(shape) > 2 else "row" if 1 in axes else "column"
+            assert json.loads(run("count", "--axis", named, "--json", path).splitlines()[first])[unit] == first
+
+
+def test_axes_of_nothing_and_of_errors(run, fails, scratch):
+    for order in MATRICES:
+        assert run("sum", "--axis", "0,2", npy(scratch / "e.npy", np.zeros((0, 3, 2), "<i4", order))) == "0\n" * 3
+        assert run("sum", "--axis", "1", npy(scratch / "e.npy", np.zeros((0, 3, 2), "<i4", order))) == ""
+        fails(FAILED, "EMPTY: result 0", "max", "--axis", "-1", npy(scratch / "e.npy", np.zeros((2, 3, 0), "<i4", order)))
+        bad = np.zeros((2, 3, 4), "<f4", order)
+        bad[1, 1, 2] = np.nan
+        for axes, result in (("0", 6), ("1", 6), ("2", 4), ("0,2", 1)):
+            fails(FAILED, f"NAN: result {result}:", "sum", "--nan", "error", "--axis", axes, npy(scratch / "bad.npy", bad))
+        mask = npy(scratch / "mask.npy", np.asarray(np.arange(24).reshape(2, 3, 4) % 3 > 0, order=order))
+        ones = npy(scratch / "ones.npy", np.ones((2, 3, 4), "<f8", order))
+        for axes in (0, 1, (0, 2)):
+            kept = np.load(mask).sum(axes).ravel()
+            args = "sum", "--axis", str(axes).strip("()").replace(" ", ""), "--initial", 5
+            assert run(*args, "--mask", mask, ones).split() == [str(5 + n) for n in kept], "the initial element goes in once"
+
+
+@pytest.mark.parametrize("order", MATRICES)
 def test_large_matrix(run, scratch, order):
     """More than the buffer of reducectl holds (columns: 64 MiB, rows: 16 MiB), so that blocks are merged."""
     rng = np.random.default_rng(55)
@@ -237,6 +283,11 @@ def test_large_matrix(run, scratch, order):
         assert (got == m.sum(axis)).all()
     got = np.frombuffer(run("argmax", "--axis", 0, "--raw", path, binary=True), "<u8")
     assert (got == m.argmax(0)).all()
+    cube = m.reshape(2, 5000, 30, 57)
+    path = npy(scratch / "m.npy", np.asarray(cube, order=order))
+    for axes in (0, 1, 2, (0, 2), (1, 3)):
+        got = np.frombuffer(run("sum", "--axis", str(axes).strip("()").replace(" ", ""), "--raw", path, binary=True), "<i8")
+        assert (got == cube.sum(axes).ravel()).all()
 
 
 def test_fortran_order_of_the_whole(run, scratch):
@@ -552,7 +603,7 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
     (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "exclude each other"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
     (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
-    (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
+    (("sum", "--axis", "x"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
     (("sum", "--partial", "--json", "-"), "exclude each other"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"),
@@ -853,6 +904,7 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
+    npy(scratch / "images.npy", np.arange(24.0).reshape(2, 3, 4))
     (scratch / "x.raw").write_bytes(struct.pack("<2H", 7, 9))
     (scratch / "x.bin").write_bytes(struct.pack("<2q", 7, 9))
     np.savez(scratch / "run.npz", u=np.arange(3))
@@ -928,7 +980,7 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
         pytest.skip("the system's daemon runs here, and serves")
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: there is no place for a daemon of this user" in done.stderr, done.stderr
-    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/nonexistent"})
+    done = ctl("ping", autostart=True, url="ipc:///nonexistent/reduced.sock")
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
 

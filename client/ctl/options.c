@@ -155,6 +155,25 @@ static bool take_number(uint64_t *out, const char *what, const char *value, uint
     return false;
 }
 
+/* "0,-1": which axes, as numpy counts them; from the last one if negative. */
+static bool take_axes(ctl_options *o, const char *list, char why[CTL_WHY])
+{
+    o->n_axes = 0;
+    for (const char *at = list;; at++) {
+        char *end;
+        const bool number = (*at >= '0' && *at <= '9') || (*at == '-' && at[1] >= '0' && at[1] <= '9');
+        const long axis = strtol(at, &end, 10);
+        if (!number || (*end && *end != ',') || axis < -CTL_MAX_DIMS || axis >= CTL_MAX_DIMS || o->n_axes == CTL_MAX_DIMS) {
+            snprintf(why, CTL_WHY, "--axis '%.40s' is not a list of axes, such as 0 or -1 or 0,2", list);
+            return false;
+        }
+        o->axes[o->n_axes++] = (int)axis;
+        if (!*end)
+            return true;
+        at = end;
+    }
+}
+
 static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
 {
     bool first = o->format == CTL_DECIMAL || o->format == f;
@@ -190,10 +209,7 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         o->by_rows = true;
         return take_number(&o->spec.rows, "--rows", optarg, 1, CTL_MAX_COUNT, why);
     case OPT_AXIS:
-        if (!take_number(&n, "--axis", optarg, 0, 1, why))
-            return false;
-        o->axis = (int)n;
-        return true;
+        return take_axes(o, optarg, why);
     case OPT_OFFSETS:
         o->offsets = optarg;
         return true;
@@ -351,7 +367,7 @@ static bool names_resident(const ctl_options *o)
     return some;
 }
 
-static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->axis != CTL_NO_AXIS; }
+static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->n_axes; }
 
 /* Do they say what to reduce of the elements, or how? */
 static bool has_reduction(const ctl_options *o)
@@ -438,7 +454,7 @@ static const char *clash(const ctl_options *o)
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
-    if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
+    if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
@@ -511,7 +527,7 @@ static void unknown_option(const char *word, char why[CTL_WHY])
 
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
-    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT, .axis = CTL_NO_AXIS};
+    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
     o->spec.dtype = 0;
     why[0] = 0;
     optind = 0; /* glibc: start anew */

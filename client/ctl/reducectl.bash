@@ -70,7 +70,7 @@ _reducectl()
     -t | --dtype) _reducectl_reply "$types"; return ;;
     -o | --out) _reducectl_reply "$(_reducectl_out "$command")"; return ;;
     --nan) _reducectl_reply "propagate omit error"; return ;;
-    --axis) _reducectl_reply "0 1"; return ;;
+    --axis) _reducectl_reply "0 1 -1"; return ;;
     --priority) _reducectl_reply "normal high background"; return ;;
     --path) _reducectl_reply "inline stream shm file"; return ;;
     --mask | --offsets | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;

@@ -55,7 +55,7 @@ _reducectl() {
       '--json[objects]' '--csv[table with commas]' '--plot[a picture]:file:_files' '--explain[the page of a kernel]:rung:' '--from[an earlier run]:file:_files' '--list[name the rungs]' ;;
     (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
-      '--rows[equal rows]:n:' '--axis[axis]:axis:(0 1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
+      '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
       '--total[all files as one]' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
       '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \
       '--progress[lines while it works]' '--deadline[milliseconds]:ms:' $daemon '*:file:_reducectl_inputs' ;;

@@ -26,14 +26,14 @@ static void describe(const rd_request *r, const char *where, uint64_t now_ns, ch
     FILE *f = fmemopen(out, cap, "w"); /* cuts what is too long, and ends the text */
     if (!f)
         return;
-    fputs(rp_msg_name(r->header.type), f);
+    fputs(rp_msg_name(r->exchange.header.type), f);
     if (t->spec.op)
         fprintf(f, " %s %s", rp_op_name(t->spec.op), rp_dtype_name(t->spec.dtype));
     fprintf(f, " bytes=%" PRIu64 " age_ms=%" PRIu64 ".%03u where=%s", t->bytes, age_us / 1000, (unsigned)(age_us % 1000),
             where);
     fputc(' ', f);
     rd_describe_peer(f, r->session);
-    fprintf(f, " id=%" PRIu64 " name=", r->header.id);
+    fprintf(f, " id=%" PRIu64 " name=", r->exchange.header.id);
     rd_describe_name(f, r->session);
     fclose(f);
 }

@@ -4,11 +4,10 @@
  *
  * Canonical form: fields that a layout does not use are 0, and so are the sums beside `special`. Of no elements a state is
  * what rk_state_init makes; only `skipped` and the number of NaNs of stats may differ. */
+#include "kernels/exact/check.h"
+
 #include <inttypes.h>
 #include <string.h>
-
-#include "kernels/engine/engine.h"
-#include "kernels/exact/finish.h"
 
 /* The error that a flaw is; OK if it is none. */
 static rp_err refused(rk_flaw flaw, rp_fault *f)
@@ -65,4 +64,48 @@ rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fau
     memcpy(&s, state, bytes);
     rp_err err = check_head(&s, layout, dtype, f);
     return err ? err : refused(check_body(&s), f);
+}
+
+/* The layouts of floats but f64, of f64, of integers: a bit for each */
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##narrow
+enum { NARROW_LAYOUTS = 0 RP_OPS(X) };
+#undef X
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##wide
+enum { WIDE_LAYOUTS = 0 RP_OPS(X) };
+#undef X
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##integer
+enum { INTEGER_LAYOUTS = 0 RP_OPS(X) };
+#undef X
+
+/* Does some operation on elements of this type have states of this layout? */
+static bool layout_suits(int layout, int dtype)
+{
+    if (!rk_is_float(dtype))
+        return INTEGER_LAYOUTS >> layout & 1;
+    return rk_family_of(layout) != RK_BITS && (dtype == RP_F64 ? WIDE_LAYOUTS : NARROW_LAYOUTS) >> layout & 1;
+}
+
+rp_err rk_state_take(rk_state *s, const void *state, rp_fault *f)
+{
+    memcpy(s, state, RK_STATE_HEAD);
+    if (s->layout >= RP_LAYOUT_COUNT)
+        return rp_fail(f, RP_BAD_MESSAGE, "layout", RP_LAYOUT_COUNT - 1, "partial state: unknown layout %u", s->layout);
+    if (rp_dtype_size(s->dtype) == 0 || !layout_suits(s->layout, s->dtype))
+        return rp_fail(f, RP_BAD_MESSAGE, "dtype", 0, "partial state: layout %u of %s (code %u)", s->layout,
+                       rp_dtype_name(s->dtype), s->dtype);
+    memcpy(s, state, rp_state_size(s->layout));
+    rp_err err = check_head(s, s->layout, s->dtype, f);
+    return err ? err : refused(check_body(s), f);
+}
+
+uint64_t rk_nans_beside(const rk_state *s)
+{
+    return rk_is_stats(s->layout) ? s->limb[rk_others_at(s->layout) + RK_STATS_NANS] : 0;
+}
+
+rp_err rk_count_check(uint64_t count, uint64_t nans, rp_fault *f)
+{
+    if (count > RP_MAX_COUNT || nans > RP_MAX_COUNT)
+        return rp_fail(f, RP_TOO_LARGE, "count", RP_MAX_COUNT, "partial states of more than 2^60 elements in one row");
+    return RP_OK;
 }

@@ -304,6 +304,7 @@ static void put_reduce(void)
     FIELD(rp_spec, rp_put_spec, NO_SPEC, row_len);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, index_base);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, initial);
+    FIELD(rp_spec, rp_put_spec, NO_SPEC, planes);
     end_struct();
     begin_struct("result", RP_RESULT_SIZE);
     FIELD(rp_result, rp_put_result, NO_RESULT, dtype);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/exact/check.h"
 #include "kernels/exact/finish.h"
 #include "kernels/kernels.h"
 

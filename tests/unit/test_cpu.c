@@ -11,13 +11,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#ifdef __x86_64__
 #include <xmmintrin.h>
+#endif
 
 #include "kernels/cpu/cpu.h"
 #include "tests/unit/oracle.h"
-
-static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
-enum { TABLES = sizeof tables / sizeof tables[0] };
 
 /* One op of every layout of states */
 static const int ops[] = {RP_OP_SUM,       RP_OP_MIN,    RP_OP_MAX,   RP_OP_ARGMIN, RP_OP_ARGMAX,  RP_OP_COUNT_NONZERO,
@@ -87,8 +86,8 @@ static uint8_t *memory(size_t bytes)
 static void check_op(const t_facts *facts, int op, const void *x, uint64_t n, const char *what, uint64_t seed)
 {
     rk_state want = t_state_of(facts, op);
-    for (int k = 0; k <= TABLES; k++) {
-        const rk_simd *simd = k < TABLES ? tables[k] : NULL;
+    for (int k = 0; k <= rk_simd_count; k++) {
+        const rk_simd *simd = k < rk_simd_count ? rk_simds[k] : NULL;
         if (simd && !rk_simd_runs(simd))
             continue;
         rk_state got = reduce(simd, op, facts->dtype, facts->nan, x, n, 1000);
@@ -251,10 +250,10 @@ static void test_long_integers(void **state)
         for (int family = T_SUBNORMAL; family <= T_HUGE; family += T_HUGE - T_SUBNORMAL) {
             t_fill(&r, dtype, family, x, N);
             __int128 want = (__int128)t_decode(dtype, x).v * N;
-            for (int k = 0; k < TABLES; k++) {
-                if (!rk_simd_runs(tables[k]))
+            for (int k = 0; k < rk_simd_count; k++) {
+                if (!rk_simd_runs(rk_simds[k]))
                     continue;
-                rk_state s = reduce(tables[k], RP_OP_SUM, dtype, 0, x, N, 0);
+                rk_state s = reduce(rk_simds[k], RP_OP_SUM, dtype, 0, x, N, 0);
                 assert_true((__int128)((unsigned __int128)s.limb[1] << 64 | s.limb[0]) == want);
             }
         }
@@ -292,7 +291,7 @@ static void test_any_cut(void **state)
             uint64_t from = 0;
             for (int k = 0; k < MOST_PARTS; k++) {
                 uint64_t n = k == MOST_PARTS - 1 ? N - from : t_below(&r, N - from + 1);
-                part[k] = reduce(tables[0], op, dtype, nan, x + from * size, n, from);
+                part[k] = reduce(rk_simds[0], op, dtype, nan, x + from * size, n, from);
                 from += n;
             }
             for (int parts = MOST_PARTS; parts > 1;) { /* join any two, either way round; the last one fills the gap */
@@ -352,6 +351,16 @@ static rk_engine *open_cpu(int threads, size_t small)
     return e;
 }
 
+/* The bytes of a task whose spec is complete. */
+static void measure(rk_task *t)
+{
+    const rp_spec *s = &t->spec;
+    t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) +
+               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
+    assert_int_equal(rp_spec_check(&t->spec, &t->fault), RP_OK);
+    assert_int_equal(rp_spec_match(&t->spec, t->bytes, &t->fault), RP_OK);
+}
+
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x, void *cells)
 {
     rk_task t = {
@@ -359,11 +368,15 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
             {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows, .row_len = row_len},
         .data = x,
         .cells = cells};
-    size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
-    item += flags & RP_MASK ? 1 : 0;
-    t.bytes = rp_elements(&t.spec) * item + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
-    assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
-    assert_int_equal(rp_spec_match(&t.spec, t.bytes, &t.fault), RP_OK);
+    measure(&t);
+    return t;
+}
+
+/* The same of columns: of several planes. */
+static rk_task planes_of(rk_task t, uint64_t planes)
+{
+    t.spec.planes = planes;
+    measure(&t);
     return t;
 }
 
@@ -378,10 +391,10 @@ static void check_cell(const rk_task *t, uint64_t row, uint64_t got, uint64_t wa
     if (got == want)
         return;
     const rp_spec *s = &t->spec;
-    print_error("%s: result %llu of %llu x %llu, %s of %s as %s, policy %s, flags %u: got %llx, want %llx\n", what,
-                (unsigned long long)row, (unsigned long long)s->rows, (unsigned long long)s->row_len, rp_op_name(s->op),
-                rp_dtype_name(s->dtype), rp_dtype_name(s->out), rp_nan_name(s->nan), s->flags, (unsigned long long)got,
-                (unsigned long long)want);
+    print_error("%s: result %llu of %llu x %llu x %llu, %s of %s as %s, policy %s, flags %u: got %llx, want %llx\n", what,
+                (unsigned long long)row, (unsigned long long)rp_planes(s), (unsigned long long)s->rows,
+                (unsigned long long)s->row_len, rp_op_name(s->op), rp_dtype_name(s->dtype), rp_dtype_name(s->out),
+                rp_nan_name(s->nan), s->flags, (unsigned long long)got, (unsigned long long)want);
     fail();
 }
 
@@ -396,7 +409,7 @@ static t_facts facts_of(const rk_task *t, uint64_t result)
         first = T_LOAD(uint64_t, p.offsets + 8 * result);
         n = T_LOAD(uint64_t, p.offsets + 8 * result + 8) - first;
     } else if (s->flags & RP_COLUMNS) {
-        first = result;
+        first = result / s->row_len * s->rows * s->row_len + result % s->row_len;
         n = s->rows;
         stride = s->row_len;
     }
@@ -562,10 +575,14 @@ static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
     uint64_t rows = 1 + t_below(r, (const uint64_t[]){8, 300, most / 20}[t_below(r, 3)]), row_len = t_below(r, most / rows + 1);
     if (flags & RP_OFFSETS)
         row_len = t_below(r, most + 1);
+    uint64_t planes = flags & RP_COLUMNS && t_below(r, 2) ? 1 + t_below(r, 1 + most / 20 / rows) : 0;
+    if (planes)
+        row_len = t_below(r, t_below(r, 3) ? 2 + row_len / planes : 1 + row_len / planes / 10);
     uint8_t *data = m->data + t_below(r, 9);
     rk_task t = task_of(op, dtype, (int)t_below(r, rk_is_float(dtype) ? 3 : 1), flags, rows, row_len, data,
                         m->cells + t_below(r, 9));
     rp_spec *s = &t.spec;
+    t = planes_of(t, planes);
     assert_true(t.bytes + 16 <= m->room && rp_results(s) * rp_cell_size(s) + 16 <= m->room);
     rp_parts p = rp_spec_parts(s, data);
     if (flags & RP_OFFSETS)
@@ -623,6 +640,9 @@ static void test_short_sums(void **state)
         uint64_t rows = 1 + t_below(&r, 40), row_len = t_below(&r, flags & RP_OFFSETS ? MOST : MOST / 40);
         uint8_t *p = data + t_below(&r, 9);
         rk_task t = task_of(RP_OP_SUM, dtype, (int)t_below(&r, 3), flags, rows, row_len, p, cells);
+        if (flags & RP_COLUMNS && row_len && row_len * rows < 2 * MOST)
+            t = planes_of(t,
+                          t_below(&r, 64 / row_len < 2 * MOST / (rows * row_len) ? 64 / row_len : 2 * MOST / (rows * row_len)));
         if (flags & RP_OFFSETS)
             fill_offsets(&r, &t.spec, p);
         rp_parts parts = rp_spec_parts(&t.spec, p);
@@ -933,22 +953,38 @@ static void test_probe(void **state)
     rk_close(e);
 }
 
+/* The floating-point control register, its status bits left out; and bits that flush subnormals and round up. */
+#ifdef __x86_64__
+static uint64_t fp_control(void) { return _mm_getcsr() & ~0x3fu; }
+static void set_fp_control(uint64_t control) { _mm_setcsr((unsigned)control); }
+enum { FP_HOSTILE = 0x8000 | 0x0040 | 0x4000 }; /* FTZ, DAZ, towards +infinity */
+#else
+static uint64_t fp_control(void)
+{
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+}
+static void set_fp_control(uint64_t control) { __asm__ volatile("msr fpcr, %0" : : "r"(control)); }
+enum { FP_HOSTILE = 1 << 24 | 1 << 22 }; /* FZ, towards +infinity */
+#endif
+
 /* Flushing of subnormals and another rounding direction in the caller change nothing and stay as they were. */
 static void test_hostile_environment(void **state)
 {
     (void)state;
     static double x[1000];
     double cell;
-    unsigned before = _mm_getcsr(), hostile = (before & 0x1f80) | 0x8000 | 0x0040 | 0x4000;
+    uint64_t before = fp_control(), hostile = before | FP_HOSTILE;
     for (int i = 0; i < 1000; i++)
         x[i] = i % 2 ? 0x1p-1074 : 0x1p-1060;
     rk_task t = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, 1000, x, &cell);
-    _mm_setcsr(hostile);
+    set_fp_control(hostile);
     rk_cpu_run(&t);
-    unsigned after = _mm_getcsr();
+    uint64_t after = fp_control();
     rk_engine *e = open_cpu(1, 0);
-    _mm_setcsr(before);
-    assert_int_equal(after & ~0x3fu, hostile & ~0x3fu);
+    set_fp_control(before);
+    assert_int_equal(after, hostile);
     check_task(&t, "hostile environment");
     run(e, &t);
     check_task(&t, "worker of a hostile thread");

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "kernels/exact/check.h"
 #include "kernels/exact/finish.h"
 #include "tests/unit/oracle.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "kernels/engine/engine.h"
+#include "kernels/exact/check.h"
 #include "kernels/exact/finish.h"
 
 static bool passes(int op, const rk_state *s)

@@ -1,0 +1,234 @@
+/* One reduction of many processes, over whatever carries bytes between them: each makes its states, by its daemon or here, the
+ * caller's all-reduce joins them, and each finishes the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/error.h"
+#include "client/message.h"
+#include "client/sized.h"
+#include "proto/types.h"
+
+enum { HERE = 8192 }; /* bytes: adding f64 takes about as long here as the way to a daemon, 20 us */
+
+typedef struct part {
+    reduce_item item;
+    reduce_spec spec;           /* the item's, as this version has it */
+    size_t states, cells, cell; /* bytes: of the states, of the results, of one result */
+    uint8_t *at;                /* the states */
+} part;
+
+typedef struct collective {
+    reduce_client *client;
+    part *part;
+    size_t n, bytes; /* of states */
+    uint8_t *states;
+    rc_message message;
+} collective;
+
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
+
+static int take_item(part *p, const reduce_item *given)
+{
+    rp_fault f = {0};
+    if (rc_take_sized(&p->item, sizeof p->item, given, RC_UP_TO(reduce_item, room), "item", &f))
+        return rc_report(&f);
+    if (rc_take_sized(&p->spec, sizeof p->spec, p->item.spec, RC_UP_TO(reduce_spec, offsets), "spec", &f))
+        return rc_report(&f);
+    p->spec.size = sizeof p->spec;
+    p->item.spec = &p->spec;
+    return 0;
+}
+
+/* The spec of the states of an item: what is for finishing goes. */
+static reduce_spec states_spec(const reduce_item *item)
+{
+    reduce_spec s = *item->spec;
+    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)) | REDUCE_STATES_OUT;
+    s.initial = NULL;
+    return s;
+}
+
+static reduce_spec value_spec(const reduce_item *item)
+{
+    reduce_spec s = *item->spec;
+    s.flags &= REDUCE_WRAP;
+    s.mask = s.offsets = NULL;
+    s.rows = 1;
+    s.index_base = 0;
+    return s;
+}
+
+static int plan_part(part *p)
+{
+    const reduce_item *item = &p->item;
+    int err = reduce_result_size(item->spec, item->bytes, &p->cells);
+    if (err)
+        return err;
+    const reduce_spec states = states_spec(item), value = value_spec(item);
+    err = reduce_result_size(&states, item->bytes, &p->states);
+    if (!err)
+        err = reduce_result_size(&value, 0, &p->cell);
+    if (!err && item->out && item->room < p->cells)
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", item->room, p->cells);
+    return err;
+}
+
+static int plan(collective *k, const reduce_item *items)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        int err = take_item(&k->part[i], &items[i]);
+        if (!err)
+            err = plan_part(&k->part[i]);
+        if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
+            err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
+        if (err)
+            return err;
+    }
+    k->states = malloc(k->bytes ? k->bytes : 1);
+    if (!k->states)
+        return rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu bytes of states", k->bytes);
+    uint8_t *at = k->states;
+    for (size_t i = 0; i < k->n; at += k->part[i++].states)
+        k->part[i].at = at;
+    return 0;
+}
+
+/* ---- this rank's states ------------------------------------------------------------------------------------------ */
+
+static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->device; }
+
+static bool is_plain(const reduce_spec *s) { return !s->mask && !s->offsets && !(s->flags & REDUCE_COLUMNS); }
+
+static int add_row(const reduce_spec *s, uint8_t *state, const uint8_t *row, size_t bytes)
+{
+    const size_t size = reduce_state_size(s->op, s->dtype);
+    int err = reduce_state_init(state, size, s->op, s->dtype);
+    if (err || !(s->flags & REDUCE_STATES_IN))
+        return err ? err : reduce_state_add_at(state, row, bytes / reduce_dtype_size(s->dtype), s->nan, s->index_base);
+    for (size_t at = 0; at < bytes && !err; at += size)
+        err = reduce_state_merge(state, row + at);
+    return err;
+}
+
+static int add_here(const part *p)
+{
+    const reduce_spec *s = p->item.spec;
+    const size_t size = reduce_state_size(s->op, s->dtype);
+    const size_t item = s->flags & REDUCE_STATES_IN ? size : reduce_dtype_size(s->dtype), row = p->item.bytes / s->rows;
+    int err = 0;
+    if (p->item.bytes % (item * s->rows))
+        return rc_error(REDUCE_E_SHAPE, "bytes", "%zu bytes cannot be cut into equal rows of elements", (size_t)p->item.bytes);
+    if (p->item.bytes && !p->item.data)
+        return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer to the data is NULL");
+    for (size_t i = 0; i < s->rows && !err; i++)
+        err = add_row(s, p->at + i * size, (const uint8_t *)p->item.data + i * row, row);
+    return err;
+}
+
+static int ask(reduce_client *c, const part *p)
+{
+    const reduce_item *item = &p->item;
+    const reduce_spec s = states_spec(item);
+    if (!c)
+        return rc_error(REDUCE_E_ARGUMENT, "client", "files, device memory, masks, offsets and columns need a client");
+    if (item->device)
+        return reduce_device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
+    if (item->fd >= 0)
+        return reduce_file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
+    return reduce_run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
+}
+
+static int make_states(const collective *k)
+{
+    int err = 0;
+    for (size_t i = 0; i < k->n && !err; i++) {
+        const part *p = &k->part[i];
+        const bool here = in_memory(&p->item) && is_plain(p->item.spec) && (!k->client || p->item.bytes <= HERE);
+        err = here ? add_here(p) : ask(k->client, p);
+    }
+    return err;
+}
+
+/* ---- together ---------------------------------------------------------------------------------------------------- */
+
+static void fill_message(collective *k, int err, uint32_t rank)
+{
+    rc_message_init(&k->message);
+    if (err) {
+        rc_message_fail(&k->message, err, rank);
+        return;
+    }
+    for (size_t i = 0; i < k->n; i++)
+        rc_message_add(&k->message, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+}
+
+static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
+{
+    int err = exchange(arg, &k->message, sizeof k->message);
+    if (err)
+        return rc_error(REDUCE_E_IO, "exchange", "the exchange failed with %d", err);
+    err = rc_message_end(&k->message);
+    if (err)
+        return err;
+    const size_t held = k->message.held;
+    memcpy(k->states, k->message.room, held);
+    if (held < k->bytes && exchange(arg, k->states + held, k->bytes - held))
+        err = rc_error(REDUCE_E_IO, "exchange", "the second exchange failed");
+    return err;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static int finish_part(const part *p, uint8_t *cells)
+{
+    const reduce_spec value = value_spec(&p->item);
+    const size_t size = reduce_state_size(value.op, value.dtype);
+    int err = 0;
+    for (size_t i = 0; i * size < p->states && !err; i++)
+        err = reduce_state_finish(p->at + i * size, &value, cells + i * p->cell);
+    return err;
+}
+
+static int give_part(const part *p)
+{
+    if (p->item.spec->flags & REDUCE_STATES_OUT) {
+        if (p->item.out)
+            memcpy(p->item.out, p->at, p->states);
+        return 0;
+    }
+    uint8_t *cells = malloc(p->cells ? p->cells : 1); /* for ranks without `out`, and so that an error leaves `out` alone */
+    if (!cells)
+        return rc_error(REDUCE_E_NO_MEMORY, "out", "no memory for %zu bytes of results", p->cells);
+    int err = finish_part(p, cells);
+    if (!err && p->item.out)
+        memcpy(p->item.out, cells, p->cells);
+    free(cells);
+    return err;
+}
+
+static int give(const collective *k)
+{
+    int err = 0;
+    for (size_t i = 0; i < k->n && !err; i++)
+        err = give_part(&k->part[i]);
+    return err;
+}
+
+int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg)
+{
+    if (!exchange)
+        return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
+    collective k = {.client = c, .n = n, .part = calloc(n ? n : 1, sizeof *k.part)};
+    int err = !k.part            ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", n)
+              : !items && n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
+                                 : plan(&k, items);
+    if (!err)
+        err = make_states(&k);
+    fill_message(&k, err, rank);
+    err = exchange_states(&k, exchange, arg);
+    if (!err)
+        err = give(&k);
+    free(k.states);
+    free(k.part);
+    return err;
+}

@@ -1,0 +1,36 @@
+/* The first message of a collective reduction: the same number of bytes for every reduction, so that ranks that disagree still
+ * exchange whole messages and learn it. It carries an error of any rank, what is reduced, and the states as far as they fit.
+ * reduce_states_merge joins messages, and never fails: an error is what the joined message says. Pure. */
+#ifndef RC_MESSAGE_H
+#define RC_MESSAGE_H
+
+#include "client/reduce.h"
+
+enum { RC_MESSAGE_HEAD = 48, RC_MESSAGE_ROOM = REDUCE_MESSAGE - RC_MESSAGE_HEAD };
+
+typedef struct rc_message {
+    uint32_t magic;
+    uint32_t form;
+    int32_t err;                   /* reduce_err of the lowest rank that failed */
+    uint32_t rank;                 /* which one; RC_NO_RANK: the ranks disagree */
+    uint64_t key;                  /* of the specs */
+    uint64_t total;                /* bytes of the states of all items */
+    uint32_t held;                 /* of which the message has these: whole states */
+    uint32_t reserved[3];          /* 0 */
+    uint8_t room[RC_MESSAGE_ROOM]; /* the states, or the text of the error */
+} rc_message;
+
+#define RC_NO_RANK UINT32_MAX
+
+void rc_message_init(rc_message *m);
+
+/* Append the `bytes` bytes of states of one item. Those after the first that does not fit are for a second message. */
+void rc_message_add(rc_message *m, const reduce_spec *spec, const uint8_t *states, uint64_t bytes);
+
+/* This rank has failed with `err`, for the reason of reduce_errmsg. */
+void rc_message_fail(rc_message *m, int err, uint32_t rank);
+
+/* 0, or the reported error of some rank. */
+int rc_message_end(const rc_message *m);
+
+#endif

@@ -1,0 +1,311 @@
+! Exact reductions of all ranks of an MPI communicator, for Fortran: reduce_mpi.h says what they mean. Shipped as source, since
+! compilers do not read each other's .mod files.
+!
+!     mpif90 reduce_mpi.f90 prog.f90 $(pkg-config --libs libreduce)
+!
+!     use reduce_mpi
+!     call reduce_mpi_allreduce(REDUCE_SUM, x, total, MPI_COMM_WORLD, ierr)
+!     if (ierr /= REDUCE_OK) print *, reduce_mpi_errmsg()
+!
+! x is an array of real(4), real(8), integer(4) or integer(8); the result real(8) or integer(8). The result of min, max, sum and so
+! on is of the kind of x; that of mean, norm2, rms, var, std and sem real, that of counts and places (from 0) integer. Another one
+! is the error REDUCE_E_TYPE. reduce_mpi_reduce with root= gives it to that rank only. All ranks return the same error.
+module reduce_mpi
+  use, intrinsic :: iso_c_binding
+  use mpi
+  implicit none
+  private
+  public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
+  public :: reduce_spec, reduce_item, reduce_open, reduce_close
+
+  integer(c_int), parameter, public :: REDUCE_OK = 0
+  integer(c_int), parameter, public :: REDUCE_E_BAD_MESSAGE = -1, REDUCE_E_VERSION = -2, REDUCE_E_TYPE = -3, REDUCE_E_OP = -4, &
+    REDUCE_E_SHAPE = -5, REDUCE_E_EMPTY = -6, REDUCE_E_OVERFLOW = -7, REDUCE_E_NAN = -8, REDUCE_E_IO = -16, &
+    REDUCE_E_ARGUMENT = -101, REDUCE_E_NO_DAEMON = -102
+  integer(c_int), parameter, public :: REDUCE_SUM = 1, REDUCE_MIN = 2, REDUCE_MAX = 3, REDUCE_ARGMIN = 4, REDUCE_ARGMAX = 5, &
+    REDUCE_COUNT_NONZERO = 6, REDUCE_PROD = 7, REDUCE_MINMAX = 8, REDUCE_RANGE = 9, REDUCE_MEAN = 10, REDUCE_SUMSQ = 11, &
+    REDUCE_NORM1 = 12, REDUCE_NORM2 = 13, REDUCE_NORMINF = 14, REDUCE_VAR = 15, REDUCE_STD = 16, REDUCE_ANY = 17, &
+    REDUCE_ALL = 18, REDUCE_COUNT = 19, REDUCE_COUNT_NAN = 20, REDUCE_AND = 21, REDUCE_OR = 22, REDUCE_XOR = 23, &
+    REDUCE_STATS = 24, REDUCE_RMS = 25, REDUCE_SEM = 26
+  integer(c_int), parameter, public :: REDUCE_I32 = 5, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F32 = 11, REDUCE_F64 = 12
+  integer(c_int), parameter, public :: REDUCE_NAN_PROPAGATE = 0, REDUCE_NAN_OMIT = 1, REDUCE_NAN_ERROR = 2
+
+  ! The structs of reduce.h; the default values are those of its _INIT macros.
+  type, bind(C) :: reduce_spec
+    integer(c_int32_t) :: size = 80, op = REDUCE_SUM, dtype = REDUCE_F32, out = 0, nan = 0, flags = 0, ddof = 0, &
+      deadline_ms = 0, path = 0, reserved = 0
+    integer(c_int64_t) :: rows = 1, index_base = 0
+    type(c_ptr) :: initial = c_null_ptr, mask = c_null_ptr, offsets = c_null_ptr
+  end type
+
+  type, bind(C) :: reduce_item
+    integer(c_int32_t) :: size = 64, fd = -1
+    type(c_ptr) :: spec = c_null_ptr, data = c_null_ptr, device = c_null_ptr
+    integer(c_int64_t) :: offset = 0, bytes = 0
+    type(c_ptr) :: out = c_null_ptr
+    integer(c_size_t) :: room = 0
+  end type
+
+  ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root])
+  interface reduce_mpi_allreduce
+    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
+  end interface
+  interface reduce_mpi_reduce
+    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
+  end interface
+
+  interface
+    ! client = c_null_ptr; opts = c_null_ptr; url ends in c_null_char
+    integer(c_int) function reduce_open(client, url, opts) bind(C)
+      import
+      type(c_ptr), intent(out) :: client
+      character(kind=c_char), intent(in) :: url(*)
+      type(c_ptr), value :: opts
+    end function
+    subroutine reduce_close(client) bind(C)
+      import
+      type(c_ptr), value :: client
+    end subroutine
+    integer(c_int) function reduce_collective(client, items, n, rank, exchange, arg) bind(C)
+      import
+      type(c_ptr), value :: client, arg
+      integer(c_size_t), value :: n
+      type(reduce_item), intent(inout) :: items(*) ! what they lead to is written
+      integer(c_int32_t), value :: rank
+      type(c_funptr), value :: exchange
+    end function
+    subroutine reduce_states_merge(into, from, bytes) bind(C)
+      import
+      type(c_ptr), value :: into, from
+      integer(c_size_t), value :: bytes
+    end subroutine
+    type(c_ptr) function reduce_errmsg() bind(C)
+      import
+    end function
+    integer(c_size_t) function strlen(text) bind(C)
+      import
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+contains
+
+  ! What went wrong in the last call.
+  function reduce_mpi_errmsg() result(text)
+    character(len=:), allocatable :: text
+    character(kind=c_char), pointer :: letters(:)
+    type(c_ptr) :: message
+    integer :: i
+    message = reduce_errmsg()
+    call c_f_pointer(message, letters, [strlen(message)])
+    allocate (character(len=size(letters)) :: text)
+    do i = 1, size(letters)
+      text(i:i) = letters(i)
+    end do
+  end function
+
+  ! The function of an MPI_Op that merges states (MPI_Op_create(reduce_mpi_join, .true., op, ierr)), for programs that carry states
+  ! themselves: one element of the MPI type is one state.
+  subroutine reduce_mpi_join(from, into, count, type)
+    integer(c_int8_t), intent(in), target :: from(*)
+    integer(c_int8_t), intent(inout), target :: into(*)
+    integer, intent(in) :: count, type
+    integer :: bytes, i, ierr
+    call MPI_Type_size(type, bytes, ierr)
+    do i = 0, count - 1
+      call reduce_states_merge(c_loc(into(i*bytes + 1)), c_loc(from(i*bytes + 1)), int(bytes, c_size_t))
+    end do
+  end subroutine
+
+  ! A reduce_exchange; `arg` leads to the communicator.
+  integer(c_int) function exchange(arg, buffer, bytes) bind(C)
+    type(c_ptr), value :: arg, buffer
+    integer(c_size_t), value :: bytes
+    integer, save :: op
+    logical, save :: made = .false.
+    integer, pointer :: comm
+    integer(c_int8_t), pointer :: all(:)
+    integer :: type, ierr, freed
+    call c_f_pointer(arg, comm)
+    call c_f_pointer(buffer, all, [bytes])
+    ierr = MPI_ERR_COUNT
+    if (bytes <= huge(ierr)) ierr = MPI_SUCCESS
+    if (ierr == MPI_SUCCESS .and. .not. made) then
+      call MPI_Op_create(reduce_mpi_join, .true., op, ierr)
+      made = ierr == MPI_SUCCESS
+    end if
+    if (ierr == MPI_SUCCESS) call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+    if (ierr == MPI_SUCCESS) then
+      call MPI_Type_commit(type, ierr)
+      if (ierr == MPI_SUCCESS) call MPI_Allreduce(MPI_IN_PLACE, all, 1, type, op, comm, ierr)
+      call MPI_Type_free(type, freed)
+    end if
+    exchange = int(ierr, c_int)
+  end function
+
+  ! Several reductions in one exchange: reduce_collective of reduce.h.
+  subroutine reduce_mpi_items(items, comm, ierr, client)
+    type(reduce_item), intent(inout) :: items(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    type(c_ptr) :: c
+    integer, target :: where
+    integer :: rank
+    c = c_null_ptr
+    if (present(client)) c = client
+    where = comm
+    call MPI_Comm_rank(comm, rank, ierr)
+    if (ierr /= MPI_SUCCESS) then
+      ierr = REDUCE_E_IO
+      return
+    end if
+    ierr = reduce_collective(c, items, int(size(items), c_size_t), int(rank, c_int32_t), c_funloc(exchange), c_loc(where))
+  end subroutine
+
+  ! Is the value of this operation a number of elements, or a place?
+  logical function is_number(op)
+    integer(c_int), intent(in) :: op
+    is_number = any(op == [REDUCE_ARGMIN, REDUCE_ARGMAX, REDUCE_COUNT_NONZERO, REDUCE_ANY, REDUCE_ALL, REDUCE_COUNT, &
+                           REDUCE_COUNT_NAN])
+  end function
+
+  ! Eight bytes at `value`: of out, f64 or i64.
+  subroutine run(op, dtype, data, bytes, out, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op, dtype, out
+    type(c_ptr), value :: data, value
+    integer(c_int64_t), intent(in) :: bytes
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    type(reduce_spec), target :: spec
+    type(reduce_item) :: item(1)
+    integer :: rank
+    spec%op = op
+    spec%dtype = dtype
+    spec%out = out
+    if (out == REDUCE_I64 .and. is_number(op)) spec%out = REDUCE_U64
+    if (op == REDUCE_MINMAX .or. op == REDUCE_STATS) spec%out = -1 ! several values: reduce_mpi_items
+    if (present(nan)) spec%nan = nan
+    if (present(ddof)) spec%ddof = ddof
+    if (present(index_base)) spec%index_base = index_base
+    item(1)%spec = c_loc(spec)
+    item(1)%data = data
+    item(1)%bytes = bytes
+    item(1)%out = value
+    item(1)%room = 8
+    if (present(root)) then
+      call MPI_Comm_rank(comm, rank, ierr)
+      if (rank /= root) item(1)%out = c_null_ptr
+    end if
+    call reduce_mpi_items(item, comm, ierr, client)
+  end subroutine
+
+  ! ---- one for each kind of x and value -----------------------------------------------------------------------------
+
+  subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_F32, c_loc(x), 4_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_F64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_I32, c_loc(x), 4_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    real(c_float), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_F32, c_loc(x), 4_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    real(c_double), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_F64, c_loc(x), 8_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_I32, c_loc(x), 4_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+
+  subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+    integer(c_int), intent(in) :: op
+    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, ddof, root
+    integer(c_int64_t), intent(in), optional :: index_base
+    call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root)
+  end subroutine
+end module

@@ -1,0 +1,184 @@
+/* Partial states in this process, without a daemon: public names for kernels/exact. No allocation, no I/O. */
+#include "client/state.h"
+
+#include <string.h>
+
+#include "client/error.h"
+#include "client/spec.h"
+#include "kernels/exact/cell.h"
+#include "kernels/exact/check.h"
+
+size_t reduce_state_size(int op, int dtype)
+{
+    if (rp_op_name(op)[0] == '?' || rp_dtype_size(dtype) == 0)
+        return 0;
+    return rp_state_size(rp_state_layout(op, dtype));
+}
+
+int rc_state_room(const void *state, size_t size, int op, int dtype)
+{
+    reduce_spec given = REDUCE_SPEC_INIT, mine;
+    rp_spec spec;
+    rp_fault f = {0};
+    given.op = op;
+    given.dtype = dtype;
+    if (rc_spec(&given, &mine, &spec, &f))
+        return rc_report(&f);
+    if (!state)
+        return rc_error(REDUCE_E_ARGUMENT, "state", "the pointer to the state is NULL");
+    if (size < reduce_state_size(op, dtype))
+        return rc_error(REDUCE_E_ARGUMENT, "size", "%zu bytes are less than the %zu of a state of %s of %s", size,
+                        reduce_state_size(op, dtype), rp_op_name(op), rp_dtype_name(dtype));
+    return 0;
+}
+
+/* Copy a state of the caller's that is well formed. 0, or the reported error. */
+static int take(rk_state *s, const void *state)
+{
+    rp_fault f = {0};
+    if (!state)
+        return rc_error(REDUCE_E_ARGUMENT, "state", "the pointer to the state is NULL");
+    return rk_state_take(s, state, &f) ? rc_report(&f) : 0;
+}
+
+static void give(void *state, const rk_state *s) { memcpy(state, s, rp_state_size(s->layout)); }
+
+int reduce_state_init(void *state, size_t size, int op, int dtype)
+{
+    rk_state s;
+    int err = rc_state_room(state, size, op, dtype);
+    if (err)
+        return err;
+    rk_state_init(&s, rp_state_layout(op, dtype), dtype);
+    give(state, &s);
+    return 0;
+}
+
+int reduce_state_check(const void *state, size_t size, int op, int dtype)
+{
+    rp_fault f = {0};
+    int err = rc_state_room(state, SIZE_MAX, op, dtype);
+    if (err)
+        return err;
+    return rk_state_check(op, dtype, state, size, &f) ? rc_report(&f) : 0;
+}
+
+/* ---- add --------------------------------------------------------------------------------------------------------- */
+
+/* The bits of an element, zero-extended. */
+static uint64_t bits_at(const uint8_t *p, size_t size)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, p, size);
+    return bits;
+}
+
+static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t index)
+{
+    rp_fault f = {0};
+    const size_t size = rp_dtype_size(s->dtype);
+    if (count && !data)
+        return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer to %zu elements is NULL", count);
+    if (rp_nan_name(nan)[0] == '?')
+        return rc_error(REDUCE_E_BAD_MESSAGE, "nan", "unknown NaN policy code %d", nan);
+    if (index > RP_MAX_COUNT)
+        return rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
+    if (count > RP_MAX_COUNT || rk_count_check(s->count + count, rk_nans_beside(s) + count, &f))
+        return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
+    for (size_t i = 0; i < count; i++)
+        rk_state_add(s, bits_at((const uint8_t *)data + i * size, size), index + i, nan);
+    return 0;
+}
+
+int reduce_state_add_at(void *state, const void *data, size_t count, int nan, uint64_t index)
+{
+    rk_state s;
+    int err = take(&s, state);
+    if (!err)
+        err = add(&s, data, count, nan, index);
+    if (!err)
+        give(state, &s);
+    return err;
+}
+
+int reduce_state_add(void *state, const void *data, size_t count)
+{
+    rk_state s;
+    int err = take(&s, state);
+    if (!err)
+        err = add(&s, data, count, RP_NAN_PROPAGATE, s.count);
+    if (!err)
+        give(state, &s);
+    return err;
+}
+
+/* ---- merge ------------------------------------------------------------------------------------------------------- */
+
+/* May the two be merged? The fault is filled. */
+static rp_err check_pair(const rk_state *a, const rk_state *b, rp_fault *f)
+{
+    if (a->layout != b->layout)
+        return rp_fail(f, RP_BAD_MESSAGE, "layout", 0, "states of different operations: layouts %u and %u", a->layout,
+                       b->layout);
+    if (a->dtype != b->dtype)
+        return rp_fail(f, RP_BAD_MESSAGE, "dtype", 0, "states of different element types: %s and %s", rp_dtype_name(a->dtype),
+                       rp_dtype_name(b->dtype));
+    return rk_count_check(a->count + b->count, rk_nans_beside(a) + rk_nans_beside(b), f);
+}
+
+int reduce_state_merge(void *into, const void *from)
+{
+    rk_state a, b;
+    rp_fault f = {0};
+    int err = take(&a, into);
+    if (!err)
+        err = take(&b, from);
+    if (err)
+        return err;
+    if (check_pair(&a, &b, &f))
+        return rc_report(&f);
+    rk_state_merge(&a, &b);
+    give(into, &a);
+    return 0;
+}
+
+/* ---- finish ------------------------------------------------------------------------------------------------------ */
+
+/* The spec of one finished value, checked; 0, or the reported error. */
+static int take_spec(const reduce_spec *given, rp_spec *spec)
+{
+    reduce_spec mine;
+    rp_fault f = {0};
+    if (rc_spec(given, &mine, spec, &f))
+        return rc_report(&f);
+    if (mine.rows != 1 || mine.mask || mine.offsets || mine.flags & ~(uint32_t)REDUCE_WRAP)
+        return rc_error(REDUCE_E_ARGUMENT, "spec", "a state finishes to one value: no rows, mask, offsets, columns or states");
+    return 0;
+}
+
+int reduce_state_finish(const void *state, const reduce_spec *spec, void *result)
+{
+    rk_state s;
+    rp_spec checked;
+    rp_fault f = {0};
+    int err = take_spec(spec, &checked);
+    if (!err && !result)
+        err = rc_error(REDUCE_E_ARGUMENT, "result", "the pointer for the value is NULL");
+    if (!err)
+        err = take(&s, state);
+    if (err)
+        return err;
+    if (s.layout != rp_state_layout(checked.op, checked.dtype) || s.dtype != checked.dtype)
+        return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == checked.dtype ? "layout" : "dtype",
+                        "a state of layout %u of %s is not one of %s of %s", s.layout, rp_dtype_name(s.dtype),
+                        rp_op_name(checked.op), rp_dtype_name(checked.dtype));
+    uint8_t cell[8 * RP_MAX_CELL_WORDS];
+    int code = rk_cell_write(&s, &checked, cell);
+    if (code) {
+        rk_cell_fault(&f, &s, &checked, 0, code);
+        rc_drop_row(&f);
+        return rc_report_of(&f, true);
+    }
+    memcpy(result, cell, rp_cell_size(&checked));
+    return 0;
+}

@@ -1,0 +1,199 @@
+/* Faults of one rank, the last: each must be an error at every rank, and the reduction after it must be right.
+ *
+ *     mpirun -n N errors [URL PID]
+ *
+ * A line of the output is `name code code ...: text`: of each rank, and what the first one reports. With URL and PID the last
+ * rank kills that daemon between two of its reductions. */
+#include <reduce_mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, ranks;
+static double data[3] = {1e100, 1, -1e100}, out[8];
+
+static int is_last(void) { return rank == ranks - 1; }
+
+static void show(const char *name, int code)
+{
+    int codes[64];
+    MPI_Gather(&code, 1, MPI_INT, codes, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank)
+        return;
+    char text[256];
+    snprintf(text, sizeof text, "%s", reduce_errmsg());
+    printf("%s", name);
+    for (int i = 0; i < ranks; i++)
+        printf(" %s", reduce_errname(codes[i]));
+    printf(": %s\n", code ? text : "");
+}
+
+static reduce_spec spec_of(int op, int dtype)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.op = op;
+    s.dtype = dtype;
+    return s;
+}
+
+static void check_good(void)
+{
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    int err = reduce_mpi_allreduce(NULL, &s, data, sizeof data, out, sizeof out, MPI_COMM_WORLD);
+    if (err || out[0] != ranks) {
+        fprintf(stderr, "rank %d: %s, %g\n", rank, reduce_errmsg(), out[0]);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* The last rank reduces (op, dtype, data); the others the sum of f64. */
+static void others(const char *name, int op, int dtype, const void *mine, size_t bytes, size_t room)
+{
+    reduce_spec s = is_last() ? spec_of(op, dtype) : spec_of(REDUCE_SUM, REDUCE_F64);
+    show(name, reduce_mpi_allreduce(NULL, &s, is_last() ? mine : data, is_last() ? bytes : sizeof data, out,
+                                    is_last() ? room : sizeof out, MPI_COMM_WORLD));
+    check_good();
+}
+
+/* What all ranks do and none can finish. */
+static void alike(const char *name, int op, int dtype, int nan, const void *mine, size_t bytes)
+{
+    reduce_spec s = spec_of(op, dtype);
+    s.nan = nan;
+    show(name, reduce_mpi_allreduce(NULL, &s, mine, bytes, out, sizeof out, MPI_COMM_WORLD));
+    check_good();
+}
+
+static void items(const char *name, size_t mine)
+{
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    reduce_item item[8];
+    for (size_t i = 0; i < 8; i++)
+        item[i] = reduce_mpi_item(&s, data, sizeof data, &out[i], sizeof out[i]);
+    show(name, reduce_mpi_allreduce_items(NULL, item, is_last() ? mine : 8, MPI_COMM_WORLD));
+    check_good();
+}
+
+/* ---- damaged messages -------------------------------------------------------------------------------------------- */
+
+static size_t damage_at, damage_bytes;
+static int damaging;
+
+static int damaged_exchange(void *arg, void *buffer, size_t bytes)
+{
+    if (damaging && is_last())
+        memset((char *)buffer + damage_at, 0x55, damage_bytes);
+    damaging = 0;
+    return reduce_mpi_exchange(arg, buffer, bytes);
+}
+
+static void damaged(const char *name, size_t at, size_t bytes)
+{
+    MPI_Comm comm = MPI_COMM_WORLD;
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    reduce_item item = reduce_mpi_item(&s, data, sizeof data, out, sizeof out[0]);
+    damage_at = at;
+    damage_bytes = bytes;
+    damaging = 1;
+    show(name, reduce_collective(NULL, &item, 1, (uint32_t)rank, damaged_exchange, &comm));
+    check_good();
+}
+
+static int broken_exchange(void *arg, void *buffer, size_t bytes)
+{
+    (void)arg, (void)buffer, (void)bytes;
+    return 7;
+}
+
+/* ---- states that the program carries ----------------------------------------------------------------------------- */
+
+static void carried(void)
+{
+    unsigned char state[REDUCE_MAX_STATE];
+    MPI_Datatype type = reduce_mpi_type(REDUCE_SUM, REDUCE_F64);
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    reduce_state_init(state, sizeof state, is_last() ? REDUCE_NORM1 : REDUCE_SUM, REDUCE_F64); /* of the same length */
+    MPI_Allreduce(MPI_IN_PLACE, state, 1, type, reduce_mpi_op(), MPI_COMM_WORLD);
+    MPI_Type_free(&type);
+    show("carried", reduce_state_finish(state, &s, out));
+}
+
+static void words(void)
+{
+    unsigned char state[REDUCE_MAX_STATE];
+    int64_t w[REDUCE_MAX_WORDS];
+    size_t n = reduce_state_words(REDUCE_SUM, REDUCE_F64);
+    reduce_state_init(state, sizeof state, is_last() ? REDUCE_NORM1 : REDUCE_SUM, REDUCE_F64);
+    reduce_state_to_words(state, w, n);
+    MPI_Allreduce(MPI_IN_PLACE, w, (int)n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    show("words", reduce_state_from_words(state, sizeof state, REDUCE_SUM, REDUCE_F64, w, n));
+}
+
+/* ---- a daemon that dies ------------------------------------------------------------------------------------------ */
+
+static void dead_daemon(const char *url, int pid)
+{
+    enum { MANY = 100000 };
+    static double many[MANY];
+    reduce_client *c = NULL;
+    reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
+    opts.reconnect_timeout_ms = 200;
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    for (int i = 0; i < MANY; i++)
+        many[i] = 0.1 * i;
+    if (is_last() && reduce_open(&c, url, &opts)) {
+        fprintf(stderr, "%s\n", reduce_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    show("living", reduce_mpi_allreduce(c, &s, many, sizeof many, out, sizeof out, MPI_COMM_WORLD));
+    if (is_last())
+        kill(pid, SIGKILL);
+    show("dead", reduce_mpi_allreduce(c, &s, many, sizeof many, out, sizeof out, MPI_COMM_WORLD));
+    reduce_close(c);
+}
+
+int main(int argc, char **argv)
+{
+    const double nan = 0.0 / 0.0;
+    const int64_t large = INT64_MAX;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1 && !strcmp(argv[1], "die")) {
+        if (is_last())
+            _exit(3);
+        check_good();
+    }
+    check_good();
+    others("same_length", REDUCE_NORM1, REDUCE_F64, data, sizeof data, sizeof out);
+    others("other_length", REDUCE_VAR, REDUCE_F64, data, sizeof data, sizeof out);
+    others("other_dtype", REDUCE_SUM, REDUCE_F32, data, sizeof data, sizeof out);
+    others("no_data", REDUCE_SUM, REDUCE_F64, NULL, 8, sizeof out);
+    others("half_element", REDUCE_SUM, REDUCE_F64, data, 12, sizeof out);
+    others("no_room", REDUCE_SUM, REDUCE_F64, data, sizeof data, 4);
+    others("no_op", 99, REDUCE_F64, data, sizeof data, sizeof out);
+    alike("empty", REDUCE_MAX, REDUCE_F64, 0, NULL, 0);
+    alike("nan", REDUCE_SUM, REDUCE_F64, REDUCE_NAN_ERROR, &nan, sizeof nan);
+    alike("overflow", REDUCE_SUM, REDUCE_I64, 0, &large, sizeof large);
+    items("fewer_items", 7);
+    items("no_items", 0);
+    items("two_exchanges", 8);
+    damaged("magic", 0, 4);
+    damaged("form", 4, 4);
+    damaged("key", 16, 8);
+    damaged("total", 24, 8);
+    damaged("held", 32, 4);
+    damaged("states", 48, 16);
+    damaged("truncated", 100, REDUCE_MESSAGE - 100);
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    reduce_item item = reduce_mpi_item(&s, data, sizeof data, out, sizeof out[0]);
+    show("exchange", reduce_collective(NULL, &item, 1, 0, broken_exchange, NULL));
+    carried();
+    words();
+    if (argc > 2)
+        dead_daemon(argv[1], atoi(argv[2]));
+    MPI_Finalize();
+    return 0;
+}

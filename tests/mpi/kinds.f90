@@ -1,0 +1,78 @@
+! Every kind of array and value of reduce_mpi.f90, its errors, several items, and states that the program carries.
+program kinds
+  use, intrinsic :: iso_c_binding
+  use mpi
+  use reduce_mpi
+  implicit none
+  integer :: rank, ranks, ierr, wrong, all_wrong
+  real(c_float) :: r4(4) = [1e30, 1.0, -1e30, 2.0]
+  real(c_double) :: r8(3) = [1d300, 1d0, -1d300], v, w
+  integer(c_int32_t) :: i4(3) = [5, -7, 4]
+  integer(c_int64_t) :: i8(2) = [huge(1_c_int64_t), 1_c_int64_t], n
+  wrong = 0
+  call MPI_Init(ierr)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierr)
+  call reduce_mpi_allreduce(REDUCE_SUM, r4, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 3*ranks)
+  call reduce_mpi_allreduce(REDUCE_MEAN, r8, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 1/3d0)
+  call reduce_mpi_allreduce(REDUCE_MIN, i4, n, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. n == -7)
+  call reduce_mpi_allreduce(REDUCE_MEAN, i4, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 2/3d0)
+  call reduce_mpi_allreduce(REDUCE_SUM, i8, n, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_E_OVERFLOW .and. index(reduce_mpi_errmsg(), 'OVERFLOW') == 1)
+  call reduce_mpi_allreduce(REDUCE_RMS, i8, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v > 6d18 .and. v < 7d18)
+  call reduce_mpi_allreduce(REDUCE_COUNT, r4(1:rank), n, MPI_COMM_WORLD, ierr) ! the first rank has none
+  call expect(ierr == REDUCE_OK .and. n == ranks*(ranks - 1)/2)
+  call reduce_mpi_allreduce(REDUCE_ARGMAX, r8, n, MPI_COMM_WORLD, ierr, index_base=3_c_int64_t*(ranks - rank))
+  call expect(ierr == REDUCE_OK .and. n == 3)
+  call reduce_mpi_allreduce(REDUCE_VAR, i4, v, MPI_COMM_WORLD, ierr, ddof=3*ranks)
+  call expect(ierr == REDUCE_OK .and. v /= v)
+  call reduce_mpi_allreduce(REDUCE_SUM, r8, n, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_E_TYPE)
+  call reduce_mpi_allreduce(REDUCE_STATS, r8, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_E_TYPE)
+  v = -1
+  call reduce_mpi_reduce(REDUCE_SUM, r8, v, MPI_COMM_WORLD, ierr, root=ranks - 1)
+  call expect(ierr == REDUCE_OK .and. v == merge(ranks, -1, rank == ranks - 1))
+  call reduce_mpi_allreduce(merge(REDUCE_SUM, REDUCE_NORM1, rank == 0), r8, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == merge(REDUCE_OK, REDUCE_E_BAD_MESSAGE, ranks == 1))
+  call items
+  call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
+  if (rank == 0 .and. all_wrong == 0) print '(a)', 'fine'
+  call MPI_Finalize(ierr)
+
+contains
+
+  subroutine expect(fine)
+    logical, intent(in) :: fine
+    if (.not. fine) then
+      wrong = wrong + 1
+      print *, 'rank', rank, ierr, reduce_mpi_errmsg()
+    end if
+  end subroutine
+
+  subroutine items
+    type(reduce_spec), target :: spec(2)
+    type(reduce_item) :: item(2)
+    real(c_double), target :: x(3), ends(2), norm
+    x = r8
+    spec(1)%op = REDUCE_MINMAX
+    spec(2)%op = REDUCE_NORM1
+    spec%dtype = REDUCE_F64
+    item(1)%spec = c_loc(spec(1))
+    item(2)%spec = c_loc(spec(2))
+    item%data = c_loc(x)
+    item%bytes = 24
+    item(1)%out = c_loc(ends)
+    item(1)%room = 16
+    item(2)%out = c_loc(norm)
+    item(2)%room = 8
+    call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
+    w = 2d300*ranks
+    call expect(ierr == REDUCE_OK .and. ends(1) == -1d300 .and. ends(2) == 1d300 .and. norm == w)
+  end subroutine
+end program

@@ -1,0 +1,203 @@
+"""reduce_mpi.h, reduce_mpi.f90 and words under real MPIs, as many as are installed: any split over any number of ranks has the bits of
+one call, and a fault of one rank is an error at all. Without an MPI the tests skip."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+from conftest import BIN, LIB, ROOT, SANITIZER, sanitizer
+
+MPIS = {"openmpi": ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl_base_warn_component_unused", "0"], "mpich": []}
+NAMES = [pytest.param(m, marks=pytest.mark.skipif(not shutil.which(f"mpicc.{m}"), reason=f"no mpicc.{m}: make deps installs none")) for m in MPIS]
+# A sanitizer would report what the MPI libraries leak.
+pytestmark = pytest.mark.unsanitized
+
+
+def environment(**more):
+    library = {"LD_LIBRARY_PATH": f"{LIB}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **library, **more}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """built(mpi, source) -> the program; made once."""
+    folder, made = tmp_path_factory.mktemp("mpi"), {}
+
+    def make(mpi, source):
+        if (mpi, source) not in made:
+            program = folder / f"{source.stem}.{mpi}"
+            if source.suffix == ".c":
+                compiler = [f"mpicc.{mpi}", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2"]
+                inputs = [source]
+            else:
+                compiler = [f"mpif90.{mpi}", "-Wall", "-Werror", "-O2", "-J", folder, "-fallow-argument-mismatch"]
+                inputs = [ROOT / "client" / "reduce_mpi.f90", source]
+            command = [*compiler, f"-I{ROOT / 'client'}", *inputs, LIB / "libreduce.so", "-lm", "-o", program]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            made[mpi, source] = program
+        return made[mpi, source]
+    return make
+
+
+def launch(mpi, ranks, program, *args, timeout=120, ok=True):
+    done = subprocess.run([f"mpirun.{mpi}", "-n", str(ranks), *MPIS[mpi], *map(str, program if isinstance(program, list) else [program]), *map(str, args)],
+                          capture_output=True, text=True, timeout=timeout, env=environment())
+    assert (done.returncode == 0) == ok, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+# ---- the same bits ----
+def cut(rng, n, parts):
+    return [0, *sorted(int(x) for x in rng.integers(0, n + 1, parts - 1)), n]
+
+
+def cases(rng, ranks, large):
+    """(op, dtype, nan, out, ddof, elements, bounds): adversarial numbers, shuffled and cut at random; some ranks have none."""
+    for i, (dtype, make) in enumerate((d, g) for d in ("f64", "f32", "i64") for g in gens.of(d)):
+        ops = oracle.ops(dtype)
+        op = ops[int(rng.integers(len(ops)))] if i % 3 else ("sum", "var", "stats", "min")[i // 3 % 4]
+        bits = rng.permutation(make(rng, dtype, int(rng.integers(1, large))))
+        outs = oracle.outs(op, dtype)
+        out = None if op == "stats" else outs[int(rng.integers(len(outs)))]
+        ddof = int(rng.integers(3)) if op in ("var", "std", "sem", "stats") else 0
+        yield op, dtype, list(oracle.NANS)[i % 3], out, ddof, bits, cut(rng, len(bits), ranks)
+
+
+def expected(op, dtype, nan, out, ddof, bits):
+    elements = oracle.Elements(dtype, bits, 0)
+    code, cell = oracle.reduce_or_fault(op, dtype, bits, nan=nan, out=out, ddof=ddof)
+    state = oracle.state(elements, op, nan).hex()
+    size = 96 if op == "stats" else oracle.SIZE[out] * (2 if op == "minmax" else 1)
+    words = state if oracle.words(op, dtype, bytes.fromhex(state))[0] else "-"
+    return f"{code} {cell.to_bytes(size, 'little').hex() if code == 'OK' else '-'} {state} {words} {state}"
+
+
+def check_cases(built, scratch, mpi, ranks, large, *url):
+    rng = np.random.default_rng(ranks)
+    data, lines, wanted = b"", [], []
+    for op, dtype, nan, out, ddof, bits, bounds in cases(rng, ranks, large):
+        size = oracle.SIZE[dtype]
+        at = " ".join(str(len(data) + size * b) for b in bounds)
+        lines.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {oracle.DTYPES[out] if out else 0} {ddof} {at}\n")
+        wanted.append((op, dtype, nan, expected(op, dtype, nan, out, ddof, bits)))
+        data += bits.tobytes()
+    (scratch / "data").write_bytes(data)
+    (scratch / "cases").write_text("".join(lines))
+    got = launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/cases.c"), scratch / "data", scratch / "cases", *url).splitlines()
+    assert len(got) == len(wanted) > 40
+    for (op, dtype, nan, want), line in zip(wanted, got):
+        assert line == want, (op, dtype, nan, ranks)
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+@pytest.mark.parametrize("mpi", NAMES)
+def test_any_split_has_the_bits_of_one_call(built, scratch, mpi, ranks):
+    """By value, by state, by words and by the MPI_Op, added without a daemon."""
+    if mpi == "mpich" and ranks > (os.cpu_count() or 1):
+        pytest.skip("MPICH spins where ranks outnumber processors")
+    check_cases(built, scratch, mpi, ranks, 300)
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_by_daemons(built, scratch, shared, mpi):
+    """Arrays of more than 8 KiB go to the daemon."""
+    check_cases(built, scratch, mpi, 2, 6000, shared.url)
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_the_header_is_c_and_cplusplus(mpi, scratch):
+    """As installed: beside reduce.h, with warnings as errors, in several translation units."""
+    (scratch / "a.c").write_text("#include <reduce_mpi.h>\nMPI_Op f(void) { return reduce_mpi_op(); }\n")
+    for compiler, flags in ((f"mpicc.{mpi}", ["-std=c99", "-Wpedantic"]), (f"mpicxx.{mpi}", ["-std=c++17", "-x", "c++", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"])):
+        done = subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'client'}", "-fsyntax-only", scratch / "a.c"],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+# ---- faults ----
+FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
+nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE
+held BAD_MESSAGE|states BAD_MESSAGE|truncated BAD_MESSAGE|exchange IO|carried BAD_MESSAGE|words BAD_MESSAGE"""
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_a_fault_of_one_rank_is_an_error_at_all(built, mpi):
+    """Each followed by a good reduction, in bounded time."""
+    ranks = 2 if mpi == "mpich" else 5
+    lines = launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/errors.c")).splitlines()
+    want = [f.split() for f in re.split(r"[|\n]", FAULTS)]
+    assert [line.split(":")[0].split() for line in lines] == [[name] + [code] * ranks for name, code in want]
+    texts = {line.split()[0]: line.split(": ", 1)[1] for line in lines}
+    assert texts["no_data"] == f"ARGUMENT: rank {ranks - 1}: the pointer to the data is NULL"
+    assert texts["overflow"].endswith(f"the exact value is {ranks * (2**63 - 1)}")
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_a_daemon_that_dies_under_a_rank(built, start, mpi):
+    daemon = start()
+    lines = launch(mpi, 2, built(mpi, ROOT / "tests/mpi/errors.c"), daemon.url, daemon.process.pid).splitlines()
+    daemon.process.wait()
+    daemon.process.returncode = 0  # it was killed on purpose
+    assert [line.split(":")[0] for line in lines[-2:]] == ["living OK OK", "dead NO_DAEMON NO_DAEMON"]
+    assert "rank 1" in lines[-1]
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_a_rank_that_dies_ends_the_job(built, mpi):
+    launch(mpi, 2, built(mpi, ROOT / "tests/mpi/errors.c"), "die", timeout=60, ok=False)
+
+
+# ---- the examples ----
+HEAT = re.compile(r"residual +(\S+) heat +(\S+)")
+
+
+@pytest.fixture(scope="module")
+def heat(built):
+    """What the example prints, by whatever it is written in; the same everywhere."""
+    seen = {}
+
+    def same(values, how):
+        seen.setdefault(values, how)
+        assert len(seen) == 1, seen
+    return same
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_heat_in_c(built, heat, mpi):
+    for ranks in (1, 2) if mpi == "mpich" else (1, 3, 8):
+        out = launch(mpi, ranks, built(mpi, ROOT / "client/examples/heat_mpi.c"), 30)
+        heat(tuple(map(float.fromhex, HEAT.search(out).groups())), (mpi, "C", ranks))
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_heat_in_fortran(built, heat, mpi):
+    if not shutil.which("gfortran"):
+        pytest.skip("no gfortran")
+    for ranks in (1, 2):
+        out = launch(mpi, ranks, built(mpi, ROOT / "client/examples/heat_mpi.f90"), 30)
+        heat(tuple(map(float, HEAT.search(out).groups())), (mpi, "Fortran", ranks))
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_kinds_in_fortran(built, mpi):
+    if not shutil.which("gfortran"):
+        pytest.skip("no gfortran")
+    for ranks in (1, 2):
+        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/kinds.f90")).split() == ["fine"]
+
+
+def test_heat_in_python(heat):
+    """mpi4py, by words. NumPy's sin is not libm's, so the first state may differ in the last place from C's; not between ranks."""
+    pytest.importorskip("mpi4py", reason="no mpi4py")
+    library = subprocess.run([sys.executable, "-c", "import mpi4py.MPI as M; print(M.Get_library_version())"], capture_output=True, text=True,
+                             env=environment()).stdout
+    mpi = "openmpi" if "Open MPI" in library else "mpich"
+    program = [sys.executable, ROOT / "client" / "examples" / "heat_mpi.py"]
+    assert len({HEAT.search(launch(mpi, ranks, program, 30)).groups() for ranks in (1, 3)}) == 1

@@ -1,0 +1,290 @@
+"""States in libreduce, without a daemon: each call against the oracle, the words against the golden vectors, and what they refuse."""
+import ctypes as C
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+from conftest import LIB, ROOT, SANITIZER, sanitizer
+from libreduce import WRAP, Fault, State
+
+GOLDEN = ROOT / "tests" / "golden"
+OP, DTYPE, NAN = ({code: name for name, code in table.items()} for table in (oracle.OPS, oracle.DTYPES, oracle.NANS))
+ALL = [(op, dtype) for dtype in oracle.DTYPES for op in oracle.ops(dtype)]
+
+
+def golden(name, fields):
+    for line in (GOLDEN / name).read_text().splitlines():
+        if not line.startswith("#"):
+            yield line.split(" ", fields - 1)
+
+
+def code_of(call, *args, **kw):
+    """(error, field) of a call; ("OK", "") if it has none."""
+    try:
+        call(*args, **kw)
+    except Fault as f:
+        return f.code, f.field
+    return "OK", ""
+
+
+def cut(rng, n, parts):
+    """The bounds of that many parts, some of them empty."""
+    return [0, *sorted(rng.integers(0, n + 1, parts - 1)), n]
+
+
+def pieces(rng, bits, parts):
+    """(first index, elements)"""
+    at = cut(rng, len(bits), parts)
+    return [(int(a), bits[a:b]) for a, b in zip(at, at[1:])]
+
+
+def joined(states, op, dtype):
+    """The words of several states as an all-reduce joins them."""
+    added, _ = states[0].lengths()
+    columns = list(zip(*(s.words() for s in states)))
+    return [sum(c) for c in columns[:added]] + [max(c) for c in columns[added:]]
+
+
+# ---- one state ----
+def test_golden_states():
+    seen = 0
+    for op, dtype, nan, base, data, state in golden("states.txt", 6):
+        op, dtype, data = OP[int(op)], DTYPE[int(dtype)], bytes.fromhex(data.strip("-"))
+        s = State(op, dtype).add(oracle.bits_of(dtype, data), NAN[int(nan)], int(base))
+        assert bytes(s).hex() == state, (op, dtype, nan, data.hex())
+        seen += 1
+    assert seen > 400
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES)
+def test_adding_and_finishing_are_the_oracles(dtype):
+    rng = np.random.default_rng(oracle.DTYPES[dtype])
+    for i, make in enumerate(gens.of(dtype)):
+        bits = make(rng, dtype, int(rng.integers(0, 40)))
+        nan, ddof = list(oracle.NANS)[i % 3], i % 4
+        one = bits[:1].tobytes() if i % 2 and len(bits) else None
+        for op in oracle.ops(dtype):
+            out = oracle.outs(op, dtype)[i % len(oracle.outs(op, dtype))]
+            kw = {"out": out, "nan": nan, "ddof": ddof if op in ("var", "std", "sem", "stats") else 0}
+            s = State(op, dtype).add(bits, nan, 5)
+            assert bytes(s) == oracle.state(oracle.Elements(dtype, bits, 5), op, nan), (op, make.__name__)
+            expected = oracle.reduce_or_fault(op, dtype, bits, index_base=5, initial=None if one is None else int(bits[0]), **kw)
+            assert oracle.outcome(finish, s, initial=one, **kw) == expected, (op, make.__name__)
+
+
+def finish(s, **kw):
+    before = bytes(s)
+    try:
+        return s.finish(**{**kw, "out": None if s.op == "stats" else kw["out"]})
+    except Fault as f:
+        assert bytes(s) == before
+        raise oracle.Fault(f.code, f.value) from f
+
+
+def test_plain_adding_continues_the_indexes():
+    bits = np.array([5, 3, 3, 9, 9, 1], "<u4")
+    for op, cell in (("argmin", 5), ("argmax", 3)):
+        s = State(op, "u32").add(bits[:2]).add(bits[2:5]).add(bits[5:])
+        assert s.finish() == cell and bytes(s) == bytes(State(op, "u32").add(bits, "propagate", 0))
+
+
+def test_ops_of_one_kind_share_their_states():
+    bits = np.array([1.0, 2.0, 4.0]).view("<u8")
+    moments, total = State("std", "f64").add(bits), State("sum", "f64").add(bits)
+    assert moments.finish("var", ddof=1) == oracle.reduce("var", "f64", bits, ddof=1)
+    assert total.finish("mean") == oracle.reduce("mean", "f64", bits)
+    assert code_of(total.finish, "sumsq") == ("BAD_MESSAGE", "layout")
+    assert code_of(total.finish, "sum", "f32") == ("BAD_MESSAGE", "dtype")
+
+
+def test_an_overflow_has_the_exact_value():
+    s = State("sum", "i64").add(np.full(3, 2**63 - 1, "<u8"))
+    with pytest.raises(Fault) as e:
+        s.finish()
+    assert (e.value.code, e.value.value, e.value.text) == ("OVERFLOW", 3 * (2**63 - 1), "the exact sum does not fit i64")
+    assert State("prod", "i64").add(np.array([2**63 - 1, 2], "<u8")).finish(flags=WRAP) == 2**64 - 2
+
+
+# ---- several states ----
+@pytest.mark.parametrize("dtype", oracle.DTYPES)
+def test_any_split_and_tree_gives_the_same_bytes(dtype):
+    """By merging, and by words where there are any."""
+    rng = np.random.default_rng(100 + oracle.DTYPES[dtype])
+    for i, make in enumerate(gens.of(dtype)):
+        bits, nan = make(rng, dtype, 50), list(oracle.NANS)[i % 3]
+        parts = pieces(rng, bits, 2 + i % 7)
+        for op in oracle.ops(dtype):
+            whole = bytes(State(op, dtype).add(bits, nan, 0))
+            states = [State(op, dtype).add(part, nan, at) for at, part in parts]
+            if states[0].lengths()[1]:
+                words = joined(states, op, dtype)
+                assert words[0] == len(parts) and bytes(State.of_words(op, dtype, words)) == whole, (op, make.__name__)
+            while len(states) > 1:
+                other = states.pop(int(rng.integers(len(states))))
+                states[int(rng.integers(len(states)))].merge(other)
+            assert bytes(states[0]) == whole, (op, make.__name__)
+
+
+def test_counts_above_2_to_31_by_merging_a_state_with_itself():
+    for op, dtype in (("mean", "f64"), ("var", "f32"), ("count_nonzero", "i8"), ("sumsq", "i64"), ("prod", "f64"), ("minmax", "f32"), ("xor", "u8")):
+        s = State(op, dtype).add(np.array([0, 1, 3], oracle.unsigned(dtype)))
+        one = bytes(s)
+        for _ in range(58):
+            s.merge(s)
+        count = int.from_bytes(bytes(s)[8:16], "little")
+        assert count == 3 << 58 and bytes(State.of_words(op, dtype, s.words())) == bytes(s)
+        assert code_of(s.merge, s) == ("TOO_LARGE", "count") and int.from_bytes(bytes(s)[8:16], "little") == count
+        assert code_of(State.of_words, op, dtype, [2 * w if i < s.lengths()[0] else w for i, w in enumerate(s.words())]) == ("BAD_MESSAGE", "count")
+        s.merge(one)
+
+
+# ---- words ----
+def test_golden_words():
+    seen = 0
+    for op, dtype, added, state, words in golden("words.txt", 5):
+        op, dtype, words = OP[int(op)], DTYPE[int(dtype)], [int(w) for w in words.split(",")]
+        s = State(op, dtype, bytes.fromhex(state))
+        assert s.lengths() == (int(added), len(words)) and s.words() == words, (op, dtype)
+        assert bytes(State.of_words(op, dtype, words)).hex() == state
+        seen += 1
+    assert seen > 400
+
+
+def test_how_many_words():
+    for op, dtype in ALL:
+        words, added = oracle.words(op, dtype, bytes(State(op, dtype)))
+        assert State(op, dtype).lengths() == (added, len(words or [])), (op, dtype)
+        if not words:
+            assert code_of(State(op, dtype).words, 9) == ("OP", "op") and code_of(State.of_words, op, dtype, [1] * 9) == ("OP", "op")
+    lib = State("sum", "f64").lib
+    assert [lib.reduce_state_words(*x) for x in ((0, 12), (1, 0), (99, 1), (21, 12))] == [0] * 4
+
+
+def test_the_most_vectors():
+    """2^31 - 1 equal states: no word overflows; one more is refused."""
+    for op, dtype in (("sum", "f64"), ("var", "f32"), ("sumsq", "u64"), ("and", "i16"), ("prod", "f32"), ("count", "u8"), ("norm1", "i32")):
+        s = State(op, dtype).add(np.array([2, 1], oracle.unsigned(dtype)))
+        n, power = 2**31 - 1, State(op, dtype, bytes(s))
+        for _ in range(30):  # 2^31 - 1 = 2 (2^30 - 1) + 1
+            power.merge(power).merge(s)
+        words = [n * w for w in s.words()]
+        assert max(map(abs, words)) < 2**63 and bytes(State.of_words(op, dtype, words)) == bytes(power), op
+        assert code_of(State.of_words, op, dtype, [w // n * 2**31 for w in words]) == ("BAD_MESSAGE", "vectors")
+
+
+@pytest.mark.parametrize("op, dtype", [("sum", "f64"), ("var", "f32"), ("min", "f32"), ("or", "i32"), ("prod", "f64"), ("norm1", "f64")])
+def test_words_of_others_are_refused(op, dtype):
+    """Among the words that were added: another op of the same length, another dtype, another version, a rank that sent zeros."""
+    words = State(op, dtype).add(np.array([3, 1, 2], oracle.unsigned(dtype))).words()
+    for other in ALL:
+        if other != (op, dtype) and State(*other).lengths()[1] == len(words) and oracle.layout(*other)[0] != oracle.layout(op, dtype)[0]:
+            assert code_of(State.of_words, op, dtype, [a + b for a, b in zip(words, State(*other).words())]) == ("BAD_MESSAGE", "tag"), other
+            assert code_of(State.of_words, op, dtype, State(*other).words()) == ("BAD_MESSAGE", "tag"), other
+    tag = words[1] + 512
+    assert code_of(State.of_words, op, dtype, [words[0], tag, tag * tag, *words[3:]]) == ("BAD_MESSAGE", "tag")
+    assert code_of(State.of_words, op, dtype, [2 * words[0], *words[1:]]) == ("BAD_MESSAGE", "tag")
+    assert code_of(State.of_words, op, dtype, [0] * len(words)) == ("BAD_MESSAGE", "vectors")
+    for n in (0, 1, len(words) - 1, len(words) + 1):
+        assert code_of(State.of_words, op, dtype, (words * 2)[:n]) == ("SHAPE", "n")
+        assert code_of(State(op, dtype).words, n) == ("SHAPE", "n")
+
+
+@pytest.mark.parametrize("op, dtype", [("sum", "f64"), ("var", "f32"), ("max", "i8"), ("minmax", "f16"), ("xor", "u8"), ("prod", "f64"), ("count", "i8"), ("sumsq", "i16")])
+def test_words_that_no_states_have_are_refused(op, dtype):
+    """A word out of its range, in each place."""
+    words = State(op, dtype).add(np.array([3, 1, 2], oracle.unsigned(dtype))).words()
+    for i in range(len(words)):
+        for wrong in (-2**63, 2**63 - 1, -2**40, 2**33):
+            if i >= 9 and op == "max" and wrong == -2**63:
+                continue  # the key of -128
+            bad = [*words[:i], wrong, *words[i + 1:]]
+            assert code_of(State.of_words, op, dtype, bad)[0] == "BAD_MESSAGE", (i, wrong)
+
+
+# ---- what is refused ----
+def test_arguments():
+    s = State("sum", "f64")
+    lib, raw = s.lib, s.bytes
+    big, none = C.c_size_t(1000), None
+    assert lib.reduce_state_init(raw, C.c_size_t(287), 1, 12) == -101 and lib.reduce_state_init(none, big, 1, 12) == -101
+    assert lib.reduce_state_init(raw, big, 0, 12) == -4 and lib.reduce_state_init(raw, big, 99, 12) == -4
+    assert lib.reduce_state_init(raw, big, 1, 13) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
+    assert lib.reduce_state_add(none, none, C.c_size_t(0)) == -101 and lib.reduce_state_add(raw, none, C.c_size_t(1)) == -101
+    assert lib.reduce_state_add(raw, none, C.c_size_t(0)) == 0
+    assert lib.reduce_state_merge(raw, none) == -101 and lib.reduce_state_finish(raw, none, raw) == -101
+    assert lib.reduce_state_to_words(raw, none, C.c_size_t(77)) == -101
+    assert code_of(s.add, np.zeros(1, "<u8"), "propagate", 2**60 + 1) == ("TOO_LARGE", "index")
+    for kw in ({"rows": 2}, {"flags": 1}, {"flags": 2}, {"flags": 64}, {"mask": b"\1"}, {"offsets": bytes(16)}):
+        assert code_of(s.finish, **kw) == ("ARGUMENT", "spec"), kw
+
+
+def damaged(state):
+    """(what, bytes): heads and limbs that no elements have."""
+    for name, at, value in (("layout", 0, 255), ("special", 1, 4), ("nz", 2, 2), ("skipped", 3, 2), ("dtype", 4, 0), ("zero", 6, 1), ("count", 15, 0x20),
+                            ("limbs", 16 + 8 * 34 - 2, 0x7F)):
+        yield name, state[:at] + bytes([value]) + state[at + 1:]
+
+
+def test_damaged_states_are_refused_by_every_call():
+    good = State("sum", "f64").add(np.array([1.5, 2.5]).view("<u8"))
+    before = bytes(good)
+    for field, data in damaged(before):
+        bad = State("sum", "f64", data)
+        for call, args in ((bad.add, [np.zeros(1, "<u8")]), (bad.finish, []), (bad.words, [77]), (bad.merge, [before]), (good.merge, [data])):
+            assert code_of(call, *args) == ("BAD_MESSAGE", field), (field, call)
+        assert bytes(bad) == data and bytes(good) == before, "an error changed a state"
+    assert code_of(good.merge, State("norm1", "f64")) == ("BAD_MESSAGE", "layout")
+    assert code_of(State("sum", "f32").merge, State("sum", "f16")) == ("BAD_MESSAGE", "dtype")
+    assert code_of(State("and", "i8").merge, bytes(State("and", "i8"))[:4] + b"\x0c" + bytes(27)) == ("BAD_MESSAGE", "dtype")
+
+
+def test_bytes_of_any_length_are_checked():
+    s = State("sum", "f32")
+    for n in (*range(64), 65, 288):
+        assert s.lib.reduce_state_check(bytes(s)[:n].ljust(n, b"\0"), C.c_size_t(n), 1, 11) == -1, n
+    assert s.lib.reduce_state_check(bytes(s), C.c_size_t(64), 1, 11) == 0
+
+
+# ---- the library ----
+PROGRAM = r"""
+#include "client/reduce.h"
+#include <stdio.h>
+int main(void)
+{
+    unsigned char a[REDUCE_MAX_STATE], b[REDUCE_MAX_STATE];
+    double x[3] = {1e100, 1, -1e100}, sum;
+    int64_t words[REDUCE_MAX_WORDS];
+    reduce_spec spec = REDUCE_SPEC_INIT;
+    size_t n = reduce_state_words(REDUCE_SUM, REDUCE_F64);
+    spec.dtype = REDUCE_F64;
+    if (reduce_state_init(a, sizeof a, REDUCE_SUM, REDUCE_F64) || reduce_state_init(b, sizeof b, REDUCE_SUM, REDUCE_F64) ||
+        reduce_state_add(a, x, 2) || reduce_state_add(b, x + 2, 1) || reduce_state_merge(a, b) || reduce_state_to_words(a, words, n) ||
+        reduce_state_from_words(b, sizeof b, REDUCE_SUM, REDUCE_F64, words, n) || reduce_state_finish(b, &spec, &sum))
+        return puts(reduce_errmsg()), 1;
+    printf("%g\n", sum);
+    return 0;
+}
+"""
+
+
+def test_a_static_program_needs_neither_nng_nor_threads_nor_memory(scratch):
+    """The calls on states take a few objects of libreduce.a: none that allocates, locks or talks."""
+    source, program = scratch / "p.c", scratch / "p"
+    source.write_text(PROGRAM)
+    flags = [f"-fsanitize={sanitizer()}"] if sanitizer() else []
+    subprocess.run(["gcc", "-std=c11", "-Wall", "-Werror", f"-I{ROOT}", source, LIB / "libreduce.a", *flags, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.stdout == "1\n" and done.returncode == 0 and not SANITIZER.search(done.stderr), done
+    if not flags:
+        used = subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True, text=True, check=True).stdout
+        assert "snprintf" in used and not [w for w in ("nng_", "pthread_", "malloc", "calloc", "socket", "epoll") if w in used], used
+
+
+def test_the_longest():
+    header = (ROOT / "client" / "reduce.h").read_text()
+    longest = {name: int(re.search(rf"{name} = (\d+)", header)[1]) for name in ("REDUCE_MAX_STATE", "REDUCE_MAX_WORDS")}
+    assert longest == {"REDUCE_MAX_STATE": max(len(bytes(State(*x))) for x in ALL), "REDUCE_MAX_WORDS": max(State(*x).lengths()[1] for x in ALL)}
