@@ -53,8 +53,10 @@ static const option options[] = {
     {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
      "known: a client must present a certificate signed by tls-ca; any: anyone who reaches the port may use the device"},
     {"metrics-url", HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
-     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics. Anyone who "
-     "reaches it can read them, including every user of this machine. Default: off; `reducectl metrics` works without it"},
+     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve a live page for browsers there, and the metrics as Prometheus "
+     "text, at "
+     "/metrics. Anyone who reaches it can read them, including every user of this machine. Default: off; `reducectl metrics` "
+     "works without it"},
     {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "allow an address in metrics-url that other machines can reach"},
     {"trace", PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
