@@ -20,7 +20,8 @@ static int add(rc_urls *u, const char *url, const char *field, rp_fault *f)
     return 0;
 }
 
-/* Anybody can create names in /tmp: a directory there counts only if it is ours. */
+/* Anybody can create names in /tmp, and after `su` the runtime directory is the former user's: a daemon of somebody else may
+ * listen there, and would be sent data and descriptors. So a directory counts only if it is ours alone. */
 static bool ours(const char *dir)
 {
     struct stat st;
@@ -31,28 +32,26 @@ static bool ours(const char *dir)
 static bool user_url(char *out, size_t cap)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    int n;
-    if (runtime && runtime[0] == '/') {
-        n = snprintf(out, cap, "ipc://%s/reduced.sock", runtime);
-    } else {
-        char dir[64];
-        snprintf(dir, sizeof dir, "/tmp/reduced-%lu", (unsigned long)geteuid());
-        if (mkdir(dir, 0700) && !ours(dir))
-            return false;
-        n = snprintf(out, cap, "ipc://%s/reduced.sock", dir);
-    }
-    return n > 0 && (size_t)n < cap;
+    char dir[64];
+    bool absolute = runtime && runtime[0] == '/';
+    bool whole = absolute && (size_t)snprintf(out, cap, "ipc://%s/reduced.sock", runtime) < cap;
+    if (absolute && (!whole || ours(runtime)))
+        return whole;
+    snprintf(dir, sizeof dir, "/tmp/reduced-%lu", (unsigned long)geteuid());
+    snprintf(out, cap, "ipc://%s/reduced.sock", dir);
+    return mkdir(dir, 0700) == 0 || ours(dir);
 }
 
 int rc_discover(rc_urls *u, const char *given, rp_fault *f)
 {
-    *u = (rc_urls){.own = true};
+    *u = (rc_urls){.named = true};
     if (given)
         return add(u, given, "url", f);
     const char *env = getenv("REDUCED_URL");
     if (env && env[0])
         return add(u, env, "REDUCED_URL", f);
     char own[RC_MAX_URL];
+    u->named = false;
     u->own = user_url(own, sizeof own);
     if (u->own)
         add(u, own, "XDG_RUNTIME_DIR", f);

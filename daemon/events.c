@@ -29,11 +29,19 @@ static void events_health_timer(uv_timer_t *t)
     start_health_timer(s); /* the period may have changed */
 }
 
-static void start_health_timer(rd_server *s)
+static uint64_t health_period_ms(const rd_server *s)
 {
     unsigned watchdog = rd_notify_watchdog_period();
-    uint64_t period = watchdog && watchdog < s->config.probe ? watchdog : s->config.probe;
-    uv_timer_start(&s->health_timer, events_health_timer, period * 1000, 0);
+    return (watchdog && watchdog < s->config.probe ? watchdog : s->config.probe) * 1000;
+}
+
+static void start_health_timer(rd_server *s) { uv_timer_start(&s->health_timer, events_health_timer, health_period_ms(s), 0); }
+
+/* After a reload. A check that is due sooner than the period stays so: reloads without end do not put it off. */
+static void hasten_health_timer(rd_server *s)
+{
+    if (uv_timer_get_due_in(&s->health_timer) > health_period_ms(s))
+        start_health_timer(s);
 }
 
 /* Freed message buffers stay in malloc's arenas, which makes the next ones cheap; once nothing came for a tick they go
@@ -90,7 +98,7 @@ static void reload(rd_server *s)
         if (stuck)
             rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
         rd_fastpath_limit(&s->requests.fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
-        start_health_timer(s);
+        hasten_health_timer(s);
     }
     rd_notify_ready();
 }

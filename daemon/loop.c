@@ -3,6 +3,7 @@
 #include "daemon/base/log.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
+#include "daemon/request/reply.h"
 #include "daemon/shutdown.h"
 #include "daemon/state/resident.h"
 
@@ -47,12 +48,14 @@ static void open_session(rd_server *s, uint32_t connection)
     rd_transport_hang_up(s->transport, connection);
 }
 
-static void close_session(rd_server *s, uint32_t connection)
+static void close_session(rd_server *s, uint32_t connection, bool misbehaved)
 {
     rd_session *x = rd_session_find(&s->sessions, connection);
     rp_fault f;
     if (!x)
         return;
+    if (misbehaved)
+        rd_note_disconnected(&s->requests, x, "a bad frame");
     if (x->channel)
         rd_fdpass_hang_up(x->channel);
     rd_residents_leave(&s->holdings, x->peer.uid, x);
@@ -67,7 +70,7 @@ static void on_event(rd_server *s, const rd_event *e)
     if (e->kind == RD_MESSAGE)
         rd_dispatch(&s->requests, (rd_request *)e->exchange);
     else if (e->kind == RD_CONNECTION_CLOSED)
-        close_session(s, e->connection);
+        close_session(s, e->connection, e->misbehaved);
     else
         open_session(s, e->connection);
 }

@@ -1,6 +1,8 @@
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -12,6 +14,18 @@
  * never returns but in the first (measured: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so
  * all threads share the first arena: what a peak of messages took goes back when the daemon is at rest. */
 static void share_one_arena(void) { mallopt(M_ARENA_MAX, 1); }
+
+/* Descriptors of the daemon's must not get the numbers of standard streams that were closed: messages would be written to
+ * them, and libuv aborts when it closes one. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
 
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {
@@ -41,6 +55,7 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
 
 int main(int argc, char **argv)
 {
+    fill_standard_streams();
     share_one_arena();
     rd_config config;
     rd_command command;

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import socket
 import stat
 import subprocess
 
@@ -133,6 +134,33 @@ def test_the_sockets_group(public, scratch):
     assert outcome(daemon.url) == "sum"
 
 
+@pytest.mark.parametrize("owner, mode, used", [(0, 0o700, True), (BOB, 0o700, False), (0, 0o770, False), (None, 0, False)])
+def test_clients_look_in_no_runtime_directory_of_others(ctl, scratch, owner, mode, used):
+    """After `su` XDG_RUNTIME_DIR is the former user's: whoever listens there meets no connection, so no file of root's."""
+    runtime = scratch / "run"
+    with socket.socket(socket.AF_UNIX) as listener:
+        if owner is not None:
+            runtime.mkdir()
+            listener.bind(str(runtime / "reduced.sock"))
+            listener.listen()
+            os.chmod(runtime, mode)
+            os.chown(runtime, owner, owner)
+        secret = scratch / "secret"
+        secret.write_bytes(F32)
+        secret.chmod(0o600)
+        process = subprocess.Popen([BIN / "reducectl", "--no-autostart", "sum", "-t", "f32", secret], stderr=subprocess.PIPE,
+                                   env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+        if used:
+            listener.settimeout(60)
+            listener.accept()[0].close()
+        error = process.communicate(timeout=60)[1]
+        assert (str(runtime).encode() in error) == used
+        if owner is not None and not used:
+            listener.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+
+
 # ---- one user and another ----
 def everything_told(url):
     with Connection(url) as c:
@@ -185,6 +213,33 @@ def test_names_of_another_user_mean_nothing(public):
         assert c.reduce_at("sum", "u8", handle, 0, 4096).cells == [b"\x07" + bytes(7)]
         assert c.finish(stream, 1000).count == 1000
         memory.close()
+
+
+def what_is_mine(url):
+    """Store data as one user, and list them; then open a side channel."""
+    with Connection(url) as c:
+        c.hello()
+        met = [c.reduce("sum", "u8", b"\1\2").cells[0][0]]
+        for call in (lambda: c.put("x", "u8", b"secret"), c.list, lambda: Side(c)):
+            try:
+                call()
+                met.append("OK")
+            except (Fault, Closed) as e:
+                met.append(getattr(e, "code", "closed"))
+        return met
+
+
+def test_unmapped_users_are_nobody(public, scratch):
+    """In a user namespace the kernel reports all users without a number there as the same one."""
+    inside = scratch / "inside"
+    inside.write_text(f'#!/bin/sh\nexec unshare --user --map-root-user -- {BIN / "reduced"} "$@"\n')
+    inside.chmod(0o755)
+    if subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    daemon = public(program=inside)
+    assert what_is_mine(daemon.url) == [3, "OK", "OK", "OK"]  # root has a number
+    for uid in (ALICE, BOB):
+        assert as_user(uid, uid, lambda: what_is_mine(daemon.url)) == [3, "AUTH", "AUTH", "closed"]
 
 
 def test_device_memory_is_for_the_daemons_own_user(public):

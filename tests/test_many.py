@@ -355,3 +355,30 @@ def test_descriptors_do_not_leak(start):
                 d.begin("sum", "f32")
         until(lambda: count() <= before, "descriptors of closed connections")
         c.ping()
+
+
+def test_reloads_without_end_do_not_put_off_the_watchdog(start, monkeypatch):
+    """Each is answered before the next: only messages of the watchdog between them end the storm."""
+    monkeypatch.setenv("WATCHDOG_USEC", "2000000")  # so it is fed every second
+    daemon = start()
+    daemon.notified("^READY=1")
+    fed, end = 0, time.monotonic() + 20
+    while fed < 2 and time.monotonic() < end:
+        daemon.process.send_signal(signal.SIGHUP)
+        while "READY=1" not in (text := daemon.notified("^(READY|WATCHDOG)=1$")).split("\n"):
+            fed += 1
+    assert fed == 2
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_streams_do_no_harm(scratch, closed):
+    """The numbers of these streams are nobody else's."""
+    process = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", BIN / "reduced", "--config", "/dev/null", "--backend", "cpu",
+                                "--listen", f"ipc://{scratch}/s"], stderr=subprocess.DEVNULL)
+    while not (scratch / "s.side").exists():
+        assert process.poll() is None
+        select_a_moment(process)
+    with Connection(f"ipc://{scratch}/s") as c:
+        c.ping(b"x")
+    process.terminate()
+    assert process.wait(60) == 0

@@ -59,14 +59,14 @@ def bystander(shared):
 def test_hello(shared):
     with shared.connect(hello=False) as c:
         w = c.hello()
-        assert (w["version"], w["max_data"], w["chunk_hint"], w["max_inflight"], w["max_streams"]) == (1, MAX_DATA, 1 << 20, 64, 32)
+        assert (w["version"], w["max_data"], w["chunk_hint"], w["max_inflight"], w["max_streams"]) == (2, MAX_DATA, 1 << 20, 64, 32)
         assert re.fullmatch(r"reduced \d+\.\d+\.\d+\S*", w["server"])
         assert c.hello()["session"] == w["session"], "a second hello answers with the same session"
         with shared.connect() as d:
             assert d.session != c.session
 
 
-@pytest.mark.parametrize("low, high, version", [(1, 1, 1), (1, 2, 1), (1, 255, 1)])
+@pytest.mark.parametrize("low, high, version", [(1, 1, 1), (1, 2, 2), (2, 2, 2), (1, 255, 2)])
 def test_versions_in_common(shared, low, high, version):
     with shared.connect(hello=False) as c:
         assert c.hello(low, high, version=high)["version"] == version
@@ -74,15 +74,41 @@ def test_versions_in_common(shared, low, high, version):
 
 def test_no_version_in_common(shared):
     with shared.connect(hello=False) as c:
-        with faults("VERSION", "version", limit=1):
-            c.hello(2, 9, version=9)
+        with faults("VERSION", "version", limit=2):
+            c.hello(3, 9, version=9)
         c.hello()
 
 
+def test_replies_are_of_the_requests_version(shared):
+    """Both versions on one connection: the same bytes mean the same."""
+    with shared.connect(hello=False) as c:
+        for version in (1, 2):
+            c.hello(1, version, version=version)
+            h, body = c.receive(c.send(REDUCE, spec("sum", "f32", row_len=3) + F32, version=version)[0])
+            assert (h.version, h.status) == (version, 0) and body[-8:] == struct.pack("<d", 3.25)
+            h, _ = c.receive(c.send(PING, version=version)[0])
+            assert (h.version, h.status) == (version, 0)
+        h, _ = c.receive(c.send(PING, version=9)[0])
+        assert (h.version, h.status) == (2, 2)
+
+
+def test_planes(conn):
+    """Columns of one matrix after the other, in either version, and how an argmax counts."""
+    data = np.array([[[0, 5, 2], [3, 4, 1]], [[6, 11, 8], [9, 10, 7]]], "u1")
+    for version in (1, 2):
+        body = spec("max", "u8", flags=COLUMNS, rows=2, row_len=3, planes=2) + data.tobytes()
+        cells = rawclient.parse_result(conn.call(REDUCE, body, version=version)).cells
+        assert b"".join(cells) == data.max(axis=1).astype("<u8").tobytes()
+    cells = conn.reduce("argmax", "u8", data.tobytes(), rows=2, planes=2, columns=True, index_base=10).cells
+    assert b"".join(cells) == (10 + data.argmax(axis=1)).astype("<u8").tobytes()
+    with faults("NAN", "data", index=4):
+        conn.reduce("sum", "f32", np.array([[1, 1], [1, 1], [np.nan, 1]], "<f4").tobytes(), rows=1, planes=3, columns=True, nan="error")
+
+
 def test_other_messages_of_another_version(conn):
-    for version in (0, 2, 255):
+    for version in (0, 3, 255):
         for kind in (PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT):
-            with faults("VERSION", "version", limit=1):
+            with faults("VERSION", "version", limit=2):
                 conn.call(kind, b"", version=version)
 
 
@@ -179,29 +205,74 @@ def lying(message, at, fmt, value):
 
 
 GOOD = header(PING, 0)
-BAD_FRAMES = {
-    "empty": b"", "one byte": b"R", "39 bytes": GOOD[:39], "magic": b"RDCF" + GOOD[4:], "big-endian magic": b"ECDR" + GOOD[4:],
-    "reply flag": header(PING, 0, flags=1), "status": header(PING, 0, status=1), "unknown flag": header(PING, 0, flags=2), "flags": header(PING, 0, flags=0xFFFE),
-    "body_len too long": lying(GOOD, 32, "<Q", 1), "body_len too short": GOOD + b"x", "body_len huge": lying(GOOD, 32, "<Q", 2**64 - 1),
-    "body_len wraps": lying(GOOD, 32, "<Q", 2**64 - 40), "noise": bytes(range(256)),
+BAD_FRAMES = {  # and the field of the error
+    "empty": (b"", "header"), "one byte": (b"R", "header"), "39 bytes": (GOOD[:39], "header"), "magic": (b"RDCF" + GOOD[4:], "magic"),
+    "big-endian magic": (b"ECDR" + GOOD[4:], "magic"), "noise": (bytes(range(256)), "magic"),
+    "reply flag": (header(PING, 0, flags=1, mid=9), "flags"), "unknown flag": (header(PING, 0, flags=2, mid=9), "flags"),
+    "flags": (header(PING, 0, flags=0xFFFE, mid=9), "flags"), "reply flag and status": (header(PING, 0, flags=1, status=1, mid=9), "flags"),
+    "status": (header(PING, 0, status=1, mid=9), "status"), "body_len too long": (lying(GOOD, 32, "<Q", 1), "body_len"),
+    "body_len too short": (GOOD + b"x", "body_len"), "body_len huge": (lying(GOOD, 32, "<Q", 2**64 - 1), "body_len"),
+    "body_len wraps": (lying(GOOD, 32, "<Q", 2**64 - 40), "body_len"),
 }
+
+
+def last_reply(c, rid, code, field, *, kind=0, mid=0, limit=None):
+    """The error that answers a bad frame, after which the daemon closes the connection."""
+    h, body = c.receive(rid)
+    assert (h.version, h.type, h.id, h.session, h.time_ms) == (1, kind, mid, c.session, 0)
+    fault = Fault(h, body)
+    assert (fault.code, fault.field) == (code, field) and fault.text, str(fault)
+    assert limit is None or fault.limit == limit
+    with pytest.raises(Closed):
+        c.receive_frame()
 
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
 @pytest.mark.parametrize("name", BAD_FRAMES)
 def test_bad_framing_closes_only_its_connection(shared, bystander, name, tcp):
+    message, field = BAD_FRAMES[name]
+    readable = field in ("flags", "status", "body_len")
     with shared.connect(tcp=tcp) as c:
-        rid = c.send_raw(BAD_FRAMES[name])
-        with pytest.raises(Closed):
-            c.receive(rid)
+        last_reply(c, c.send_raw(message), "BAD_MESSAGE", field, kind=PING * readable, mid=message[24] if readable else 0)
     bystander.ping()
 
 
+def test_a_bad_frame_is_answered_last(start):
+    """After the replies to what came before, with the session that an earlier HELLO created; nothing that follows is answered."""
+    daemon = start("--contexts", 8)
+    with daemon.connect(hello=False) as c, daemon.connect() as other:
+        hello, _, _ = c.send(HELLO, struct.pack("<BBH4x", 1, 1, 0), session=0)
+        before = [c.send(PING, struct.pack("<Q", i))[0] for i in range(40)]
+        bad = c.send_raw(b"RDCF" + GOOD[4:])
+        with contextlib.suppress(Closed):
+            c.send(PING, b"never answered")
+        replies = [c.receive_frame() for _ in range(42)]
+        assert sorted(rid for rid, _ in replies[:-1]) == [hello] + before and replies[-1][0] == bad
+        assert len({struct.unpack_from("<Q", m, 16)[0] for rid, m in replies if rid in (hello, bad)}) == 1
+        with pytest.raises(Closed):
+            c.receive_frame()
+        daemon.wait_log("disconnected: a bad frame")
+        assert other.query(2)["disconnected"] == 1
+
+
 def test_bad_sp_frames(shared, bystander):
-    with shared.connect() as c, pytest.raises(Closed):  # relays, but no request id
-        c.send_frame(b"\0\0\0\1" * 3)
-        c.receive_frame()
-    with shared.connect() as c:  # more relays than SP allows: ignored
+    for start in [b"\0\0\0\1" * 3, *(bytes(n) for n in range(4))]:  # no request id
+        with shared.connect() as c, pytest.raises(Closed):
+            c.send_frame(start)
+            c.receive_frame()
+    for words in (1, 2, 7, 15):  # a request id that lacks its top bit, with and without relays
+        with shared.connect() as c:
+            route = b"".join(struct.pack(">I", 77 + i) for i in range(words))
+            c.send_frame(route + header(PING, 2, time_ms=0x80, session=0x80, mid=9) + b"me")
+            if words == 1:
+                last_reply(c, 77, "BAD_MESSAGE", "request_id", kind=PING, mid=9)
+            else:
+                c._exactly(1)
+                frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
+                assert frame[: len(route)] == route and b"request_id" in frame
+                with pytest.raises(Closed):
+                    c.receive_frame()
+    with shared.connect() as c:  # more relays than any that is known: ignored
         c.send_frame(b"\0\0\0\1" * 20 + GOOD)
         c.ping()
     with shared.connect() as c, pytest.raises(Closed):  # longer than any message
@@ -271,6 +342,11 @@ def reduce_raw(conn, data=F32, **kw):
     ({"op": "minmax", "rows": MAX_DATA // 16 + 1}, "TOO_LARGE", "rows", MAX_DATA // 16),
     ({"op": "stats", "dtype": "f64", "flags": STATES_OUT, "rows": MAX_DATA // 872 + 1}, "TOO_LARGE", "rows", MAX_DATA // 872),
     ({"flags": COLUMNS, "row_len": MAX_DATA // 8 + 1}, "TOO_LARGE", "row_len", MAX_DATA // 8),
+    ({"planes": 1}, "BAD_MESSAGE", "planes", 0), ({"flags": OFFSETS, "planes": 2}, "BAD_MESSAGE", "planes", 0),
+    ({"flags": COLUMNS, "planes": MAX_COUNT + 1}, "TOO_LARGE", "planes", MAX_COUNT),
+    ({"flags": COLUMNS, "planes": MAX_DATA // 24 + 1, "row_len": 3}, "TOO_LARGE", "planes", MAX_DATA // 24),
+    ({"flags": COLUMNS, "planes": 2, "row_len": 3}, "SHAPE", "row_len", None),
+    ({"flags": COLUMNS, "planes": MAX_COUNT, "rows": 2**10, "row_len": 0}, "SHAPE", "row_len", None),
     ({"flags": OFFSETS, "rows": 2}, "SHAPE", "offsets", 24),
     ({"flags": OFFSETS, "rows": MAX_COUNT, "out": "f64"}, "TOO_LARGE", "rows", MAX_DATA // 8),
     ({"flags": MASK}, "SHAPE", "data", 5), ({"flags": MASK, "data": F32 + bytes(2)}, "SHAPE", "data", 5),
@@ -295,7 +371,7 @@ def test_reduce_refuses_short_and_reserved(conn):
     for n in (0, 1, 63):
         with faults("BAD_MESSAGE", "spec"):
             conn.call(REDUCE, good[:n])
-    for at in [*range(4, 8), *range(48, 64)]:
+    for at in [*range(4, 8), *range(56, 64)]:
         body = bytearray(good + F32)
         body[at] = 1
         for kind in (REDUCE, BEGIN):
@@ -521,7 +597,7 @@ def test_golden_requests_are_understood(shared):
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
-                "drop": "BAD_HANDLE"}
+                "drop": "BAD_HANDLE", "reduce_planes": "OK"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from conftest import BACKEND, ROOT
-from rawclient import APPEND, BEGIN, MASK, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN, STATES_OUT, STORE, Closed, Fault, header, spec, store
+from rawclient import APPEND, BEGIN, MASK, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN, STATES_OUT, STORE, Closed, Fault, Header, header, spec, store
 from sideclient import Side
 from test_protocol import F32, GOOD, MAX_COUNT, MAX_DATA, conn, faults  # noqa: F401  (a fixture)
 
@@ -36,7 +36,8 @@ def test_a_replys_session_is_the_connections_own(shared):
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
 def test_relays(shared, tcp):
-    """Seven addresses of relays come back in front of the request's id; of eight nothing does, and the connection goes on."""
+    """Up to seven addresses of relays come back in front of the request's id. With eight to fifteen they come back with an error,
+    with more nothing does. The connection goes on."""
     with shared.connect(tcp=tcp) as c:
         for relays in (0, 1, 7):
             route = b"".join(struct.pack(">I", 1000 + i) for i in range(relays)) + struct.pack(">I", 0x80000077)
@@ -45,7 +46,17 @@ def test_relays(shared, tcp):
                 assert c._exactly(1) == b"\x01"
             frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
             assert frame[: len(route)] == route and frame[-2:] == b"me"
-        c.send_frame(bytes(8 * 4) + struct.pack(">I", 0x80000078) + GOOD)
+        for relays in (8, 15):
+            route = b"".join(struct.pack(">I", 1000 + i) for i in range(relays)) + struct.pack(">I", 0x80000077)
+            c.send_frame(route + header(PING, 2, mid=9) + b"me")
+            if c.ipc:
+                assert c._exactly(1) == b"\x01"
+            frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
+            h = Header(*struct.unpack_from("<BBHIIQQQ", frame, len(route) + 4))
+            fault = Fault(h, frame[len(route) + 40 :])
+            assert frame[: len(route)] == route and (h.type, h.id, h.session) == (PING, 9, c.session)
+            assert (fault.code, fault.field, fault.limit) == ("TOO_LARGE", "relays", 7)
+        c.send_frame(bytes(16 * 4) + struct.pack(">I", 0x80000078) + GOOD)
         assert c.ping(b"the next reply is this one's") == b"the next reply is this one's"
 
 

@@ -1,6 +1,9 @@
 """Whose work comes first, how much a session and a user may have under way, and what is taken back."""
 import concurrent.futures
+import contextlib
+import json
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -10,7 +13,9 @@ import numpy as np
 import pytest
 import rawclient
 from conftest import BIN, select_a_moment
-from rawclient import CANCEL, FINISH, MAX_DATA, REDUCE, Fault, spec
+from otheruser import as_user, needs_root
+from rawclient import CANCEL, FINISH, MAX_DATA, REDUCE, REDUCE_AT, Connection, Fault, spec
+from sideclient import Side
 
 ROWS = 200_000  # sums of nothing: work without data, tens of milliseconds on one thread
 WORK = spec("sum", "f64", rows=ROWS)
@@ -115,6 +120,65 @@ def test_sessions_take_turns(start):
             waited = list(pool.map(queued, (greedy, modest), sent))
         before = sum(ns < max(waited[1]) for ns in waited[0])
         assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
+
+
+def work_of_a_user(url, op, shape, sessions, requests, signals):
+    """As a user: this many reductions of an arena in each session, all sent while the daemon is stopped. The process's number."""
+    told, go = signals
+    body = spec(op, "f64", **shape)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(Connection(url, 60)) for _ in range(sessions)]
+        sent = []
+        for c in connections:
+            c.hello()
+            handle, memory = stack.enter_context(Side(c)).arena(MAX_DATA)
+            memory[:] = BIG.tobytes()
+            sent.append((c, body + struct.pack("<QQQ", handle, 0, MAX_DATA)))
+        os.write(told[1], b"r")
+        os.read(go[0], 1)
+        sent = [(c, c.send(REDUCE_AT, text)) for c, text in sent for _ in range(requests)]
+        os.write(told[1], b"s")
+        for c, request in sent:
+            c.wait(request)
+    return os.getpid()
+
+
+def both_tell(told, what):
+    for _ in range(2):
+        assert select.select([told[0]], [], [], 60)[0], "a user's process failed"
+        assert os.read(told[0], 1) == what
+
+
+def while_both_waited(trace, pids):
+    """ns of the engine for each process while both had requests that waited, from the daemon's own trace."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    runs = [[(e["ts"], e["args"]["ns"]) for e in events if e.get("cat") == "kernel" and e["pid"] == pid] for pid in pids]
+    end = min(max(r)[0] for r in runs)
+    return [sum(ns for ts, ns in r if ts < end) for r in runs]
+
+
+@needs_root
+def test_users_share_the_engines_time(start, scratch):
+    """Variances of short rows take many times as long as sums of as many bytes."""
+    os.chmod(scratch, 0o755)
+    trace = scratch / "trace.json"
+    daemon = busy_daemon(start, "--socket-mode", "0666", "--contexts", 2048, "--max-inflight", 256, "--max-user-inflight", 2048,
+                         "--trace", trace)
+    signals = told, go = os.pipe(), os.pipe()
+    work = [(23001, "var", {"rows": 1 << 13, "row_len": 64}, 1, 60), (23002, "sum", {"row_len": 1 << 19}, 16, 60)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        users = [pool.submit(as_user, w[0], w[0], lambda w=w: work_of_a_user(daemon.url, *w[1:], signals)) for w in work]
+        both_tell(told, b"r")
+        daemon.process.send_signal(signal.SIGSTOP)
+        os.write(go[1], b"gg")
+        both_tell(told, b"s")
+        daemon.process.send_signal(signal.SIGCONT)
+        pids = [u.result() for u in users]
+    daemon.stop()
+    var, sums = while_both_waited(trace, pids)
+    assert 0.8 < var / sums < 1.25, (var, sums)
+    for end in told + go:
+        os.close(end)
 
 
 def test_the_queue_of_a_dead_client_goes_at_once(start):

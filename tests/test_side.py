@@ -1,5 +1,6 @@
 """The side channel: files and shared memory over the wire, by PROTOCOL.md alone; hostile and dying clients."""
 import array
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -237,6 +238,19 @@ def bad_packets():
     yield "drop_with_descriptor", struct.pack("<IIQ", DROP, 0, 1) + bytes(16), 1
 
 
+LONGEST = 97  # bytes of a packet; what is longer is cut by the kernel, and not read
+
+
+def told(fault, packet, n, attached):
+    """The packet's own faults come before its place in the order, and that before its descriptors."""
+    kind, size = struct.unpack_from("<I", packet.ljust(4, b"\0"))[0], len(packet)
+    malformed = size != (96 if kind == DEVICE else 32) or not ATTACH <= kind <= 6 or any(packet[4:8]) or \
+        (kind != ATTACH and any(packet[16:32])) or (kind in (FILE, DEVICE) and any(packet[8:16]))
+    field = "packet" if malformed else "kind" if attached == (kind == ATTACH) else "descriptors"
+    assert (fault.code, fault.field) == ("BAD_MESSAGE", field) and fault.text
+    assert field != "descriptors" or fault.limit == (kind == FILE or kind == 6)
+
+
 @pytest.mark.parametrize("packet,n", [pytest.param(p, n, id=name) for name, p, n in bad_packets() if p])
 @pytest.mark.parametrize("attached", [True, False])
 def test_malformed_packets_close_the_channel_only(calm, packet, n, attached):
@@ -246,6 +260,9 @@ def test_malformed_packets_close_the_channel_only(calm, packet, n, attached):
     with calm.connect() as c, Side(c, attach=attached) as side:
         try:
             side.send(packet, [fd] * n)
+            with pytest.raises(Fault) as e:
+                side.receive(struct.unpack_from("<I", packet)[0] if 32 <= len(packet) <= LONGEST else 0)
+            told(e.value, packet, n, attached)
             with pytest.raises(Closed):
                 side.receive(FILE)
         except PermissionError:  # the kernel's word
@@ -326,11 +343,14 @@ def test_who_hangs_the_readers_does_not_pile_up_descriptors(start, lingering):
     before = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
     with daemon.connect() as c, Side(c) as side:
         pass_on(daemon, hung, lambda fds: side.send(ARENA_PACKET, fds))
+        refused("BAD_MESSAGE", "descriptors", side.receive, ARENA)
         with pytest.raises(Closed):
             side.receive(ARENA)
     for _ in range(20):
         with daemon.connect() as c, pytest.raises(Closed), Side(c) as side:
             side.send(ARENA_PACKET, [null] * 253)
+            with contextlib.suppress(Fault):
+                side.receive(ARENA)
             side.receive(ARENA)
     assert len(os.listdir(f"/proc/{daemon.process.pid}/fd")) < before + 256 + 253 + 2 * 20
     for x in hung:

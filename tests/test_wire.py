@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from conftest import BIN, select_a_moment
 from otheruser import as_user, needs_root
 from rawclient import HELLO, MAX_DATA, PING, REDUCE, Closed, Connection, Fault, header, spec
+from test_protocol import last_reply
 
 GREETING = b"\0SP\0\0\x30\0\0"
 MOST = 4 + 40 + 64 + MAX_DATA  # a frame: route, header, body
@@ -65,10 +67,26 @@ def wait_closed(s, seconds):
     return time.monotonic() - began
 
 
+def hung_up(s):
+    """Has the daemon, whether what it sent is read or not?"""
+    p = select.poll()
+    p.register(s, 0)
+    return bool(p.poll(0))
+
+
 def silent(path):
     s = socket.socket(socket.AF_UNIX)
     s.connect(str(path))
     return s
+
+
+# ---- threads ----
+def test_a_daemon_at_rest_has_few_threads(start):
+    """Readers start when files are read, however many there may be."""
+    daemon = start("--readers", 64, "--threads", 1)
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
+        assert threads(daemon) <= 10
 
 
 # ---- replies that nobody reads ----
@@ -147,7 +165,7 @@ def test_a_backlog_has_one_deadline(start):
         began = time.monotonic()
         try:
             while time.monotonic() - began < 60:
-                assert c.socket.recv(256) != b""
+                assert not hung_up(c.socket) and c.socket.recv(256) != b""
                 select_a_moment(daemon.process)
         except (AssertionError, ConnectionResetError):
             pass
@@ -308,14 +326,40 @@ def test_a_message_that_is_too_long_is_told_so(shared, length, tcp):
         message = struct.pack(">I", 0x80000007) + header(REDUCE, length - 44, session=c.session, mid=99)
         c.send_frame(message + bytes(1000), length=length)
         assert c.wait(before) == b"first"
-        rid, reply = c.receive_frame()
-        assert rid == 7
-        kind, flags, status = struct.unpack_from("<xBHI", reply, 4)
-        assert (kind, flags, status) == (REDUCE, 1, 7) or kind == REDUCE and flags == 1
-        assert struct.unpack_from("<Q", reply, 24) == (99,)
-        assert b"body_len" in reply
-        with pytest.raises(Closed):
-            c.receive_frame()
+        last_reply(c, 7, "TOO_LARGE", "body_len", kind=REDUCE, mid=99, limit=4194368)
+
+
+@pytest.mark.slow
+def test_a_long_frame_has_no_longer_deadline(start):
+    """Only its start is read, so what its bytes would take is not waited for: of 2^40 that would be 48 days."""
+    with start().connect() as c:
+        c.send_frame(b"\x80\0\0\1", length=2**40)
+        assert 8 < wait_closed(c.socket, 30) < 20
+
+
+def test_too_many_relays_are_answered_within_reason(start):
+    """Such errors are on no account: while some of them wait unread, there are no more of them."""
+    daemon = start()
+    frame = bytes(8 * 4) + struct.pack(">I", 0x80000078) + header(PING, 0)
+    with daemon.connect() as c:
+        before = memory(daemon, "VmData")
+        stop = threading.Event()
+
+        def flood():
+            with contextlib.suppress(Closed, OSError):
+                while not stop.is_set():
+                    c.send_frame(frame)
+
+        writer = threading.Thread(target=flood)
+        writer.start()
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            assert serves_others(daemon)
+        stop.set()
+        assert memory(daemon, "VmData") - before < 16 << 10, "KiB"
+        writer.join()
+        answered = len(c.socket.recv(1 << 20))
+        assert answered > 0 and serves_others(daemon)
 
 
 def test_a_sender_of_too_much_can_send_it_all_and_read_why(shared):

@@ -1,4 +1,4 @@
-/* --shard I/N: of all elements of the files, as one array, the I-th of N equal parts; and --joined, what all parts together give. */
+/* --shard I/N: the I-th of N equal parts of all elements of the files, as one array. --joined: what all parts together give. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,6 +22,13 @@ static const char *absolute(const char *name)
     return dir && dir[0] == '/' ? dir : NULL;
 }
 
+/* A directory, and no link to one, of this user, without access for others. Clients look at it in the same way. */
+static bool ours(const char *dir)
+{
+    struct stat st;
+    return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+}
+
 static bool private_dir(char *out, size_t cap)
 {
     return fits(snprintf(out, cap, "/tmp/reduced-%lu", (unsigned long)geteuid()), cap);
@@ -35,8 +42,9 @@ bool rd_default_url(char *out, size_t cap)
     char dir[64];
     if (rd_is_system())
         return fits(snprintf(out, cap, "ipc://" SYSTEM_DIR "/reduced.sock"), cap);
-    if (runtime)
-        return fits(snprintf(out, cap, "ipc://%s/reduced.sock", runtime), cap);
+    bool whole = runtime && fits(snprintf(out, cap, "ipc://%s/reduced.sock", runtime), cap);
+    if (runtime && (!whole || ours(runtime)))
+        return whole;
     return private_dir(dir, sizeof dir) && fits(snprintf(out, cap, "ipc://%s/reduced.sock", dir), cap);
 }
 
@@ -74,14 +82,13 @@ static bool make(const char *dir, mode_t mode, char *why, size_t cap)
 bool rd_prepare_directory(const char *socket_path, char *why, size_t cap)
 {
     char dir[64];
-    struct stat st;
     if (inside(socket_path, SYSTEM_DIR))
         return geteuid() != 0 || (make(SYSTEM_DIR, 0755, why, cap) && chmod(SYSTEM_DIR, 0755) == 0);
     if (!private_dir(dir, sizeof dir) || !inside(socket_path, dir))
         return true;
     if (!make(dir, 0700, why, cap))
         return false;
-    if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+    if (ours(dir))
         return true;
     snprintf(why, cap, "%s must be a directory of this user with mode 0700: another user may have created it", dir);
     return false;

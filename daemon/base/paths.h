@@ -9,7 +9,8 @@
 bool rd_is_system(void);
 
 /* Default URL to listen on: ipc:///run/reduced/reduced.sock for the system, ipc://$XDG_RUNTIME_DIR/reduced.sock for a
- * user, ipc:///tmp/reduced-UID/reduced.sock for a user without a runtime directory. False: does not fit. */
+ * user, ipc:///tmp/reduced-UID/reduced.sock for a user without a runtime directory of its own (mode 0700). False: does not
+ * fit. */
 bool rd_default_url(char *out, size_t cap);
 
 /* Default config file; it need not exist. False: there is none (no HOME) or it does not fit. */

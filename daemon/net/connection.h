@@ -1,53 +1,135 @@
-/* Messages over the byte streams of peers (wire.h), framed as REQ/REP clients expect it (proto/frame.h): what all wires have in
- * common. The ids of connections count upwards.
+/* A connection and its life: its holders, why it is not read, when it is late, and its end. What it receives is for
+ * receiving.c, its replies for sending.c.
  *
- * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
- * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while none is free,
- * connections wait in theirs. An exchange is free again when its reply is queued: a reply that a peer does not read is held by
- * its connection alone and charged to its user, and a connection with several of them is not read. */
+ * A connection is two chains of events, each of which has at most one operation with the wire: receiving, and sending. The
+ * receiving chain ends with the wire's last event, and nowhere else: a connection that is to end is hung up. */
 #ifndef RD_CONNECTION_H
 #define RD_CONNECTION_H
 
-#include "daemon/base/peer.h"
-#include "daemon/net/exchange.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/net/frame_check.h"
 #include "daemon/net/inbox.h"
+#include "daemon/net/limits.h"
+#include "daemon/net/origin.h"
+#include "daemon/net/reply_buffer.h"
+#include "daemon/net/wire.h"
 
-typedef struct rd_transport rd_transport;
+typedef struct rd_connection rd_connection;
+typedef struct rd_exchange_pool rd_exchange_pool;
 
-/* `exchanges` of them, of `exchange_size` bytes each: an rd_exchange first, then the room for the layer that answers, all zero.
- * Not receiving yet. NULL: no memory. */
-rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
+/* All connections, and what they share. */
+typedef struct rd_connections {
+    rd_inbox *inbox;
+    rd_exchange_pool *pool;
+    atomic_uint unsent;      /* replies */
+    pthread_mutex_t lock;    /* of everything below; taken before a connection's */
+    pthread_cond_t less;     /* receivers or connections became fewer */
+    rd_connection *newest;   /* of all */
+    rd_connection *starving; /* oldest first: frames that wait for memory */
+    rd_origins origins;
+    unsigned receivers; /* connections whose receiving chain has not ended */
+    unsigned alive;     /* all, until their memory is free */
+    uint32_t last_id;
+    bool closing;
+} rd_connections;
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: `why` tells. */
-bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+/* Why a connection is not read. Whatever sets it back to RD_READING goes on with it, by a turn of the wire's. */
+typedef enum {
+    RD_READING,
+    RD_FOR_EXCHANGE, /* with a whole frame */
+    RD_FOR_ROOM,     /* among the `starving`, with a part of a frame */
+    RD_FOR_REPLIES,  /* until some of its replies are out, or messages answered */
+    RD_FOR_ANSWERS   /* until all its messages are answered */
+} rd_pause;
 
-/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` tells. `bound` gets the URL with the
- * port that was taken if the URL asks for port 0. */
-bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
+/* What is to happen next with a connection that is read. */
+typedef enum {
+    RD_GO_ON,
+    RD_READ_MORE,
+    RD_PAUSED, /* another thread goes on with it, maybe already */
+    RD_HANG_UP
+} rd_step;
 
-/* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)
- * goes to the inbox. What it takes it answers, in any thread and also later, with rd_exchange_send or rd_exchange_pass. */
-void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg);
+struct rd_connection {
+    rd_connections *all;
+    rd_connection *next, **at; /* the list of all: the newest first */
+    rd_origin_use *origin;
+    uint32_t id;
+    rd_wire *wire;
+    atomic_uint holders;  /* the receiving chain, the sending one while it runs, and each exchange at work; the last frees */
+    atomic_bool ending;   /* what comes is thrown away, and after its replies it ends */
+    pthread_mutex_t lock; /* of what follows, down to receiving */
+    bool closed;
+    bool announced; /* RD_CONNECTION_OPENED was sent */
+    bool stranger;  /* has not said HELLO; also with the lock of all */
+    rd_pause paused;
+    unsigned under_way;                      /* messages not answered */
+    uint64_t greet_by_ns;                    /* then, while not announced */
+    uint64_t send_by_ns;                     /* all replies that wait are to be out; if it is ending and has none: its end */
+    uint64_t frame_by_ns;                    /* the frame is to be whole; UINT64_MAX: none has begun */
+    rd_reply_buffer *replies, **replies_end; /* the first one is on its way */
+    unsigned n_replies;
+    size_t queued_bytes; /* of these, as they were queued */
+    bool sending;
+    uint64_t session; /* for replies that are not an exchange's; 0: none */
+    /* receiving */
+    rp_frame_reader in;
+    uint8_t *frame;
+    size_t room;              /* in `frame`, after RD_MESSAGE_AT */
+    size_t charged;           /* to the origin */
+    bool long_frame;          /* only its start is read */
+    rd_frame_check check;     /* of the whole frame */
+    rd_reply_buffer *refusal; /* of a bad frame: sent when the messages before are answered */
+    bool misbehaved;          /* it ends for a bad frame */
+    bool timed, sized;        /* its deadline is set, and includes what its bytes take */
+    uint64_t received_ns;
+    rd_connection *waits; /* the next one that waits or starves */
+};
 
-/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
-void rd_transport_stop_listening(rd_transport *t);
+static inline uint64_t rd_after_ms(uint64_t ms) { return rd_now_ns() + ms * 1000000; }
 
-/* About once a second: disconnect peers that are later than they may be with a greeting, a frame or the reading of replies, or
- * are gone without a word. */
-void rd_transport_tick(rd_transport *t);
+/* The time that so many bytes may take on a slow link, in ns. */
+static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * 1000000; }
 
-/* Stop everything and wait for the wires' threads. Replies that the kernel has not taken are lost. */
-void rd_transport_close(rd_transport *t);
+static inline bool rd_is_ending(const rd_connection *c)
+{
+    return atomic_load_explicit(&((rd_connection *)c)->ending, memory_order_relaxed);
+}
 
-/* Exchanges whose message is under way. */
-unsigned rd_transport_busy(const rd_transport *t);
+/* All of them. rd_connections_hang_up waits until nothing is received any more, rd_connections_wait until none is left. */
+void rd_connections_init(rd_connections *all, rd_inbox *inbox, rd_exchange_pool *pool);
+void rd_connections_tick(rd_connections *all); /* hang up those that are late or gone */
+void rd_connections_hang_up(rd_connections *all);
+void rd_connections_wait(rd_connections *all);
+void rd_connections_destroy(rd_connections *all);
 
-/* No exchange is busy, and the kernel has every reply. */
-bool rd_transport_is_quiet(const rd_transport *t);
+/* Of a peer that has come; one stranger too many, and the oldest one is hung up. It is held by its receiving chain.
+ * NULL: no memory, or the end of all has begun. */
+rd_connection *rd_connection_new(rd_connections *all, rd_wire *w);
 
-/* Who is at the other end. False: the connection is gone. */
-bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
+rd_connection *rd_connection_find(rd_connections *all, uint32_t id); /* held; NULL: it is gone */
+void rd_connection_hold(rd_connection *c);                           /* once more, by a holder */
+void rd_connection_let_go(rd_connection *c);
 
-void rd_transport_hang_up(rd_transport *t, uint32_t connection);
+/* What is under way ends with an error, and both chains with it. */
+void rd_connection_hang_up(rd_connection *c);
+
+/* The peer has said HELLO, and has this session. */
+void rd_connection_admit(rd_connection *c, uint64_t session);
+
+/* Stop reading, with a reason; RD_HANG_UP: it is closed. */
+rd_step rd_connection_pause(rd_connection *c, rd_pause reason);
+
+/* True: it was paused, and the caller goes on with it. */
+bool rd_connection_claim(rd_connection *c);
+void rd_connection_turn(rd_connection *c);   /* go on, in another turn of the wire's */
+void rd_connection_resume(rd_connection *c); /* both, if it was paused */
+
+/* Lists of those that wait, oldest first, with the lock of all. */
+void rd_waiting_append(rd_connection **list, rd_connection *c);
+void rd_waiting_remove(rd_connection **list, const rd_connection *c);
 
 #endif

@@ -16,8 +16,9 @@ typedef struct rd_exchange {
     unsigned number;      /* never changes; no other exchange has it */
     uint32_t connection;  /* its id */
     uint64_t received_ns; /* CLOCK_MONOTONIC */
+    rp_header header;     /* of a request */
     const uint8_t *bytes; /* the message: valid, with everything that points into it, until the reply is sent */
-    size_t len;
+    size_t len;           /* of header and body */
 } rd_exchange;
 
 /* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
@@ -34,13 +35,13 @@ void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account);
 /* Before rd_exchange_send: after this reply the connection ends, and what its peer sends is thrown away. */
 void rd_exchange_last(rd_exchange *e);
 
-/* The peer has said who it is: its connection no longer counts among the strangers, of whom the oldest go. */
-void rd_exchange_admit(rd_exchange *e);
+/* The peer has said HELLO and got this session: its connection no longer counts among the strangers, of which the oldest go. */
+void rd_exchange_admit(rd_exchange *e, uint64_t session);
 
 /* Leave a message that the fast path had taken to the loop after all. Any thread. */
 void rd_exchange_pass(rd_exchange *e);
 
-/* Disconnect the peer instead of answering: its framing is wrong, or there is no memory to say more. */
+/* Disconnect the peer instead of answering: there is no memory for a reply. */
 void rd_exchange_drop(rd_exchange *e);
 
 /* Answer nothing: the peer is gone. */

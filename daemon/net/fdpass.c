@@ -12,6 +12,7 @@
 #include "daemon/base/interpose.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/peer.h"
 
 enum {
     BACKLOG = 64,
@@ -90,22 +91,42 @@ void rd_fdpass_send(rd_channel *c, const rp_side *p, const rp_fault *f, int fd)
         rd_fdpass_hang_up(c);
 }
 
+static rp_err check_packet(const rd_channel *c, const uint8_t *packet, size_t len, unsigned fds, rp_side *p, rp_fault *f)
+{
+    rp_err err = rp_get_side(packet, len, p, f);
+    if (err)
+        return err;
+    unsigned wanted = p->kind == RP_SIDE_FILE || p->kind == RP_SIDE_DEVICE_FD;
+    if ((p->kind == RP_SIDE_ATTACH) == c->attached)
+        return rp_fail(f, RP_BAD_MESSAGE, "kind", 0, c->attached ? "this channel is attached" : "the first packet is ATTACH");
+    if (fds != wanted)
+        return rp_fail(f, RP_BAD_MESSAGE, "descriptors", wanted, "%u descriptors instead of %u", fds, wanted);
+    return RP_OK;
+}
+
+/* The last reply of the channel. */
+static void refuse_packet(rd_channel *c, uint32_t kind, const rp_fault *f)
+{
+    rp_side p = {.reply = true, .kind = kind, .status = f->code};
+    rd_log(RD_LOG_DEBUG, "uid %llu: fdpass channel closed: bad packet: %s: %s", (unsigned long long)c->user->uid, f->field,
+           f->text);
+    rd_fdpass_send(c, &p, f, -1);
+    rd_fdpass_hang_up(c);
+}
+
 /* A packet and `n` descriptors, of which all but one that is wanted are closed. */
 static void on_packet(rd_channel *c, const uint8_t *packet, size_t len, const int *fds, unsigned n)
 {
-    rp_side p;
+    rp_side p = {0};
     rp_fault f;
     rd_fdpass *all = c->all;
-    bool right = rp_get_side(packet, len, &p, &f) == RP_OK && (p.kind == RP_SIDE_ATTACH) == !c->attached &&
-                 n == (p.kind == RP_SIDE_FILE || p.kind == RP_SIDE_DEVICE_FD);
-    for (unsigned i = 0; i < n && !right; i++)
-        rd_handle_reject(all->holdings, c->user, fds[i]);
-    if (right) {
+    if (check_packet(c, packet, len, n, &p, &f) == RP_OK) {
         all->packet(all->arg, c, &p, n ? fds[0] : -1);
         return;
     }
-    rd_log(RD_LOG_DEBUG, "uid %llu: side channel closed: malformed packet", (unsigned long long)c->user->uid);
-    rd_fdpass_hang_up(c);
+    for (unsigned i = 0; i < n; i++)
+        rd_handle_reject(all->holdings, c->user, fds[i]);
+    refuse_packet(c, p.kind, &f);
 }
 
 static unsigned take_descriptors(struct msghdr *m, int fds[FDS_TAKEN])
@@ -190,7 +211,8 @@ static void fdpass_knock(uv_poll_t *poll, int status, int events)
             uv_poll_stop(poll);
         return;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_gate_lets(d->gate, who.uid, who.gid)) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_uid_is_known(who.uid) &&
+        rd_gate_lets(d->gate, who.uid, who.gid)) {
         welcome(d->all, fd, who.uid);
     } else {
         d->all->refused++;

@@ -15,6 +15,7 @@ typedef enum { RD_CONNECTION_OPENED, RD_CONNECTION_CLOSED, RD_MESSAGE } rd_event
 typedef struct rd_event {
     rd_event_kind kind;
     uint32_t connection;          /* RD_CONNECTION_* */
+    bool misbehaved;              /* RD_CONNECTION_CLOSED: for a bad frame */
     struct rd_exchange *exchange; /* RD_MESSAGE */
 } rd_event;
 

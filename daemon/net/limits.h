@@ -3,6 +3,8 @@
 #ifndef RD_LIMITS_H
 #define RD_LIMITS_H
 
+#include "proto/limits.h"
+
 /* For a peer to say that it speaks SP. The slowest link needs one round trip. */
 #define RD_GREETING_LIMIT_MS 10000
 

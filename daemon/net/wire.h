@@ -1,4 +1,4 @@
-/* Byte streams of peers, as connection.c uses them: unix sockets of our own (wire_unix.c), and tcp and TLS by nng (wire_nng.c).
+/* Byte streams of peers, as connections use them: unix sockets of our own (wire_unix.c), and tcp and TLS by nng (wire_nng.c).
  *
  * A stream has at most one operation of each kind under way, receiving and sending, and each ends with one event on a thread of
  * its wire's, never within the functions here: those may be called from any thread, with locks that events take. Within an

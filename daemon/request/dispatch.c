@@ -16,10 +16,10 @@ enum {
 };
 
 /* ---- messages that need no engine ---- */
-static rp_err welcome(rd_requests *q, rd_request *r, rp_fault *f)
+static rp_err welcome(rd_requests *q, rd_request *r, uint8_t most, rp_fault *f)
 {
     static const char name[] = "reduced " REDUCED_VERSION;
-    rp_welcome w = {.version = RP_WIRE_VERSION,
+    rp_welcome w = {.version = most < RP_WIRE_VERSION ? most : RP_WIRE_VERSION,
                     .priority = (uint8_t)r->session->priority,
                     .max_data = RP_MAX_DATA,
                     .chunk_hint = RP_CHUNK_HINT,
@@ -64,10 +64,11 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     rp_err err = rp_get_hello(r->body, r->body_len, &h, f);
     if (err)
         return err;
-    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_WIRE_VERSION)
-        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks version %d only", RP_WIRE_VERSION);
+    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_OLDEST_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks versions %d to %d", RP_OLDEST_VERSION,
+                       RP_WIRE_VERSION);
     if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
-        return welcome(q, r, f);
+        return welcome(q, r, h.max_version, f);
     if (!q->serving)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (q->sessions->greeted >= q->config->max_sessions)
@@ -81,10 +82,10 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     x->user = rd_stats_user(q->stats, x->peer.local, x->peer.uid);
     if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
-    rd_exchange_admit(&r->exchange);
+    rd_exchange_admit(&r->exchange, x->id);
     q->stats->sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
-    return welcome(q, r, f);
+    return welcome(q, r, h.max_version, f);
 }
 
 static rp_err dispatch_ping(rd_requests *q, rd_request *r, rp_fault *f)
@@ -171,15 +172,15 @@ bool rd_halted(const rd_requests *q, rp_fault *f)
     return q->halted;
 }
 
-/* In the order of PROTOCOL.md: user, version, type, time_ms, session, then the body by the handler. */
+/* In the order of PROTOCOL.md, after the frame's own: user, version, type, time_ms, session, then the body by the handler. */
 static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
 {
-    const rp_header *h = &r->header;
+    const rp_header *h = &r->exchange.header;
     if (r->session->barred)
         return rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", r->session->peer.uid);
-    if (h->type != RP_MSG_HELLO && h->version != RP_WIRE_VERSION)
-        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d", h->version,
-                       RP_WIRE_VERSION);
+    if (h->type != RP_MSG_HELLO && !rp_version_known(h->version))
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d to %d", h->version,
+                       RP_OLDEST_VERSION, RP_WIRE_VERSION);
     if (h->type >= MESSAGES || !table[h->type].run)
         return rp_fail(f, RP_BAD_MESSAGE, "type", MESSAGES - 1, "unknown message type %u", h->type);
     if (h->time_ms > RP_MAX_DEADLINE_MS)
@@ -214,16 +215,11 @@ void rd_dispatch(rd_requests *q, rd_request *r)
         return;
     }
     rd_request_enter(r);
-    r->body_len = 0;
-    if (rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f) || r->header.reply) {
-        rd_reply_drop(q, r, f.code ? f.text : "a reply instead of a request");
-        return;
-    }
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
-    r->body_len = r->exchange.len - RP_HEADER_SIZE;
+    r->body_len = r->exchange.header.body_len;
     rp_err err = rd_halted(q, &f) ? RP_CANCELLED : check(q, r, &f);
     if (!err)
-        err = table[r->header.type].run(q, r, &f);
+        err = table[r->exchange.header.type].run(q, r, &f);
     if (err)
         rd_refuse(q, r, &f);
 }

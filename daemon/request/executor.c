@@ -25,7 +25,7 @@ void rd_settle_late(rd_request *r)
 static void finished(rd_requests *q, rd_job *job)
 {
     q->jobs--;
-    rd_sched_end(&q->sched, &job->item);
+    rd_sched_end(&q->sched, &job->item, rd_price_learn(&q->price, &job->task));
     if (job->task.fault.code == RP_DEVICE_LOST)
         q->device_suspect = true;
     if (job->request)
@@ -52,20 +52,20 @@ void rd_take_finished(rd_requests *q)
 void rd_schedule(rd_requests *q, rd_request *r)
 {
     const rk_task *t = &r->job.task;
-    uint64_t cost = RD_TASK_COST + t->bytes;
-    rd_lane_kind lane = RD_LANE_READ;
-    if (!r->read.wanted) {
-        cost += rp_results(&t->spec) * rp_cell_size(&t->spec);
-        lane = cost <= RD_SMALL_COST ? RD_LANE_SMALL : RD_LANE_LARGE;
-    }
-    rd_sched_put(&q->sched, &r->session->queues, &r->job.item, lane, cost);
+    rd_sched_session *queues = &r->session->queues;
+    uint64_t cost = rd_price_cost(t);
+    if (r->read.wanted)
+        rd_sched_put(&q->sched, queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + t->bytes, RD_TASK_COST + t->bytes);
+    else
+        rd_sched_put(&q->sched, queues, &r->job.item, cost <= RD_SMALL_COST ? RD_LANE_SMALL : RD_LANE_LARGE, cost,
+                     rd_price_ns(&q->price, t));
     rd_watch_deadline(q, r);
 }
 
 /* It ends without the engine, as task.fault says. */
 static void end(rd_requests *q, rd_request *r)
 {
-    rd_sched_end(&q->sched, &r->job.item);
+    rd_sched_end(&q->sched, &r->job.item, 0);
     r->job.done(q, &r->job);
 }
 
@@ -89,7 +89,7 @@ static void executor_read(rd_work *w)
         end(q, r);
         return;
     }
-    rd_sched_end(&q->sched, &r->job.item);
+    rd_sched_end(&q->sched, &r->job.item, r->job.item.price);
     rd_schedule(q, r);
 }
 
@@ -148,7 +148,7 @@ const char *rd_whereabouts(const rd_request *r)
 /* With a reader, in the engine, or waiting for memory. FINISH waits for its stream's chunks without having begun. */
 static bool has_begun(const rd_request *r)
 {
-    bool parked = r->header.type == RP_MSG_FINISH && !r->job.item.running;
+    bool parked = r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running;
     return !parked && !r->job.item.taker;
 }
 
@@ -163,7 +163,7 @@ unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, co
 {
     unsigned n = 0;
     for (rd_request *r = q->waiting; r;) {
-        bool meant = r->session == x && (!id || r->header.id == *id) && !has_begun(r);
+        bool meant = r->session == x && (!id || r->exchange.header.id == *id) && !has_begun(r);
         if (meant)
             take_back(q, r, f);
         n += meant;

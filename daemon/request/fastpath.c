@@ -54,18 +54,15 @@ static bool takes(const rd_fastpath *p, uint8_t type)
            (type == RP_MSG_REDUCE_AT && !atomic_load_explicit(&p->requests->crowded, memory_order_relaxed));
 }
 
-/* Is this one that may be taken, as far as the header tells? Fills header and body. */
+/* Is this one that may be taken, as far as the header tells? Sets the body. */
 static bool acceptable(const rd_fastpath *p, rd_request *r)
 {
-    rp_fault f;
-    if (r->exchange.len > RP_HEADER_SIZE + RP_SPEC_SIZE + p->max_bytes ||
-        rp_get_header(r->exchange.bytes, r->exchange.len, &r->header, &f))
-        return false;
-    const rp_header *h = &r->header;
-    if (h->reply || !takes(p, h->type) || h->version != RP_WIRE_VERSION || h->time_ms > RP_MAX_DEADLINE_MS)
+    const rp_header *h = &r->exchange.header;
+    if (h->body_len > RP_SPEC_SIZE + p->max_bytes || !takes(p, h->type) || !rp_version_known(h->version) ||
+        h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
-    r->body_len = r->exchange.len - RP_HEADER_SIZE;
+    r->body_len = h->body_len;
     r->deadline_ns = rd_deadline_of(r);
     return true;
 }
@@ -90,7 +87,7 @@ static bool read_at(rd_fastpath *p, rd_request *r)
 static bool read_task(rd_fastpath *p, rd_request *r)
 {
     rp_fault f;
-    return r->header.type == RP_MSG_REDUCE_AT ? read_at(p, r) : rd_read_task(r, &f) == RP_OK;
+    return r->exchange.header.type == RP_MSG_REDUCE_AT ? read_at(p, r) : rd_read_task(r, &f) == RP_OK;
 }
 
 /* The task is finished. The loop begins anew with what has no result in time. */
@@ -190,7 +187,7 @@ static bool answer(rd_fastpath *p, rd_request *r)
     if (!p->open || !acceptable(p, r))
         return false;
     rd_request_begin(r, p->requests);
-    rd_session *x = rd_session_hold(p->requests->sessions, r->exchange.connection, r->header.session,
+    rd_session *x = rd_session_hold(p->requests->sessions, r->exchange.connection, r->exchange.header.session,
                                     atomic_load_explicit(&p->max_taken, memory_order_relaxed),
                                     atomic_load_explicit(&p->max_unsent, memory_order_relaxed));
     if (!x)

@@ -15,7 +15,7 @@ static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
 {
     const rd_peer *p = &r->session->peer;
     *uid = p->uid;
-    return p->local ? RP_OK : rp_fail(f, RP_AUTH, "user", 0, "resident data belong to a user, whom only ipc tells");
+    return p->local ? RP_OK : rp_fail(f, RP_AUTH, "user", 0, "resident data belong to a user, and the kernel names none here");
 }
 
 /* Users and not expired data: what every look-up begins with. */

@@ -11,15 +11,15 @@ static bool is_work(uint8_t msg)
 rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uint64_t now_ns)
 {
     const rk_task *t = &r->job.task;
-    rd_record a = {.msg = r->header.type,
+    rd_record a = {.msg = r->exchange.header.type,
                    .err = err,
                    .user = x->user,
                    .pid = x->peer.pid,
-                   .id = r->header.id,
+                   .id = r->exchange.header.id,
                    .exchange = r->exchange.number,
                    .body_bytes = r->body_len,
                    .received_ns = r->exchange.received_ns,
-                   .worked = is_work(r->header.type),
+                   .worked = is_work(r->exchange.header.type),
                    .stage_ns[RD_TOTAL] = now_ns - r->exchange.received_ns};
     if (!a.worked)
         return a;
@@ -27,6 +27,7 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.dtype = t->spec.dtype;
     a.path = (uint8_t)r->path;
     a.backend = t->backend;
+    a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.batch = t->batch;
     a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
     a.start_ns = t->start_ns;

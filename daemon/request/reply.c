@@ -3,6 +3,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/request/record.h"
+#include "daemon/request/session_list.h"
 
 enum { DROP_LOG_NS = 1000000000 }; /* at most one line a second about peers that misbehave */
 
@@ -65,13 +66,13 @@ static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
 /* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
 static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
 {
-    rp_header h = {.version = RP_WIRE_VERSION,
-                   .type = r->header.type,
+    rp_header h = {.version = rp_reply_version(r->exchange.header.version),
+                   .type = r->exchange.header.type,
                    .reply = true,
                    .status = status,
                    .time_ms = time_ms,
                    .session = session,
-                   .id = r->header.id,
+                   .id = r->exchange.header.id,
                    .body_len = body_len};
     rd_exchange_send(&r->exchange, &h, &x->unsent);
 }
@@ -82,6 +83,7 @@ static void reply(rd_requests *q, rd_request *r, rp_err status, uint32_t time_ms
     rd_record a = record(q, r, status);
     leave(q, r);
     rd_stats_answered(q->stats, &a);
+    rd_session_count(x, &a);
     rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len);
     if (x->barred)
         rd_exchange_last(&r->exchange);
@@ -104,9 +106,10 @@ void rd_answer_fast(rd_requests *q, rd_request *r)
     rd_record a = record(q, r, RP_OK);
     release(r);
     rd_shared_tally_add(&q->stats->shared, &a);
+    rd_session_count(x, &a);
     rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps it from here on */
     rd_session_release(x);
-    send_reply(r, x, r->header.session, RP_OK, 0, body_len);
+    send_reply(r, x, r->exchange.header.session, RP_OK, 0, body_len);
 }
 
 /* ---- answers ---- */
@@ -142,26 +145,26 @@ void rd_answer_job(rd_requests *q, rd_job *job)
         rd_answer_result(q, job->request, &job->task.spec, rp_elements(&job->task.spec));
 }
 
-void rd_reply_drop(rd_requests *q, rd_request *r, const char *reason)
+void rd_note_disconnected(rd_requests *q, const rd_session *x, const char *reason)
 {
     uint64_t now = rd_now_ns();
     q->stats->dropped++;
     if (now >= q->next_drop_log_ns) {
         q->next_drop_log_ns = now + DROP_LOG_NS;
-        rd_log(RD_LOG_INFO, "%s: disconnected: %s", r->session->peer.text, reason);
+        rd_log(RD_LOG_INFO, "%s: disconnected: %s", x->peer.text, reason);
     }
-    leave(q, r);
-    rd_exchange_drop(&r->exchange);
 }
 
 void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *f)
 {
     uint8_t *body = rd_exchange_reply(&r->exchange, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
     if (!body) {
-        rd_reply_drop(q, r, "no memory for a reply");
+        rd_note_disconnected(q, r->session, "no memory for a reply");
+        leave(q, r);
+        rd_exchange_drop(&r->exchange);
         return;
     }
-    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->header.type),
+    rd_log(RD_LOG_DEBUG, "%s: %s refused: %s %s: %s", r->session->peer.text, rp_msg_name(r->exchange.header.type),
            rp_err_name((int)f->code), f->field, f->text);
     reply(q, r, f->code, f->code == RP_BUSY ? f->retry_ms : 0, rp_put_fault(body, f));
 }

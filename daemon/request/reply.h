@@ -30,7 +30,7 @@ void rd_answer_job(rd_requests *q, rd_job *job);
 /* Answer with an error. */
 void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *f);
 
-/* Disconnect instead of answering. */
-void rd_reply_drop(rd_requests *q, rd_request *r, const char *reason);
+/* A connection is cut for a reason: counted, and logged. */
+void rd_note_disconnected(rd_requests *q, const rd_session *x, const char *reason);
 
 #endif

@@ -29,14 +29,15 @@ uint64_t rd_queued_ns(const rd_request *r)
 
 uint64_t rd_deadline_of(const rd_request *r)
 {
-    return r->header.time_ms ? r->exchange.received_ns + (uint64_t)r->header.time_ms * 1000000 : 0;
+    return r->exchange.header.time_ms ? r->exchange.received_ns + (uint64_t)r->exchange.header.time_ms * 1000000 : 0;
 }
 
 bool rd_late(const rd_request *r, rp_fault *f)
 {
     if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
         return false;
-    rp_fail(f, RP_DEADLINE, "time_ms", r->header.time_ms, "not done within %" PRIu32 " ms", r->header.time_ms);
+    rp_fail(f, RP_DEADLINE, "time_ms", r->exchange.header.time_ms, "not done within %" PRIu32 " ms",
+            r->exchange.header.time_ms);
     return true;
 }
 

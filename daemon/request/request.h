@@ -19,7 +19,6 @@ typedef struct rd_request {
     rd_job job;
     /* set by dispatch */
     struct rd_requests *all;
-    rp_header header;
     const uint8_t *body;
     size_t body_len;
     uint64_t deadline_ns; /* 0 = none */

@@ -5,10 +5,11 @@
 #include <uv.h>
 
 #include "daemon/base/config.h"
-#include "daemon/net/connection.h"
 #include "daemon/net/fdpass.h"
+#include "daemon/net/transport.h"
 #include "daemon/request/fastpath.h"
 #include "daemon/request/request.h"
+#include "daemon/state/price.h"
 #include "daemon/state/session.h"
 #include "daemon/telemetry/metrics.h"
 #include "daemon/telemetry/trace.h"
@@ -27,6 +28,7 @@ typedef struct rd_requests {
     rd_stats *stats;
     rd_metrics *metrics;
     rd_trace *trace;         /* NULL: none */
+    rd_device_meter *meter;  /* NULL: none */
     void (*wake)(void *arg); /* a turn of the loop soon; any thread */
     void *wake_arg;
     /* what the root says of the daemon */
@@ -39,6 +41,7 @@ typedef struct rd_requests {
     /* this layer's own */
     rd_request *waiting; /* requests that wait for the engine */
     rd_sched sched;
+    rd_price price;      /* of tasks, as the engine did them so far */
     unsigned jobs;       /* in the engine */
     atomic_bool crowded; /* the loop has tasks in the engine, or in the queues for it: nothing goes past them */
     bool device_suspect; /* a task came back as DEVICE_LOST: ask the engine */

@@ -4,8 +4,10 @@
  *
  * Classes of a lane, users of a class and sessions of a user take turns by surplus round robin (a deficit round robin that need
  * not know what comes next): each turn adds a quantum to the credit, each item that goes takes its cost off, and who has none
- * left waits for the next turn. So those that have work get equal shares of the bytes, however they cut them and however many
- * items they queue; who has nothing queued saves nothing, but owes what the last item took too much.
+ * left waits for the next turn. The price of an item is what the engine is expected to work for it; when it ends, its takers
+ * pay or get back the difference to the time that it took. So those that have work get equal shares of the engine's time,
+ * whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves nothing,
+ * but owes what the last item took too much.
  *
  * Lanes do not compete: each has a window, the cost that may be under way at one time, so a lane can neither starve nor flood
  * another one. A window is as much as keeps the engine busy; everything else waits here, where it can be overtaken by others,
@@ -36,13 +38,15 @@ typedef struct rd_taker {
     struct rd_taker *next, *prev; /* the ring of those with work; NULL: it has none */
     struct rd_taker *turn;        /* of those below, whose turn it is; NULL: none has work */
     struct rd_item *first, **end; /* a session's items */
-    int64_t credit, quantum;      /* bytes */
+    int64_t credit, quantum;      /* ns of the engine; in the lane READ bytes */
 } rd_taker;
 
 typedef struct rd_item {
     rd_taker *taker; /* in whose queue it is; NULL: in none */
+    rd_taker *payer; /* who queued it */
     struct rd_item *next, **link;
-    uint64_t cost; /* bytes */
+    uint64_t cost;  /* bytes: of the lane's window */
+    uint64_t price; /* of the payer's credit, in its unit */
     rd_lane_kind lane;
     bool running; /* taken by rd_sched_next, and not ended */
 } rd_item;
@@ -70,13 +74,13 @@ void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window);
 /* The session is one of this user, in this class (rp_priority). Its queues are empty. */
 void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority);
 
-void rd_sched_put(rd_sched *s, rd_sched_session *x, rd_item *i, rd_lane_kind lane, uint64_t cost);
+void rd_sched_put(rd_sched *s, rd_sched_session *x, rd_item *i, rd_lane_kind lane, uint64_t cost, uint64_t price);
 
 /* Take off the next item: it runs now. NULL: nothing waits, or the window is full. An item may go beyond the window. */
 rd_item *rd_sched_next(rd_sched *s, rd_lane_kind lane);
 
-/* A running item is done. Nothing if it is not running. */
-void rd_sched_end(rd_sched *s, rd_item *i);
+/* A running item is done; `spent` is what it should have cost, in the unit of its price. Nothing if it is not running. */
+void rd_sched_end(rd_sched *s, rd_item *i, uint64_t spent);
 
 /* Take an item back. False: it is not queued. */
 bool rd_sched_remove(rd_sched *s, rd_item *i);

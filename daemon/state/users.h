@@ -11,7 +11,7 @@
 #include "daemon/state/sched.h"
 #include "proto/types.h"
 
-#define RD_NETWORK UINT64_MAX /* the user of all peers that the kernel does not know: those on tcp */
+#define RD_NETWORK UINT64_MAX /* the user of all peers whose user the kernel does not name: on tcp, unmapped */
 
 typedef struct rd_user {
     uint64_t uid;

@@ -35,17 +35,14 @@ static size_t pad64(double *x, size_t n)
 
 typedef span square_lanes_fn(const void *x, size_t n, int k, vf64 *sums, vf64 *rests);
 
-/* The anchored lanes' sum as an integer in units of 2^(k - 52). */
+/* The anchored lanes' sum as an integer in units of 2^(k - 52); unsigned as sum_of_lanes. */
 static int64_t sum_of_anchored(const vf64 *sums, int k)
 {
     const vf64 start = (vf64){0} + anchor(k);
-    vi64 v = {0};
-    int64_t total = 0;
+    vu64 v = {0};
     for (int u = 0; u < SQUARE_SUMS; u++)
-        v += (vi64)sums[u] - (vi64)start;
-    for (int j = 0; j < LANES64; j++)
-        total += v[j];
-    return total;
+        v += (vu64)sums[u] - (vu64)start;
+    return (int64_t)sum_lanes(v);
 }
 
 /* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart.

@@ -30,17 +30,15 @@ static inline float f32_of(uint32_t b)
     return f;
 }
 
-/* The sum of `vectors` of lanes as an integer in units of 2^unit; each lane is below 2^51 of them. */
+/* The sum of `vectors` of lanes as an integer in units of 2^unit; each lane is below 2^51 of them. Unsigned, for an arena may
+ * have changed between the look at an element and its addition: then lanes hold anything, and these overflow. */
 static int64_t sum_of_lanes(const vf64 *sums, int vectors, int unit)
 {
     const vf64 start = (vf64){0} + anchor(unit + 52);
-    vi64 v = {0};
-    int64_t total = 0;
+    vu64 v = {0};
     for (int u = 0; u < vectors; u++)
-        v += (vi64)(sums[u] + start) - (vi64)start;
-    for (int j = 0; j < LANES64; j++)
-        total += v[j];
-    return total;
+        v += (vu64)(sums[u] + start) - (vu64)start;
+    return (int64_t)sum_lanes(v);
 }
 
 /* Did any lane see more than -0.0? */

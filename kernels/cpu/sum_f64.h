@@ -81,10 +81,7 @@ INLINE bool split_pass(const void *x, size_t n, int levels, bool magnitudes, con
         vu64 v = {0};
         for (int u = 0; u < UNROLL; u++)
             v += (vu64)s[l][u] - (vu64)start[l];
-        uint64_t total = 0;
-        for (int j = 0; j < LANES64; j++)
-            total += v[j];
-        sum[l] = (int64_t)total;
+        sum[l] = (int64_t)sum_lanes(v);
     }
     return true;
 }

@@ -12,14 +12,6 @@ typedef unsigned __int128 wide;
 
 typedef enum { UNSIGNED, SIGNED, MAGNITUDES } reading;
 
-static uint64_t sum_lanes(vu64 v)
-{
-    uint64_t t = 0;
-    for (int j = 0; j < LANES64; j++)
-        t += v[j];
-    return t;
-}
-
 /* |v| by lane, as unsigned ones: the lanes are of type `vu`, to be read as `vi` */
 #define MAGNITUDE_LANES(vu, vi, v)    \
     ({                                \

@@ -46,6 +46,15 @@ enum { LANES64 = VB / 8, LANES32 = VB / 4, LANES16 = VB / 2 };
 #define ONE_COPY static __attribute__((noinline, noclone))
 #endif
 
+/* Modulo 2^64 */
+static uint64_t sum_lanes(vu64 v)
+{
+    uint64_t t = 0;
+    for (int j = 0; j < LANES64; j++)
+        t += v[j];
+    return t;
+}
+
 /* As many f32 as a vf64 has lanes, widened. GCC's __builtin_convertvector would do it in two halves. */
 INLINE vf64 load_f32(const void *p)
 {

@@ -1,10 +1,11 @@
-/* Any bytes as what a peer sends on its connection: byte 0 says ipc or not, who is greeted and how the reads cut the rest. The
- * reader tells the same frames whatever the cuts, stays within the memory that it was given, and a route ends with an id. */
+/* Any bytes as what a peer sends on its connection: byte 0 says ipc or not, which side is greeted and how the reads cut the
+ * rest. The reader gives the same frames whatever the cuts and stays within the memory that it was given. A route ends with an
+ * id. The daemon's check accepts what the codec accepts, and its answers have a route of the frame. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/frame.h"
+#include "daemon/net/frame_check.h"
 
 enum { MOST = 1 << 16, FIRST_BYTES = 72, MAX_EVENTS = 4096 };
 
@@ -42,6 +43,23 @@ static void check_route(const uint8_t *frame, size_t len)
         fail("a route longer than its frame");
 }
 
+static void check_request(const uint8_t *frame, size_t len)
+{
+    rd_frame_check c;
+    rp_header h;
+    rp_fault f, why;
+    size_t route = 0;
+    bool right = rp_get_route(frame, len, &route) == RP_ROUTE_FINE &&
+                 rp_get_header(frame + route, len - route, &h, &why) == RP_OK && !h.reply;
+    rp_err err = rd_check_frame(frame, len, &c, &f);
+    if (right && (err || c.route != route || c.header.id != h.id || c.header.body_len != len - route - RP_HEADER_SIZE))
+        fail("a right request is refused");
+    if (!right && !err)
+        fail("a wrong request is accepted");
+    if (c.route > len || c.route > RD_MAX_ROUTE || c.route % 4 || (err && !f.field[0]))
+        fail("an error without its place");
+}
+
 static void grow(side *s)
 {
     uint64_t left = s->reader.size - s->room;
@@ -68,6 +86,7 @@ static void note(side *s, rp_read kind)
     event e = {.kind = kind, .size = kind == RP_READ_STRANGER || kind == RP_READ_GREETED ? 0 : s->reader.size};
     if (kind == RP_READ_FRAME) {
         check_route(s->frame, s->room);
+        check_request(s->frame, s->room);
         for (size_t i = 0; i < s->room; i++)
             e.sum = e.sum * 31 + s->frame[i];
     }

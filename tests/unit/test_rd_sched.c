@@ -19,7 +19,7 @@ typedef struct load {
     rd_item item[8];
     int depth;
     rd_lane_kind lane;
-    uint64_t cost, served;
+    uint64_t cost, spent, served; /* of an item: bytes and price, what it takes indeed; in all */
 } load;
 
 typedef struct world {
@@ -40,10 +40,10 @@ static world *new_world(uint64_t small_window, uint64_t large_window)
 static load *add(world *w, int user, int priority, rd_lane_kind lane, uint64_t cost, int depth)
 {
     load *l = &w->load[w->loads++];
-    *l = (load){.depth = depth, .lane = lane, .cost = cost};
+    *l = (load){.depth = depth, .lane = lane, .cost = cost, .spent = cost};
     rd_sched_join(&w->sched, &l->session, &w->user[user], priority);
     for (int i = 0; i < depth; i++)
-        rd_sched_put(&w->sched, &l->session, &l->item[i], lane, cost);
+        rd_sched_put(&w->sched, &l->session, &l->item[i], lane, cost, cost);
     return l;
 }
 
@@ -61,8 +61,8 @@ static void serve(world *w, rd_lane_kind lane, uint64_t bytes)
         load *l = load_of(w, i);
         l->served += l->cost;
         done += l->cost;
-        rd_sched_end(&w->sched, i);
-        rd_sched_put(&w->sched, &l->session, i, lane, l->cost);
+        rd_sched_end(&w->sched, i, l->spent);
+        rd_sched_put(&w->sched, &l->session, i, lane, l->cost, l->cost);
     }
 }
 
@@ -159,12 +159,12 @@ static void lanes_have_windows_of_their_own(void **state)
     for (int i = 0; i < 5; i++)
         small[i] = rd_sched_next(&w->sched, RD_LANE_SMALL);
     assert_true(small[0] && small[3] && !small[4]);
-    rd_sched_end(&w->sched, small[1]);
-    rd_sched_end(&w->sched, small[1]); /* twice does not count twice */
+    rd_sched_end(&w->sched, small[1], 5000);
+    rd_sched_end(&w->sched, small[1], 5000); /* twice does not count twice */
     assert_non_null(rd_sched_next(&w->sched, RD_LANE_SMALL));
     assert_null(rd_sched_next(&w->sched, RD_LANE_SMALL));
     assert_null(rd_sched_next(&w->sched, RD_LANE_READ));
-    rd_sched_end(&w->sched, large[0]);
+    rd_sched_end(&w->sched, large[0], MIB);
     assert_non_null(rd_sched_next(&w->sched, RD_LANE_LARGE));
     assert_null(rd_sched_next(&w->sched, RD_LANE_LARGE));
     free(w);
@@ -193,12 +193,12 @@ static void items_are_taken_back(void **state)
     for (int i = 0; i < 7; i++)
         assert_true(rd_sched_remove(&w->sched, &gone->item[order[i]]));
     assert_false(rd_sched_remove(&w->sched, &gone->item[4]));
+    rd_sched_end(&w->sched, &gone->item[0], MIB);
     memset(&gone->session, 0xee, sizeof gone->session); /* nothing points there any more */
     for (int i = 0; i < 8; i++)
         assert_ptr_equal(rd_sched_next(&w->sched, RD_LANE_LARGE), &stays->item[i]);
     assert_null(rd_sched_next(&w->sched, RD_LANE_LARGE));
     assert_int_equal(w->sched.lane[RD_LANE_LARGE].queued, 0);
-    rd_sched_end(&w->sched, &gone->item[0]);
     assert_int_equal(w->sched.lane[RD_LANE_LARGE].running, 8 * MIB);
     free(w);
 }
@@ -220,7 +220,8 @@ static void nothing_is_lost_in_any_order(void **state)
         unsigned k = seed >> 8 & (N - 1), what = seed >> 28;
         rd_lane_kind lane = (rd_lane_kind)(seed >> 16 & 1);
         if (is[k] == IDLE && what < 6) {
-            rd_sched_put(&w->sched, &w->load[seed >> 20 & 15].session, &item[k], lane, 1 + (seed >> 4 & 0xffff));
+            rd_sched_put(&w->sched, &w->load[seed >> 20 & 15].session, &item[k], lane, 1 + (seed >> 4 & 0xffff),
+                         1 + (seed >> 3 & 0xffff));
             is[k] = QUEUED;
             queued++;
         } else if (what < 8) {
@@ -235,7 +236,7 @@ static void nothing_is_lost_in_any_order(void **state)
                 queued--;
             }
         } else if (is[k] == RUNNING) {
-            rd_sched_end(&w->sched, &item[k]);
+            rd_sched_end(&w->sched, &item[k], seed >> 2 & 0xffff);
             is[k] = IDLE;
         }
         assert_int_equal(w->sched.lane[RD_LANE_SMALL].queued + w->sched.lane[RD_LANE_LARGE].queued, queued);
@@ -243,7 +244,7 @@ static void nothing_is_lost_in_any_order(void **state)
     }
     for (int k = 0; k < N; k++)
         if (is[k] == RUNNING)
-            rd_sched_end(&w->sched, &item[k]);
+            rd_sched_end(&w->sched, &item[k], seed >> 2 & 0xffff);
         else
             rd_sched_remove(&w->sched, &item[k]);
     for (int lane = 0; lane < RD_LANES; lane++) {
@@ -251,6 +252,48 @@ static void nothing_is_lost_in_any_order(void **state)
         assert_null(w->sched.lane[lane].all.turn);
     }
     free(item);
+    free(w);
+}
+
+/* What an item took is paid when it ends, by its session and its user, to the last unit. */
+static void what_an_item_took_is_paid_afterwards(void **state)
+{
+    (void)state;
+    world *w = new_world(MIB, 8 * MIB);
+    load *slow = add(w, 0, RP_PRIORITY_NORMAL, RD_LANE_LARGE, 100000, 8);
+    load *quick = add(w, 1, RP_PRIORITY_NORMAL, RD_LANE_LARGE, 100000, 8);
+    load *quicker = add(w, 2, RP_PRIORITY_NORMAL, RD_LANE_LARGE, 100000, 8);
+    slow->spent = 20 * slow->cost;
+    quicker->spent = quicker->cost / 10;
+    serve(w, RD_LANE_LARGE, UINT64_C(10000) * MIB);
+    assert_share(slow->served * 20, quick->served, 1, 0.01);
+    assert_share(quicker->served / 10, quick->served, 1, 0.01);
+    free(w);
+}
+
+/* An item may cost millions of quanta. Its payer waits that long in turns of others, and none of it in time. */
+static void a_debt_of_millions_of_rounds_is_passed_at_once(void **state)
+{
+    (void)state;
+    world *w = new_world(MIB, 8 * MIB);
+    load *slow = add(w, 0, RP_PRIORITY_BACKGROUND, RD_LANE_LARGE, 1000, 4);
+    slow->spent = UINT64_C(1) << 55;
+    serve(w, RD_LANE_LARGE, 1000 * 1000);
+    assert_int_equal(slow->served, 1000 * 1000);
+    free(w);
+}
+
+/* Who was given back more than the next items cost, and then asks for nothing, begins with nothing. */
+static void what_is_given_back_is_not_saved(void **state)
+{
+    (void)state;
+    world *w = new_world(MIB, 800 * MIB);
+    load *back = add(w, 0, RP_PRIORITY_NORMAL, RD_LANE_LARGE, 100 * MIB, 1);
+    assert_ptr_equal(rd_sched_next(&w->sched, RD_LANE_LARGE), &back->item[0]);
+    rd_sched_end(&w->sched, &back->item[0], 0);
+    assert_int_equal(back->session.taker[RD_LANE_LARGE].credit, 0);
+    assert_int_equal(w->user[0].taker[RD_LANE_LARGE][RP_PRIORITY_NORMAL].credit, 0);
+    assert_int_equal(w->sched.lane[RD_LANE_LARGE].class[RP_PRIORITY_NORMAL].credit, 0);
     free(w);
 }
 
@@ -266,6 +309,9 @@ int main(void)
         cmocka_unit_test(order_within_a_session_is_that_of_coming),
         cmocka_unit_test(items_are_taken_back),
         cmocka_unit_test(nothing_is_lost_in_any_order),
+        cmocka_unit_test(what_an_item_took_is_paid_afterwards),
+        cmocka_unit_test(a_debt_of_millions_of_rounds_is_passed_at_once),
+        cmocka_unit_test(what_is_given_back_is_not_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

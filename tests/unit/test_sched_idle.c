@@ -26,14 +26,14 @@ static uint64_t turns(bool before, int n)
     rd_sched_join(&s, &busy, &users[0], RP_PRIORITY_NORMAL);
     rd_sched_join(&s, &late, &users[1], RP_PRIORITY_NORMAL);
     if (before) {
-        rd_sched_put(&s, &late, &early, RD_LANE_LARGE, 1);
+        rd_sched_put(&s, &late, &early, RD_LANE_LARGE, 1, 1);
         assert_ptr_equal(rd_sched_next(&s, RD_LANE_LARGE), &early);
-        rd_sched_end(&s, &early);
+        rd_sched_end(&s, &early, 1);
     }
     for (int i = 0; i < ITEMS; i++)
-        rd_sched_put(&s, &busy, &items[0][i], RD_LANE_LARGE, MIB);
+        rd_sched_put(&s, &busy, &items[0][i], RD_LANE_LARGE, MIB, MIB);
     for (int i = 0; i < ITEMS; i++)
-        rd_sched_put(&s, &late, &items[1][i], RD_LANE_LARGE, MIB);
+        rd_sched_put(&s, &late, &items[1][i], RD_LANE_LARGE, MIB, MIB);
     for (int i = 0; i < n; i++) {
         rd_item *x = rd_sched_next(&s, RD_LANE_LARGE);
         assert_non_null(x);

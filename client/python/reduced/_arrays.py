@@ -1,0 +1,80 @@
+"""What callers pass: anything that NumPy makes an array of, masked arrays, pandas, tensors of a GPU, resident data."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._sources import Source
+
+Array = np.ndarray[Any, Any]
+
+
+class Remote:
+    """Elements that NumPy does not see: on the GPU, with the daemon. Subclasses give a source, and a copy for what the daemon
+    cannot do in place."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def source(self) -> Source:
+        raise NotImplementedError
+
+    def copy(self, why: str) -> Array:
+        """The elements in memory."""
+        raise NotImplementedError
+
+
+class Operand(NamedTuple):
+    """An argument: an array or remote elements, and the elements that count (None: all)."""
+
+    data: Any
+    keep: Array | None = None
+    masked: bool = False          # the caller passed a masked array
+    filename: Any = None          # of a memmap
+
+
+PLAIN = (list, tuple, int, float, complex, np.generic)
+
+
+def _from_pandas(a: Any) -> Operand | None:
+    """A Series or an array with missing values beside its numbers."""
+    inner = getattr(a, "array", a)
+    data, mask = getattr(inner, "_data", None), getattr(inner, "_mask", None)
+    if isinstance(data, np.ndarray) and isinstance(mask, np.ndarray):
+        return Operand(data, ~mask)
+    return None
+
+
+def _to_numpy(a: Any, name: str) -> Array:
+    try:
+        found = np.asarray(a)
+    except (ValueError, TypeError, RuntimeError) as e:
+        raise type(e)(f"{name}: {e}") from e
+    if found.dtype == object:
+        raise TypeError(f"{name}: elements of type object cannot be reduced; convert them first, for example with astype(float)")
+    return found
+
+
+def operand(a: Any, name: str = "a") -> Operand:
+    """Of whatever a caller passes. TypeError or ValueError names the argument."""
+    if type(a) is np.ndarray:
+        return Operand(a)
+    if isinstance(a, np.ma.MaskedArray):
+        keep = None if a.mask is np.ma.nomask else ~np.ma.getmaskarray(a)
+        return Operand(np.asarray(a.data), keep, masked=True)
+    if isinstance(a, np.ndarray):
+        return Operand(np.asarray(a), filename=getattr(a, "filename", None))
+    if isinstance(a, Remote):
+        return Operand(a)
+    if not isinstance(a, PLAIN):
+        if hasattr(a, "__cuda_array_interface__") or hasattr(a, "__dlpack__"):
+            from ._device import tensor
+            found = tensor(a)
+            if found is not None:
+                return Operand(found)
+        pandas = _from_pandas(a)
+        if pandas is not None:
+            return pandas
+    return Operand(_to_numpy(a, name))

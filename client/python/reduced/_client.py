@@ -1,0 +1,203 @@
+"""A connection to a daemon; the one that calls use by default is opened by the first of them."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+import weakref
+from typing import Any, NamedTuple
+
+from . import _abi
+from ._lib import check, lib, milliseconds, program
+
+PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}
+ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Entry))
+TEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+
+
+class TLS(NamedTuple):
+    """PEM files for a daemon on the network: the CAs to trust, this client's certificate and its key."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+class Info(NamedTuple):
+    """What a client knows about its connection."""
+
+    url: str
+    server: str
+    autostarted: bool
+    reconnects: int
+    priority: str
+    wire_version: int
+    side: str
+
+
+def _bytes(text: str | os.PathLike[str] | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+class Client:
+    """A connection to one daemon, for any number of threads.
+
+    Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
+    (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
+    opens a new connection after a fork. Times are seconds.
+
+    >>> with reduced.Client() as c:
+    ...     reduced.sum([1, 2], client=c)
+    3
+    """
+
+    def __init__(self, url: str | None = None, *, name: str | None = None, autostart: bool = True, wait: bool = False,
+                 retry: bool = True, connect_timeout: float = 5.0, reconnect_timeout: float = 10.0, timeout: float = 60.0,
+                 idle_exit: float = 600.0, tls: TLS | None = None, priority: str = "normal"):
+        if priority not in PRIORITIES:
+            raise ValueError(f"priority is normal, high or background, not {priority!r}")
+        if tls is not None and not isinstance(tls, TLS):
+            raise TypeError(f"tls is a reduced.TLS, not {type(tls).__name__}")
+        self._options: dict[str, Any] = {
+            "url": url, "name": name, "autostart": autostart, "wait": wait, "retry": retry, "connect_timeout": connect_timeout,
+            "reconnect_timeout": reconnect_timeout, "timeout": timeout, "idle_exit": idle_exit, "tls": tls, "priority": priority}
+        self._reset()
+        self._open()
+
+    def _reset(self) -> None:
+        """The state before the first connection, also in a forked child."""
+        self._handle: int | None = None
+        self._closed = False
+        self._busy: list[None] = []  # one for each call under way: a client is not closed during a call
+        self._opening = threading.Lock()
+        self.allocations: dict[Any, Any] = {}  # of the device (_device.py)
+        _clients.add(self)
+
+    def _open(self) -> int:
+        """The handle of the library, after connecting if there is none."""
+        with self._opening:
+            if self._closed:
+                raise ValueError("the client is closed")
+            if self._handle is None:
+                o = self._options
+                tls = o["tls"] or TLS()
+                flags = _abi.AUTOSTART * o["autostart"] | _abi.WAIT * o["wait"] | _abi.NO_RETRY * (not o["retry"])
+                opts = _abi.OpenOpts(
+                    size=ctypes.sizeof(_abi.OpenOpts), flags=flags, name=_bytes(o["name"]), daemon=_bytes(program("reduced")),
+                    connect_timeout_ms=milliseconds(o["connect_timeout"], "connect_timeout"),
+                    reconnect_timeout_ms=milliseconds(o["reconnect_timeout"], "reconnect_timeout"),
+                    timeout_ms=milliseconds(o["timeout"], "timeout"), idle_exit_s=max(1, round(o["idle_exit"])),
+                    tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]])
+                handle = ctypes.c_void_p()
+                check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"]), ctypes.byref(opts)))
+                self._handle = handle.value
+            assert self._handle is not None
+            return self._handle
+
+    def call(self, function: str, *arguments: Any) -> int:
+        """The library's function of that name with this client as its first argument."""
+        return check(self.attempt(function, *arguments))
+
+    def attempt(self, function: str, *arguments: Any) -> int:
+        """The same, but an error is returned."""
+        f = getattr(lib(), function)
+        self._busy.append(None)
+        try:
+            return int(f(self._handle or self._open(), *arguments))
+        finally:
+            self._busy.pop()
+
+    def close(self) -> None:
+        """Wait for the calls under way, cancel the jobs, disconnect. A closed client raises ValueError."""
+        with self._opening:
+            handle, self._handle, self._closed = self._handle, None, True
+        while self._busy:
+            time.sleep(0.0005)
+        if handle is not None:
+            lib().reduce_close(handle)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return _restore, (self._options,)
+
+    def __repr__(self) -> str:
+        return f"<reduced.Client {'closed' if self._closed else self.info().url if self._handle else self._options['url']}>"
+
+    def ping(self) -> float:
+        """Seconds of a round trip through the daemon."""
+        ns = ctypes.c_uint64()
+        self.call("reduce_ping", ctypes.byref(ns))
+        return ns.value / 1e9
+
+    def info(self) -> Info:
+        """The connection, without a request."""
+        i = _abi.Info(size=ctypes.sizeof(_abi.Info))
+        self.call("reduce_get_info", ctypes.byref(i))
+        names = {v: k for k, v in PRIORITIES.items()}
+        return Info(i.url.decode(), i.server.decode(), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
+                    i.side.decode())
+
+    def status(self, topic: str = "status") -> dict[str, Any]:
+        """What the daemon reports about itself: topic "info", "status" or "requests"."""
+        topics = {"info": _abi.TOPIC_INFO, "status": _abi.TOPIC_STATUS, "requests": _abi.TOPIC_REQUESTS}
+        if topic not in topics:
+            raise ValueError(f"topic is one of {', '.join(topics)}, not {topic!r}")
+        found: dict[str, Any] = {}
+
+        def each(_: Any, entry: Any) -> int:
+            e = entry.contents
+            found[e.key.decode()] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode()
+            return 0
+        self.call("reduce_query", topics[topic], ENTRY(each), None)
+        return found
+
+    def metrics(self) -> str:
+        """The daemon's counters as Prometheus text."""
+        found: list[str] = []
+
+        def take(_: Any, text: bytes) -> int:
+            found.append(text.decode())
+            return 0
+        self.call("reduce_metrics", TEXT(take), None)
+        return found[0]
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_default: Client | None = None
+_choosing = threading.Lock()
+
+
+def _restore(options: dict[str, Any]) -> Client:
+    """A client from its pickle; it connects with its first call."""
+    c = Client.__new__(Client)
+    c._options = options
+    c._reset()
+    return c
+
+
+def default() -> Client:
+    """The client of calls that name none."""
+    global _default
+    if _default is None:
+        with _choosing:
+            _default = _default or Client()
+    return _default
+
+
+def _after_fork() -> None:
+    """In the child: connections belong to the parent. The next call opens a new one."""
+    global _choosing
+    _choosing = threading.Lock()
+    for c in list(_clients):
+        closed = c._closed
+        c._reset()
+        c._closed = closed
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,70 @@
+"""NumPy's types of elements, and what the daemon reduces for each: a number, two (complex), or the integer of a date."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _abi
+
+
+class Element(NamedTuple):
+    """How elements of a NumPy type reach the daemon."""
+
+    dtype: np.dtype[Any]  # NumPy's
+    code: int             # reduce_dtype
+    kind: str             # "f", "i" or "u": the class of its values
+    view: str             # NumPy's type with the same bytes
+    parts: int = 1        # 2: complex numbers
+
+    @property
+    def dated(self) -> bool:
+        return self.dtype.kind in "mM"
+
+
+FLOATS = {"f2": _abi.F16, "f4": _abi.F32, "f8": _abi.F64}
+INTEGERS = {"i1": _abi.I8, "u1": _abi.U8, "i2": _abi.I16, "u2": _abi.U16, "i4": _abi.I32, "u4": _abi.U32, "i8": _abi.I64, "u8": _abi.U64}
+NAT = np.iinfo(np.int64).min
+_known: dict[np.dtype[Any], Element] = {}
+
+
+def _find(dtype: np.dtype[Any]) -> Element | None:
+    short = f"{dtype.kind}{dtype.itemsize}"
+    if short in FLOATS:
+        return Element(dtype, FLOATS[short], "f", short)
+    if short in INTEGERS:
+        return Element(dtype, INTEGERS[short], dtype.kind, short)
+    if dtype.kind == "b":
+        return Element(dtype, _abi.U8, "u", "u1")
+    if dtype.kind == "c" and dtype.itemsize <= 16:
+        view = f"f{dtype.itemsize // 2}"
+        return Element(dtype, FLOATS[view], "f", view, 2)
+    if dtype.kind in "mM":
+        return Element(dtype, _abi.I64, "i", "i8")
+    if dtype.name == "bfloat16":
+        return Element(dtype, _abi.BF16, "f", "u2")
+    return None
+
+
+def element(dtype: np.dtype[Any], name: str = "a") -> Element:
+    """Of an array's type; TypeError names the argument."""
+    found = _known.get(dtype)
+    if found is None:
+        found = _find(dtype)
+        if found is None:
+            what = "structured arrays" if dtype.names else f"elements of type {dtype}"
+            raise TypeError(f"{name}: {what} cannot be reduced; convert them first, for example with astype(float)")
+        _known[dtype] = found
+    return found
+
+
+def float_code(dtype: np.dtype[Any]) -> int:
+    """reduce_dtype of a type of floats, 0 if it is not one."""
+    if dtype.name == "bfloat16":
+        return _abi.BF16
+    return FLOATS.get(f"{dtype.kind}{dtype.itemsize}", 0)
+
+
+def is_nan(a: np.ndarray[Any, Any]) -> Any:
+    """Where numbers are NaN and dates NaT."""
+    return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)

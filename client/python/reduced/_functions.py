@@ -1,0 +1,303 @@
+"""The reductions, with NumPy's signatures."""
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from . import _abi
+from ._plan import plan
+from ._prepare import Prepared
+from ._quick import quick
+from ._results import fit, plain
+from ._run import Progress, run
+
+Nan = str  # "propagate", "omit" or "raise"
+
+
+def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
+        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The exact sum, rounded once. Integers are summed in 128 bits; a sum that does not fit raises OverflowError_, which has it.
+
+    >>> reduced.sum([0.1] * 10)
+    1.0
+    >>> reduced.sum(np.array([[1e16, 1, -1e16], [3, 4, 5]]), axis=1)
+    array([ 1., 12.])
+    """
+    if type(a) is np.ndarray and axis is dtype is out is initial is where is client is deadline is progress is None and not keepdims \
+            and nan == "propagate" and (value := quick(_abi.SUM, False, a)) is not None:
+        return value
+    return run(plan("sum", a, axis, dtype, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+
+
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
+         *, nan: Nan = "propagate", wrap: bool = False, client: Any = None, deadline: float | None = None,
+         progress: Progress | None = None) -> Any:
+    """The product: without intermediate overflow, the same bits in any order. Integers that do not fit raise OverflowError_, or wrap.
+
+    >>> reduced.prod([1e200, 1e200, 1e-300])
+    1e+100
+    """
+    return run(plan("prod", a, axis, dtype, out, keepdims, initial, where, nan=nan, wrap=wrap), client, deadline, progress)
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
+         nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The exact sum over the count, rounded once.
+
+    >>> reduced.mean(np.array([1e308, 1e308]))
+    1e+308
+    """
+    if type(a) is np.ndarray and axis is dtype is out is where is client is deadline is progress is None and not keepdims \
+            and nan == "propagate" and (value := quick(_abi.MEAN, True, a)) is not None:
+        return value
+    return run(plan("mean", a, axis, dtype, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def _ddof(ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if ddof:
+        raise ValueError("ddof and correction are one argument: give one of them")
+    return int(correction) if correction == int(correction) else correction
+
+
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
+        correction: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
+    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts.
+
+    >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
+    1.0
+    """
+    return run(plan("var", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan), client, deadline, progress)
+
+
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
+        correction: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
+    """The standard deviation, as `var`.
+
+    >>> reduced.std([1, 2, 3, 4], ddof=1)
+    1.2909944487358056
+    """
+    return run(plan("std", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan), client, deadline, progress)
+
+
+def sem(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 1, keepdims: bool = False, *, where: Any = None,
+        nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The standard error of the mean: the root of var / n, rounded once. As in scipy.stats, ddof is 1 by default.
+
+    >>> reduced.sem([1, 2, 3, 4])
+    0.6454972243679028
+    """
+    return run(plan("sem", a, axis, dtype, out, keepdims, None, where, ddof, nan), client, deadline, progress)
+
+
+def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
+        nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The root of the mean of squares, rounded once.
+
+    >>> reduced.rms([3e200, 4e200])
+    3.5355339059327377e+200
+    """
+    return run(plan("rms", a, axis, dtype, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
+        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The smallest element; -0 is below +0.
+
+    >>> reduced.min([[3, 1], [2, 5]], axis=0)
+    array([2, 1])
+    """
+    if type(a) is np.ndarray and axis is out is initial is where is client is deadline is progress is None and not keepdims \
+            and nan == "propagate" and (value := quick(_abi.MIN, False, a)) is not None:
+        return value
+    return run(plan("min", a, axis, None, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+
+
+def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
+        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The largest element; +0 is above -0.
+
+    >>> reduced.max([[3, 1], [2, 5]], axis=-1, keepdims=True)
+    array([[3],
+           [5]])
+    """
+    if type(a) is np.ndarray and axis is out is initial is where is client is deadline is progress is None and not keepdims \
+            and nan == "propagate" and (value := quick(_abi.MAX, False, a)) is not None:
+        return value
+    return run(plan("max", a, axis, None, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
+        client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The largest minus the smallest element, rounded once. Of integers it has 64 bits and does not wrap.
+
+    >>> reduced.ptp(np.array([-128, 127], np.int8))
+    255
+    """
+    return run(plan("range", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
+           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """Where the smallest element is; of equal ones the first. A NaN counts as the smallest.
+
+    >>> reduced.argmin([[3, 1], [1, 5]], axis=0)
+    array([1, 0])
+    """
+    return run(plan("argmin", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
+           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """Where the largest element is; of equal ones the first. A NaN counts as the largest.
+
+    >>> reduced.argmax([1, 7, 7])
+    1
+    """
+    return run(plan("argmax", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
+        deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """Whether some element is not zero; NaN is not zero.
+
+    >>> reduced.any([0, 0.0, 1e-320])
+    True
+    """
+    return run(plan("any", a, axis, None, out, keepdims, None, where), client, deadline, progress)
+
+
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
+        deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """Whether no element is zero.
+
+    >>> reduced.all([[1, 0], [2, 3]], axis=1)
+    array([False,  True])
+    """
+    return run(plan("all", a, axis, None, out, keepdims, None, where), client, deadline, progress)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None, client: Any = None,
+                  deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """How many elements are not zero.
+
+    >>> reduced.count_nonzero([0, 1, float("nan")])
+    2
+    """
+    return run(plan("count_nonzero", a, axis, None, None, keepdims, None, where), client, deadline, progress)
+
+
+def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None,
+         nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The norm of order 1, 2 or inf of the elements as a vector, rounded once, without intermediate overflow. (The 1-norm and the
+    inf-norm of complex numbers use magnitudes that NumPy has rounded.)
+
+    >>> reduced.norm([3e200, 4e200])
+    5e+200
+    >>> reduced.norm([[1, -2], [3, -4]], 1, axis=0)
+    array([4., 6.])
+    """
+    ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2"}
+    if ord not in ops:
+        raise ValueError(f"ord is 1, 2 or inf, not {ord!r}")
+    return run(plan(ops[ord], a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+
+
+def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
+         deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The bitwise "and", "or" or "xor" of integers or bools.
+
+    >>> reduced.bits([12, 10], "xor")
+    6
+    """
+    if op not in ("and", "or", "xor"):
+        raise ValueError(f"op is 'and', 'or' or 'xor', not {op!r}")
+    return run(plan(op, a, axis, None, out, keepdims, None, where), client, deadline, progress)
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest element."""
+
+    min: Any
+    max: Any
+
+
+def _minmax(values: Any, p: Prepared, shape: Any) -> MinMax:
+    ends = [values[..., i] for i in (0, 1)]
+    if shape == () and not p.element.dated:
+        return MinMax(*(plain(e[()], p.wanted) for e in ends))
+    return MinMax(*(fit(e, p.wanted, p.asked).reshape(e.shape if shape is None else shape)[()] for e in ends))
+
+
+def minmax(a: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None, nan: Nan = "propagate",
+           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The smallest and the largest element in one pass.
+
+    >>> reduced.minmax([3, 1, 2])
+    MinMax(min=1, max=3)
+    """
+    return run(plan("minmax", a, axis, None, None, keepdims, initial, where, nan=nan, make=_minmax), client, deadline, progress)
+
+
+class Stats(NamedTuple):
+    """Everything in one pass; the fields are numbers, or arrays with one element for each result. Places of nothing are -1."""
+
+    count: Any
+    nans: Any
+    zeros: Any
+    min: Any
+    max: Any
+    argmin: Any
+    argmax: Any
+    sum: Any
+    mean: Any
+    var: Any
+    std: Any
+
+
+def _exact_sums(values: Any) -> Any:
+    """Sums of integers from their two words: Python's ints where one does not fit 64 bits."""
+    low = values["sum"]
+    fits = values["sum_high"] == (low >> 63 if low.dtype.kind == "i" else 0)
+    if np.all(fits):
+        return low
+    whole = low.astype("u8").astype(object) + values["sum_high"].astype(object) * 2**64
+    return np.asarray(whole, object)
+
+
+def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
+    fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
+              for name in Stats._fields}
+    if p.element.kind != "f":
+        fields["sum"] = _exact_sums(values)
+    if shape == ():
+        return Stats(**{name: field.item() for name, field in fields.items()})
+    return Stats(**{name: np.ascontiguousarray(field).reshape(shape or field.shape) for name, field in fields.items()})
+
+
+def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
+          client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """Counts, extremes and their places, sum, mean, variance and standard deviation in one pass over the elements.
+
+    >>> reduced.stats([1, 2, 3, 4]).std
+    1.118033988749895
+    """
+    return run(plan("stats", a, axis, None, None, keepdims, None, where, ddof, nan, make=_stats), client, deadline, progress)
+
+
+def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The variant of a reduction that skips NaNs, as NumPy names it."""
+    def skip(a: Any, *args: Any, **kw: Any) -> Any:
+        return f(a, *args, nan="omit", **kw)
+    skip.__name__ = skip.__qualname__ = "nan" + f.__name__
+    skip.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT). The arguments are the same, but for `nan`."
+    return skip
+
+
+nansum, nanprod, nanmean, nanvar, nanstd = map(_omitting, (sum, prod, mean, var, std))
+nanmin, nanmax, nanargmin, nanargmax = map(_omitting, (min, max, argmin, argmax))
+amin, amax = min, max

@@ -1,0 +1,60 @@
+"""libreduce: found beside the package, in $REDUCED_LIBRARY, or where the system has it; loaded with the first use."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import _abi, _errors
+
+BUNDLED = Path(__file__).parent / "bin"
+_loading = threading.Lock()
+_lib: Any = None
+
+
+def program(name: str) -> str | None:
+    """The path of a program of this package: `reduced` or `reducectl`; None: the one in $PATH."""
+    path = BUNDLED / name
+    return str(path) if path.exists() else None
+
+
+def _load() -> Any:
+    bundled = BUNDLED / "libreduce.so"
+    path = os.environ.get("REDUCED_LIBRARY") or (str(bundled) if bundled.exists() else "libreduce.so.0")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as e:
+        raise ImportError(f"libreduce cannot be loaded: {e}; $REDUCED_LIBRARY can name it") from e
+    for name, (result, arguments) in _abi.CALLS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def lib() -> Any:
+    """The library with the types of all its calls."""
+    global _lib
+    if _lib is None:
+        with _loading:
+            _lib = _lib or _load()
+    return _lib
+
+
+def check(err: int) -> int:
+    """Raise the exception of a call that failed."""
+    if err < 0:
+        fault = _abi.Fault(size=ctypes.sizeof(_abi.Fault))
+        lib().reduce_last_fault(ctypes.byref(fault))
+        raise _errors.of(err, lib().reduce_errmsg().decode("utf-8", "replace"), fault)
+    return err
+
+
+def milliseconds(seconds: float | None, name: str) -> int:
+    """A time limit as the library takes it; None: none."""
+    if seconds is None:
+        return 0
+    if not 0 < seconds <= 2147483:
+        raise ValueError(f"{name} must be above 0 and at most 2147483 seconds, not {seconds!r}")
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,135 @@
+"""From NumPy's arguments to one request of libreduce."""
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from typing import Any, Callable
+
+import numpy as np
+
+from . import _abi
+from ._arrays import Array, Remote
+from ._elements import Element, float_code
+from ._layout import Layout, arrange, copied, in_order
+from ._lib import lib
+from ._prepare import Prepared
+from ._results import Finish, Make
+from ._sources import Source, in_memory
+
+NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
+PLACES = ("argmin", "argmax", "stats")  # results that name a place
+CELL = {"f": "f8", "i": "i8", "u": "u8"}
+SHORT = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4"}
+STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
+         ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
+
+
+class Plan:
+    """One request: what to reduce (`spec`, `source`), room for its cells, and what to make of them (`finish`)."""
+
+    __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep")
+
+    def __init__(self, op: str, el: Element, spec: Any, source: Source, cells: Array, finish: Callable[[Array], Any], keep: Any):
+        self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
+        self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
+
+    def value(self) -> Any:
+        """What the caller gets, when the cells are there."""
+        return self.finish(self.cells)
+
+
+def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
+    """NumPy's type of a cell as the library writes it."""
+    value = _abi.OPS[op].value
+    if value == "NUMBER":
+        return np.dtype("u8")
+    if value == "SUMMARY":
+        return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
+    return np.dtype(SHORT.get(out, "f8") if value == "REAL" or el.kind == "f" else CELL[el.kind])
+
+
+def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> Array:
+    """Room for n results: values, pairs of them, or states."""
+    if state:
+        return np.empty(n, f"V{lib().reduce_state_size(_abi.OPS[op].code, el.code)}")
+    return np.empty((n, 2) if op == "minmax" else n, cell_dtype(op, el, out))
+
+
+def first_element(initial: Any, el: Element) -> Array:
+    """`initial` as one element. ValueError if the type has no such value."""
+    if el.parts == 2 or el.dated:
+        raise TypeError(f"initial is not possible with elements of type {el.dtype}")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            one = np.asarray(initial).astype(el.dtype).reshape(())
+    except (TypeError, ValueError):
+        raise TypeError(f"initial is one number, not {initial!r}") from None
+    if el.kind != "f" and one != initial:
+        raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
+    return one
+
+
+def forwards(p: Prepared) -> tuple[int, ...]:
+    """Turn axes that lie backwards, where the result does not tell or can be turned back. Returns them."""
+    if isinstance(p.data, Remote):
+        return ()
+    flips = tuple(i for i, s in enumerate(p.data.strides) if s < 0 and (p.op not in PLACES or i not in p.axes))
+    if flips:
+        p.data = np.flip(p.data, flips)
+        p.keep = None if p.keep is None else np.flip(p.keep, flips)
+    return flips
+
+
+def lay(p: Prepared) -> Layout:
+    """How the elements are reduced; those that cannot be where they lie are copied."""
+    def find() -> Layout | None:
+        return arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
+    layout = find()
+    if isinstance(p.data, Remote) and (layout is None or p.keep is not None):
+        p.data = p.data.copy("`where`" if layout else "these strides and axes")
+        layout = find()
+    return layout or copied(p.data.shape, p.axes)
+
+
+def reply_code(p: Prepared) -> int:
+    """reduce_dtype of a value that is to be rounded to a short float; 0: as it is."""
+    el, value = p.element, _abi.OPS[p.op].value
+    if value == "REAL" or value == "SAME" and el.kind == "f":
+        return float_code(p.wanted) if p.wanted.kind != "c" else float_code(np.dtype(f"f{p.wanted.itemsize // 2}"))
+    return 0
+
+
+def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
+         where: Any = None, ddof: Any = 0, nan: str = "propagate", wrap: bool = False, make: Make | None = None, state: bool = False) -> Plan:
+    """The request for NumPy's arguments. `make` makes what the caller gets of several values a result; `state`: the cells are
+    partial states, and so are the results."""
+    if nan not in NANS:
+        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
+        raise ValueError(f"ddof is an integer of 0 or more, not {ddof!r}")
+    p = Prepared(op, a, axis, dtype, where, nan)
+    flips = forwards(p)
+    layout = lay(p)
+    finish = Finish(p, layout, flips, bool(keepdims), dtype is not None, out, make)
+    n = prod(p.data.shape[i] for i in layout.kept)
+
+    el, keep = p.element, []
+    if isinstance(p.data, Remote):
+        source = p.data.source()
+    else:
+        source = in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not flips)
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=int(ddof), rows=n,
+                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * state)
+    if not layout.by_row and source.nbytes:
+        spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
+        if layout.planes > 1:
+            spec.planes = layout.planes
+    if not finish.scalar or finish.given:
+        spec.out = reply_code(p)
+    if initial is not None:
+        keep.append(first_element(initial, el))
+        spec.initial = keep[-1].ctypes.data
+    if p.keep is not None:
+        keep.append(in_order(p.keep, layout))
+        spec.mask = keep[-1].ctypes.data
+    return Plan(p.op, el, spec, source, cells_of(p.op, el, spec.out, n, state), finish.states if state else finish, keep)

@@ -1,0 +1,151 @@
+"""Which elements a reduction has: casts, masks, complex numbers, and dates."""
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._arrays import Array, Operand, Remote, operand
+from ._elements import Element, element, float_code, is_nan
+from ._errors import NanError
+from ._layout import axes_of
+
+COUNTS = ("any", "all", "count_nonzero")
+REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
+OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
+OVER_BOTH = ("sumsq", "norm2")                                     # one value of real and imaginary parts
+OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
+
+
+class Prepared:
+    """The elements of a reduction and what it is for the daemon, which knows neither complex numbers nor dates."""
+
+    def __init__(self, op: str, a: Any, axis: Any, dtype: Any, where: Any, nan: str):
+        o = operand(a)
+        self.asked = self.op = op
+        self.data, wanted = cast(op, native(o.data), dtype)
+        self.shape = tuple(self.data.shape)      # as the caller sees it
+        self.axes = axes_of(axis, len(self.shape))
+        self.keep = kept(where, o)               # the elements that count; None: all
+        self.nan = nan
+        self.late: Array | None = None           # elements that make their result NaT
+        self.counts: Any = None                  # of spans, for their mean
+        self.masked = o.keep if o.masked else None
+        self.filename = o.filename
+        if self.data.dtype.kind == "c":
+            self.data = complex_elements(op, self.data)
+        self.element = el = element(self.data.dtype)
+        self.wanted = wanted or result_dtype(op, el)
+        if el.dated:
+            self.dates()
+        if el.parts == 2:
+            self.pairs()
+
+    def dates(self) -> None:
+        """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
+        el, op = self.element, self.op
+        if op not in OF_DATES and not (op in ("sum", "mean") and el.dtype.kind == "m"):
+            raise TypeError(f"a: the {op} of {el.dtype} is not defined")
+        missing = self.missing()
+        if missing is not None and op not in COUNTS:
+            if self.nan == "omit" or op in ("sum", "mean"):
+                self.keep = ~missing if self.keep is None else self.keep & ~missing
+            self.late = missing if self.nan == "propagate" else None
+        if op == "mean":
+            self.op, self.counts = "sum", prod(self.shape[i] for i in self.axes) if self.keep is None else self.keep.sum(self.axes)
+        elif op == "range":
+            self.op = "minmax"
+        self.nan = "propagate"
+
+    def pairs(self) -> None:
+        """Complex numbers as a last axis of two floats: reduced too where the value is one of both."""
+        missing = self.missing() if self.nan != "propagate" else None
+        if missing is not None:
+            self.keep = ~missing if self.keep is None else self.keep & ~missing
+        self.nan = "propagate"
+        parts = self.shape + (2,)
+        self.data = np.ascontiguousarray(self.data).reshape(self.shape).view(self.element.view).reshape(parts)
+        self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], parts)
+        if self.op in OVER_BOTH:
+            self.axes += (len(self.shape),)
+
+    def missing(self) -> Array | None:
+        """Where an element that counts is NaN or NaT; None: nowhere. NanError if the policy says so."""
+        found: Array = is_nan(self.data)
+        if self.keep is not None:
+            found = found & self.keep
+        if not found.any():
+            return None
+        if self.nan == "raise":
+            raise NanError("NAN: a NaN or NaT was found and the policy is 'raise'", "nan")
+        return found
+
+
+def native(data: Any) -> Any:
+    """Elements in this machine's order of bytes."""
+    return data if data.dtype.isnative or isinstance(data, Remote) else data.astype(data.dtype.newbyteorder("="))
+
+
+def in_memory(data: Any, why: str) -> Array:
+    return data.copy(why) if isinstance(data, Remote) else data
+
+
+def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
+    """The elements as `dtype` asks for them, and the type of the result. Floats and sums of integers keep their elements, because
+    their result is rounded once; NumPy would round each element."""
+    if dtype is None:
+        return data, None
+    wanted, have = np.dtype(dtype), data.dtype
+    known = wanted.kind in "biufc" or float_code(wanted) or wanted == have
+    if not known or have.kind == "c" and wanted.kind != "c":
+        raise TypeError(f"dtype: the {op} of {have} cannot be {wanted}")
+    integral = have.kind in "biu"
+    to_integers = wanted.kind in "biu" and (not integral or op in REAL_VALUED)
+    to_floats = wanted.kind not in "biu" and integral and op == "prod"
+    return in_memory(data, "a cast").astype(wanted) if to_integers or to_floats else data, wanted
+
+
+def kept(where: Any, o: Operand) -> Array | None:
+    """The elements that count, from `where` and the mask of the array."""
+    if where is None or where is True:
+        return o.keep
+    asked = np.asarray(where)
+    if asked.dtype != bool:
+        raise TypeError(f"where is an array of bool, not of {asked.dtype}")
+    try:
+        wanted = np.broadcast_to(asked, o.data.shape)
+    except ValueError:
+        raise ValueError(f"where: its shape {asked.shape} cannot be broadcast to {tuple(o.data.shape)}") from None
+    return wanted if o.keep is None else wanted & o.keep
+
+
+def complex_elements(op: str, data: Any) -> Any:
+    """Complex elements as the operation takes them."""
+    data = in_memory(data, "complex numbers")
+    if op in COUNTS:
+        return data != 0
+    if op in ("norm1", "norminf"):
+        return np.abs(data)
+    if op not in OF_PAIRS:
+        raise TypeError(f"a: the {op} of complex numbers is not defined")
+    return data
+
+
+def result_dtype(op: str, el: Element) -> np.dtype[Any]:
+    """NumPy's type of the result for elements of a type."""
+    value = _abi.OPS[op].value
+    if op in ("any", "all"):
+        return np.dtype(bool)
+    if value == "NUMBER":
+        return np.dtype(np.intp)
+    if op == "range" and el.dtype.kind == "M":
+        return np.dtype(el.dtype.str.replace("M8", "m8"))
+    if el.dtype.kind == "c":
+        return el.dtype if op in ("sum", "mean") else np.dtype(el.view)
+    if el.kind == "f" or el.dated or op in ("min", "max", "minmax", "and", "or", "xor"):
+        return el.dtype
+    if value == "REAL" or op in ("norm1", "norminf"):
+        return np.dtype(float)
+    return np.dtype(np.int64 if el.dtype.kind in "bi" else np.uint64)

@@ -1,0 +1,132 @@
+"""Arrays that stay with the daemon, in its device's memory if it has one."""
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import _abi, _functions
+from ._arrays import Array, Remote, operand
+from ._client import Client, default
+from ._elements import element
+from ._lib import milliseconds
+from ._sources import Source, address
+
+EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
+DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32: "i4", _abi.U32: "u4", _abi.I64: "i8", _abi.U64: "u8",
+          _abi.F16: "f2", _abi.F32: "f4", _abi.F64: "f8"}
+NUMPYS = {"amin": "min", "amax": "max"}  # NumPy's other names
+
+
+class _Named:
+    """The source of resident data: the daemon has them."""
+
+    jobs = False
+
+    def __init__(self, name: bytes, nbytes: int):
+        self.name, self.nbytes = name, nbytes
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        return client.attempt("reduce_named", spec, self.name, 0, self.nbytes, out, room, result)
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
+
+
+class Resident(Remote):
+    """An array of `dtype` and `shape` that the daemon keeps under a name. All reductions of this package take it, and NumPy's
+    functions of the same names do, too."""
+
+    def __init__(self, name: str, dtype: Any = None, shape: Any = None, *, client: Client | None = None):
+        r = _abi.Resident(size=ctypes.sizeof(_abi.Resident))
+        (client or default()).call("reduce_find", name.encode(), ctypes.byref(r))
+        if dtype is None and r.dtype not in DTYPES:
+            raise TypeError(f"dtype: that of {name!r} is not one of NumPy's; name it, for example ml_dtypes.bfloat16")
+        self.name = name
+        self.dtype = np.dtype(dtype or DTYPES[r.dtype])
+        if element(self.dtype).code != r.dtype:
+            raise TypeError(f"dtype: {name!r} does not have elements of {self.dtype}")
+        n = r.bytes // self.dtype.itemsize
+        self.shape = (n,) if shape is None else tuple(shape)
+        if prod(self.shape) != n:
+            raise ValueError(f"shape: {name!r} has {n} elements, not those of {self.shape}")
+        self._client = client
+
+    @property
+    def strides(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(self.dtype.itemsize * prod(self.shape[i + 1:]) for i in range(len(self.shape)))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def source(self) -> Source:
+        return _Named(self.name.encode(), self.nbytes)
+
+    def copy(self, why: str) -> Array:
+        raise NotImplementedError(f"resident data: {why} cannot be reduced with the daemon, and it does not give elements back")
+
+    def reshape(self, *shape: Any) -> Resident:
+        """The same elements with another shape."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        return Resident(self.name, self.dtype, wanted, client=self._client)
+
+    def drop(self) -> None:
+        """Free its memory, after the reductions under way."""
+        (self._client or default()).call("reduce_drop", self.name.encode())
+
+    def __repr__(self) -> str:
+        return f"<reduced.Resident {self.name!r} {self.dtype} {self.shape}>"
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        ours = getattr(_functions, NUMPYS.get(func.__name__, func.__name__), None)
+        if func.__module__ != "numpy" or ours is None or func.__name__.startswith("_"):
+            return NotImplemented
+        if self._client is not None:
+            kwargs = {"client": self._client, **kwargs}
+        return ours(*args, **kwargs)
+
+
+def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, client: Client | None = None,
+        deadline: float | None = None) -> Resident:
+    """Store an array with the daemon under a name, for `ttl` seconds or until it is dropped. Any program of the same user can reduce it.
+
+    >>> r = reduced.put("matrix", np.array([[1e16, 1, -1e16], [3, 4, 5]]))
+    >>> np.sum(r, axis=1), reduced.max(r)
+    (array([ 1., 12.]), 1e+16)
+    >>> r.drop()
+    """
+    o = operand(a)
+    if o.keep is not None:
+        raise TypeError("a: a masked array cannot be resident; fill it first")
+    data = np.ascontiguousarray(o.data.copy("put") if isinstance(o.data, Remote) else o.data)
+    data = data.astype(data.dtype.newbyteorder("="), copy=False)
+    el = element(data.dtype)
+    if el.parts == 2:
+        raise TypeError("a: complex numbers cannot be resident; put their real and imaginary parts")
+    opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), flags=_abi.REPLACE * replace, ttl_ms=milliseconds(ttl, "ttl"),
+                        deadline_ms=milliseconds(deadline, "deadline"))
+    (client or default()).call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts))
+    return Resident(name, data.dtype, data.shape or (1,), client=client)
+
+
+def residents(client: Client | None = None) -> list[tuple[str, str, int]]:
+    """(name, type, bytes) of each array that the daemon keeps for this user."""
+    found: list[tuple[str, str, int]] = []
+    names = {code: name for name, code in _abi.DTYPES.items()}
+
+    def each(_: Any, r: Any) -> int:
+        found.append((r.contents.name.decode(), names.get(r.contents.dtype, "?"), r.contents.bytes))
+        return 0
+    (client or default()).call("reduce_list", EACH(each), None)
+    return sorted(found)

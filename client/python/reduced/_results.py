@@ -1,0 +1,121 @@
+"""From the cells that the library wrote to what NumPy would return."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ._arrays import Array
+from ._elements import NAT
+from ._errors import OverflowError_
+from ._layout import Layout
+from ._prepare import Prepared
+
+Make = Callable[[Array, Prepared, Any], Any]  # several values a result: (values, what was reduced, shape with keepdims) -> the caller's
+
+
+class Finish:
+    """Makes the result of the cells of one reduction."""
+
+    def __init__(self, p: Prepared, layout: Layout, flips: tuple[int, ...], keepdims: bool, given: bool, out: Any, make: Make | None):
+        self.p, self.layout, self.flips, self.given, self.out, self.make = p, layout, flips, given, out, make
+        self.full = tuple(1 if i in p.axes else n for i, n in enumerate(p.shape))
+        self.shape = self.full if keepdims else tuple(n for i, n in enumerate(p.shape) if i not in p.axes)
+        self.keepdims = keepdims
+        self.scalar = not self.shape and out is None
+
+    def in_axis_order(self, cells: Array) -> Array:
+        """The cells in the shape of the axes that are kept; minmax has two values a cell."""
+        kept = self.layout.kept
+        shape = self.p.data.shape
+        values = cells.reshape(tuple(shape[i] for i in kept) + cells.shape[1:])
+        back = sorted(range(len(kept)), key=lambda i: kept[i])
+        values = values.transpose(*back, *range(len(kept), values.ndim))
+        return values[tuple(slice(None, None, -1) if i in self.flips else slice(None) for i in sorted(kept))]
+
+    def states(self, cells: Array) -> Array:
+        return self.in_axis_order(cells)
+
+    def __call__(self, cells: Array) -> Any:
+        p = self.p
+        values = self.in_axis_order(cells)
+        if p.element.parts == 2:
+            values = join(p.asked, values)
+        if p.element.dated:
+            values = self.dates(values)
+        if self.make:
+            return self.make(values, p, self.full if self.keepdims else None if self.shape else ())
+        if self.scalar and not self.given and not p.element.dated:
+            return plain(values[()], p.wanted)
+        return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
+
+    def array(self, values: Array) -> Any:
+        if self.out is not None:
+            return put_out(values, self.out)
+        if self.p.masked is not None and not self.scalar:
+            return np.ma.MaskedArray(values, mask=~self.p.masked.any(axis=self.p.axes, keepdims=self.keepdims))
+        return values[()] if self.scalar else values
+
+    def dates(self, values: Array) -> Array:
+        """The mean and the range of dates, and NaT, or the place of the first one, where there was one."""
+        p = self.p
+        if p.asked == "mean":
+            values = cut_mean(values, p.counts)
+        elif p.asked == "range":
+            values = values[..., 1] - values[..., 0]
+        if p.late is None:
+            return values
+        late = p.late.any(axis=p.axes)
+        if p.asked in ("argmin", "argmax"):
+            lines = np.moveaxis(p.late, p.axes, tuple(range(-len(p.axes), 0))).reshape(late.shape + (-1,))
+            return np.where(late, lines.argmax(-1), values)
+        return np.where(late[..., None] if p.asked == "minmax" else late, NAT, values)
+
+
+def plain(value: Any, wanted: np.dtype[Any]) -> Any:
+    """A Python number."""
+    kind = {"b": bool, "f": float}.get(wanted.kind)
+    return kind(value) if kind else value.item()
+
+
+def join(op: str, values: Array) -> Array:
+    """One value of those of real and imaginary parts."""
+    if op in ("sum", "mean"):
+        return np.asarray(np.ascontiguousarray(values).view(f"c{2 * values.dtype.itemsize}")[..., 0])
+    if op == "var":
+        return np.asarray(values[..., 0] + values[..., 1])
+    if op in ("std", "rms"):
+        return np.asarray(np.hypot(values[..., 0], values[..., 1]))
+    return values
+
+
+def cut_mean(sums: Array, counts: Any) -> Array:
+    """Spans: sums over counts, cut towards zero as NumPy does; NaT of none."""
+    counts = np.broadcast_to(np.asarray(counts, np.int64), sums.shape)
+    some = np.maximum(counts, 1)
+    return np.where(counts == 0, NAT, np.where(sums < 0, -(-sums // some), sums // some))
+
+
+def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
+    """The values as the type of the result. Integers that do not fit raise OverflowError_."""
+    if wanted.name == "bfloat16" and values.dtype == np.uint16 or wanted.kind in "mM":
+        return np.ascontiguousarray(values).view(wanted)
+    if wanted.kind in "iu" and values.dtype.kind in "iu" and values.size:
+        bounds = np.iinfo(wanted)
+        for x in (int(values.min()), int(values.max())):
+            if not bounds.min <= x <= bounds.max:
+                raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", "dtype", exact=x)
+    return values.astype(wanted, copy=False)
+
+
+def put_out(values: Array, out: Any) -> Any:
+    """The result into the caller's array. It is complete by then, so `out` may overlap the elements."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is an array, not {type(out).__name__}")
+    if out.shape != values.shape:
+        raise ValueError(f"out: its shape is {out.shape}, but that of the result is {values.shape}")
+    try:
+        np.copyto(out, values, casting="same_kind")
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"out: {e}") from None
+    return out

@@ -1,0 +1,71 @@
+"""Running a plan: at once, or as a job that is waited for, so that Ctrl-C and deadlines end it."""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Callable
+
+from . import _abi
+from ._client import Client, default
+from ._lib import check, lib, milliseconds
+from ._plan import Plan
+
+AT_ONCE = 1 << 20  # bytes: smaller requests are one call, which a signal does not interrupt
+SLICE_MS = 50      # how soon Ctrl-C ends a wait, and how often progress is reported
+Progress = Callable[[int, int], Any]
+
+
+class Job:
+    """A request that the library runs in the background. The plan keeps its memory alive."""
+
+    def __init__(self, client: Client, plan: Plan, done: Any = None):
+        self.plan, self.pid, self.handle = plan, os.getpid(), ctypes.c_void_p()
+        check(plan.source.start(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, done, ctypes.byref(self.handle)))
+
+    def wait(self, ms: int = 2**32 - 1) -> bool:
+        """True when it is done. Raises what it failed with."""
+        return check(lib().reduce_wait(self.handle, ms, ctypes.byref(self.plan.result))) != _abi.PENDING
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes that the daemon has acknowledged, and their total."""
+        done, total = ctypes.c_uint64(), ctypes.c_uint64()
+        lib().reduce_job_progress(self.handle, ctypes.byref(done), ctypes.byref(total))
+        return done.value, total.value
+
+    def cancel(self) -> None:
+        """Ask it to end soon."""
+        lib().reduce_cancel(self.handle)
+
+    def free(self) -> None:
+        """Cancel it, wait for its end, and give its memory back. In a forked child it is the parent's."""
+        if self.handle and os.getpid() == self.pid:
+            lib().reduce_job_free(self.handle)
+        self.handle = ctypes.c_void_p()
+
+
+def wait(job: Job, progress: Progress | None) -> None:
+    """Until a job is done; an exception, such as that of Ctrl-C, cancels it."""
+    try:
+        while not job.wait(SLICE_MS):
+            if progress:
+                progress(*job.progress())
+        if progress:
+            progress(*job.progress())
+    finally:
+        job.free()
+
+
+def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
+    plan.spec.deadline_ms = milliseconds(deadline, "deadline")
+    if client is None:
+        client = default()
+    elif not isinstance(client, Client):
+        return client.take(plan)
+    if not plan.cells.size:
+        return plan.value()
+    if plan.source.jobs and (plan.source.nbytes > AT_ONCE or progress):
+        wait(Job(client, plan), progress)
+    else:
+        check(plan.source.run(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, ctypes.byref(plan.result)))
+    return plan.value()

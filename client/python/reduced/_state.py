@@ -1,0 +1,169 @@
+"""Partial states: exact reductions of parts, here or anywhere, that are merged in any order. They need no daemon."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._elements import Element, element
+from ._lib import check, lib
+from ._plan import NANS, cell_dtype, plan
+from ._prepare import native, result_dtype
+from ._results import fit, plain
+from ._run import run
+from ._sources import address
+
+HERE = 1 << 12  # elements: more of them are reduced by the daemon
+
+
+class State:
+    """The state of one reduction: of no elements at first. `s += x` or `s.add(x)` adds elements, `s |= other` merges another state,
+    and `s.finish()`, `float(s)` and `int(s)` give the value. It pickles, so that parts can be reduced by other processes. Elements are
+    counted in the order in which they are added; `argmin` and `argmax` name places in it.
+
+    >>> a, b = reduced.state("sum", [1e16, 1.0]), reduced.state("sum", [-1e16])
+    >>> a |= b
+    >>> float(a)
+    1.0
+    """
+
+    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0):
+        if op not in _abi.OPS:
+            raise ValueError(f"op: no reduction is called {op!r}")
+        if nan not in NANS:
+            raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+        self.op, self.nan, self.ddof = op, nan, ddof
+        self.dtype = np.dtype(dtype).newbyteorder("=")
+        self._element: Element = element(self.dtype, "dtype")
+        if self._element.parts == 2 or self._element.dated:
+            raise TypeError(f"dtype: no state has elements of {self.dtype}")
+        self._code = _abi.OPS[op].code, self._element.code
+        self.count = 0  # of the elements that were added here
+        self._bytes = ctypes.create_string_buffer(lib().reduce_state_size(*self._code) or 1)
+        check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
+
+    def add(self, a: Any, *, index: int | None = None, client: Any = None) -> State:
+        """Add the elements of an array; `index` is that of the first one in the whole array."""
+        data = native(np.asarray(a))
+        if data.dtype != self.dtype:
+            if not np.can_cast(data.dtype, self.dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
+                raise TypeError(f"a: elements of {data.dtype} in a state of {self.dtype}")
+            data = data.astype(self.dtype)
+        data = np.ascontiguousarray(data).reshape(-1)
+        first = self.count if index is None else index
+        if data.size <= HERE:
+            check(lib().reduce_state_add_at(self._bytes, address(data), data.size, NANS[self.nan], first))
+        else:
+            p = plan(self.op, data, nan=self.nan, state=True)
+            p.spec.index_base = first
+            self._merge(run(p, client).tobytes())
+        self.count += data.size
+        return self
+
+    def _merge(self, other: bytes) -> None:
+        check(lib().reduce_state_check(other, len(other), *self._code))
+        check(lib().reduce_state_merge(self._bytes, other))
+
+    def merge(self, other: State) -> State:
+        """Add the elements of another state of the same operation and type."""
+        if not isinstance(other, State):
+            raise TypeError(f"other is a State, not {type(other).__name__}")
+        self._merge(bytes(other))
+        self.count += other.count
+        return self
+
+    def finish(self, *, out: Any = None, ddof: int | None = None) -> Any:
+        """The value, rounded once; `out`: as a short type of floats. stats: a dict."""
+        wanted = np.dtype(out) if out is not None else result_dtype(self.op, self._element)
+        el, code = self._element, 0 if out is None else element(wanted, "out").code
+        spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
+                         ddof=self.ddof if ddof is None else ddof, rows=1)
+        cells = np.empty(2 if self.op == "minmax" else 1, cell_dtype(self.op, el, code))
+        check(lib().reduce_state_finish(self._bytes, ctypes.byref(spec), address(cells)))
+        if self.op == "stats":
+            return {name: cells[0][name].item() for name in cells.dtype.names or ()}
+        values = tuple(v if out is not None else plain(v, wanted) for v in (fit(cells, wanted, self.op) if out is not None else cells))
+        return values if self.op == "minmax" else values[0]
+
+    def words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The state as integers whose sums over any number of states are the merged one's, in any order: for MPI, NCCL, SQL."""
+        n = lib().reduce_state_words(*self._code)
+        if not n:
+            raise TypeError(f"op: states of {self.op} have no words that can be added")
+        found = np.empty(n, np.int64)
+        check(lib().reduce_state_to_words(self._bytes, address(found), n))
+        return found
+
+    @classmethod
+    def from_words(cls, op: str, dtype: Any, words: Any) -> State:
+        """The state of added words."""
+        s = cls(op, dtype)
+        w = np.ascontiguousarray(words, np.int64)
+        check(lib().reduce_state_from_words(s._bytes, len(s._bytes), *s._code, address(w), w.size))
+        return s
+
+    @classmethod
+    def from_bytes(cls, op: str, dtype: Any, data: bytes, **kw: Any) -> State:
+        """The state of `bytes(state)`, also one that the daemon or `reducectl --partial` wrote."""
+        s = cls(op, dtype, **kw)
+        check(lib().reduce_state_check(data, len(data), *s._code))
+        s._bytes = ctypes.create_string_buffer(data, len(s._bytes))
+        return s
+
+    def __bytes__(self) -> bytes:
+        return self._bytes.raw
+
+    def __iadd__(self, a: Any) -> State:
+        return self.add(a)
+
+    def __ior__(self, other: State) -> State:
+        return self.merge(other)
+
+    def __or__(self, other: State) -> State:
+        return self.copy().merge(other)
+
+    def copy(self) -> State:
+        s = State.from_bytes(self.op, self.dtype, bytes(self), nan=self.nan, ddof=self.ddof)
+        s.count = self.count
+        return s
+
+    def __float__(self) -> float:
+        return float(self.finish())
+
+    def __int__(self) -> int:
+        return int(self.finish())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and (self.op, self.dtype, bytes(self)) == (other.op, other.dtype, bytes(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return _restore, (self.op, self.dtype.str if self.dtype.kind != "V" else self.dtype, bytes(self), self.nan, self.ddof, self.count)
+
+    def __repr__(self) -> str:
+        return f"<reduced.State {self.op} of {self.count} {self.dtype}>"
+
+
+def _restore(op: str, dtype: Any, data: bytes, nan: str, ddof: int, count: int) -> State:
+    """From a pickle, which may come from anywhere: the library checks the bytes."""
+    s = State.from_bytes(op, dtype, data, nan=nan, ddof=ddof)
+    s.count = count
+    return s
+
+
+def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", ddof: int = 0) -> State:
+    """A partial state of the elements of `a`, or of none with a type.
+
+    >>> s = reduced.state("var", dtype="f8", ddof=1)
+    >>> s += [1.0, 2.0]
+    >>> s += [3.0, 4.0]
+    >>> float(s)
+    1.6666666666666667
+    """
+    if a is None:
+        return State(op, dtype or float, nan=nan, ddof=ddof)
+    data = np.asarray(a)
+    return State(op, data.dtype if dtype is None else dtype, nan=nan, ddof=ddof).add(a)

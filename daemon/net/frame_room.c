@@ -1,0 +1,78 @@
+#include "daemon/net/frame_room.h"
+
+#include <stdlib.h>
+
+/* With the lock of all. */
+static bool charge(rd_connection *c)
+{
+    if (!rd_origin_charge(&c->all->origins, c->origin, c->stranger, c->in.size))
+        return false;
+    c->charged = c->in.size;
+    return true;
+}
+
+/* Bytes that a frame no longer holds: frames that starve may begin. With the lock of all. */
+static void feed_starving(rd_connections *all)
+{
+    for (rd_connection **at = &all->starving, *c; (c = *at);) {
+        if (!charge(c)) {
+            at = &c->waits;
+            continue;
+        }
+        *at = c->waits;
+        rd_connection_resume(c);
+    }
+}
+
+static void drop_charge(rd_connection *c)
+{
+    if (!c->charged)
+        return;
+    pthread_mutex_lock(&c->all->lock);
+    rd_origin_release(&c->all->origins, c->origin, c->stranger, c->charged);
+    c->charged = 0;
+    feed_starving(c->all);
+    pthread_mutex_unlock(&c->all->lock);
+}
+
+uint8_t *rd_frame_room_take(rd_connection *c)
+{
+    uint8_t *frame = c->frame;
+    c->frame = NULL;
+    c->room = 0;
+    drop_charge(c);
+    return frame;
+}
+
+void rd_frame_room_drop(rd_connection *c) { free(rd_frame_room_take(c)); }
+
+/* All of a large frame is charged before its memory grows, so that what has begun can end. */
+static rd_step charge_or_starve(rd_connection *c)
+{
+    rd_connections *all = c->all;
+    rd_step step = RD_GO_ON;
+    pthread_mutex_lock(&all->lock);
+    if (!c->charged && !charge(c)) {
+        step = rd_connection_pause(c, RD_FOR_ROOM);
+        if (step == RD_PAUSED)
+            rd_waiting_append(&all->starving, c);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return step;
+}
+
+rd_step rd_frame_room_grow(rd_connection *c)
+{
+    size_t size = c->in.size, room = c->room ? c->room * RD_FRAME_GROWTH : RD_FRAME_FIRST;
+    rd_step step = c->room && !c->charged ? charge_or_starve(c) : RD_GO_ON;
+    if (step != RD_GO_ON)
+        return step;
+    room = room < size ? room : size;
+    uint8_t *frame = realloc(c->frame, RD_MESSAGE_AT + room);
+    if (!frame)
+        return RD_HANG_UP;
+    c->frame = frame;
+    rp_frame_into(&c->in, frame + RD_MESSAGE_AT + c->room, room - c->room);
+    c->room = room;
+    return RD_GO_ON;
+}

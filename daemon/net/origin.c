@@ -1,0 +1,58 @@
+#include "daemon/net/origin.h"
+
+#include <stdlib.h>
+
+#include "daemon/net/limits.h"
+
+static rd_origin_use **use_of(rd_origins *all, rd_origin id)
+{
+    rd_origin_use **at = &all->buckets[(id.key ^ id.key >> 32 ^ id.local) % RD_ORIGIN_BUCKETS];
+    while (*at && ((*at)->id.key != id.key || (*at)->id.local != id.local))
+        at = &(*at)->next;
+    return at;
+}
+
+rd_origin_use *rd_origin_join(rd_origins *all, rd_origin id)
+{
+    rd_origin_use **at = use_of(all, id);
+    if (!*at && (*at = calloc(1, sizeof **at)))
+        (*at)->id = id;
+    if (*at) {
+        (*at)->connections++;
+        (*at)->strangers++;
+        all->strangers[id.local]++;
+    }
+    return *at;
+}
+
+void rd_origin_leave(rd_origins *all, rd_origin_use *o)
+{
+    if (--o->connections)
+        return;
+    *use_of(all, o->id) = o->next;
+    free(o);
+}
+
+void rd_origin_end_stranger(rd_origins *all, rd_origin_use *o, uint64_t bytes)
+{
+    o->strangers--;
+    all->strangers[o->id.local]--;
+    all->stranger_bytes -= bytes;
+}
+
+bool rd_origin_charge(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes)
+{
+    if (o->frame_bytes + bytes > RD_MAX_ORIGIN_FRAMES || (stranger && all->stranger_bytes + bytes > RD_MAX_STRANGER_FRAMES))
+        return false;
+    o->frame_bytes += bytes;
+    if (stranger)
+        all->stranger_bytes += bytes;
+    return true;
+}
+
+void rd_origin_release(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes)
+{
+    o->frame_bytes -= bytes;
+    if (stranger)
+        all->stranger_bytes -= bytes;
+}

@@ -1,0 +1,143 @@
+#include "daemon/net/transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/net/connection.h"
+#include "daemon/net/exchange_pool.h"
+#include "daemon/net/receiving.h"
+#include "daemon/net/sending.h"
+#include "daemon/net/wire.h"
+
+enum { MAX_LISTENERS = 8 };
+
+struct rd_transport {
+    rd_connections connections;
+    rd_exchange_pool *pool;
+    rd_listener *listeners[MAX_LISTENERS];
+    unsigned listening;
+    rd_unix_threads *unix_threads; /* NULL: none */
+    rd_nng_tls *tls;               /* NULL: none */
+    atomic_bool refusing;          /* new connections: closed at once */
+};
+
+/* ---- open ---- */
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size)
+{
+    rd_transport *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->pool = rd_exchange_pool_new(&t->connections, exchanges, exchange_size);
+    if (!t->pool) {
+        free(t);
+        return NULL;
+    }
+    rd_connections_init(&t->connections, inbox, t->pool);
+    return t;
+}
+
+bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap)
+{
+    t->tls = rd_nng_tls_open(cert, key, ca, any, why, cap);
+    return t->tls != NULL;
+}
+
+/* ---- listen ---- */
+static void transport_opened(void *arg, rd_wire *w)
+{
+    rd_transport *t = arg;
+    bool refuses = atomic_load_explicit(&t->refusing, memory_order_relaxed);
+    rd_connection *c = refuses ? NULL : rd_connection_new(&t->connections, w);
+    if (c)
+        rd_receiving_begin(c);
+    else
+        w->ops->free(w);
+}
+
+static rd_listener *listen_to(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap)
+{
+    static const rd_wire_events events = {transport_opened, rd_receiving_received, rd_sending_sent};
+    snprintf(bound, bound_cap, "%s", url);
+    if (strncmp(url, "ipc://", 6) != 0)
+        return rd_nng_listen(url, t->tls, &events, t, bound, bound_cap, why, cap);
+    if (!t->unix_threads)
+        t->unix_threads = rd_unix_open();
+    if (t->unix_threads)
+        return rd_unix_listen(t->unix_threads, url + 6, &events, t, why, cap);
+    snprintf(why, cap, "%s: no threads to serve it", url);
+    return NULL;
+}
+
+bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap)
+{
+    if (t->listening == MAX_LISTENERS) {
+        snprintf(why, cap, "more than %d URLs", MAX_LISTENERS);
+        return false;
+    }
+    rd_listener *l = listen_to(t, url, bound, bound_cap, why, cap);
+    if (!l)
+        return false;
+    l->number = t->listening;
+    t->listeners[t->listening++] = l;
+    return true;
+}
+
+void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg)
+{
+    rd_exchange_pool_start(t->pool, fastpath, arg);
+    for (unsigned i = 0; i < t->listening; i++)
+        t->listeners[i]->ops->start(t->listeners[i]);
+}
+
+/* The listeners stay open to the end: an ipc socket that is gone looks like no daemon at all, which would start another. */
+void rd_transport_stop_listening(rd_transport *t) { atomic_store_explicit(&t->refusing, true, memory_order_relaxed); }
+
+/* ---- close ---- */
+void rd_transport_close(rd_transport *t)
+{
+    if (!t)
+        return;
+    for (unsigned i = 0; i < t->listening; i++)
+        t->listeners[i]->ops->close(t->listeners[i]);
+    rd_connections_hang_up(&t->connections);
+    rd_exchange_pool_release(t->pool);
+    rd_connections_wait(&t->connections);
+    rd_unix_close(t->unix_threads);
+    rd_nng_tls_close(t->tls);
+    rd_connections_destroy(&t->connections);
+    rd_exchange_pool_free(t->pool);
+    free(t);
+}
+
+/* ---- what is under way ---- */
+void rd_transport_tick(rd_transport *t) { rd_connections_tick(&t->connections); }
+
+unsigned rd_transport_busy(const rd_transport *t) { return rd_exchange_pool_busy(t->pool); }
+
+bool rd_transport_is_quiet(const rd_transport *t)
+{
+    return rd_transport_busy(t) == 0 &&
+           atomic_load_explicit(&((rd_transport *)t)->connections.unsent, memory_order_relaxed) == 0;
+}
+
+/* ---- connections by their ids ---- */
+bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer)
+{
+    rd_connection *c = rd_connection_find(&t->connections, connection);
+    if (!c)
+        return false;
+    bool known = c->wire->ops->peer(c->wire, peer);
+    peer->listener = c->wire->listener;
+    rd_connection_let_go(c);
+    return known;
+}
+
+void rd_transport_hang_up(rd_transport *t, uint32_t connection)
+{
+    rd_connection *c = rd_connection_find(&t->connections, connection);
+    if (!c)
+        return;
+    rd_connection_hang_up(c);
+    rd_connection_let_go(c);
+}

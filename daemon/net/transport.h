@@ -1,0 +1,53 @@
+/* Messages over the byte streams of peers (wire.h), framed as REQ/REP clients expect it (proto/frame.h): what all wires have in
+ * common. The ids of connections count upwards.
+ *
+ * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
+ * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while none is free,
+ * connections wait in theirs. An exchange is free again when its reply is queued: a reply that a peer does not read is held by
+ * its connection alone and charged to its user, and a connection with several of them is not read. */
+#ifndef RD_TRANSPORT_H
+#define RD_TRANSPORT_H
+
+#include "daemon/base/peer.h"
+#include "daemon/net/exchange.h"
+#include "daemon/net/inbox.h"
+
+typedef struct rd_transport rd_transport;
+
+/* `exchanges` of them, of `exchange_size` bytes each: an rd_exchange first, then the room for the layer that answers, all zero.
+ * Not receiving yet. NULL: no memory. */
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
+
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: `why` tells. */
+bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+
+/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` tells. `bound` gets the URL with the
+ * port that was taken if the URL asks for port 0. */
+bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
+
+/* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)
+ * goes to the inbox. What it takes it answers, in any thread and also later, with rd_exchange_send or rd_exchange_pass. */
+void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg);
+
+/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
+void rd_transport_stop_listening(rd_transport *t);
+
+/* About once a second: disconnect peers that are later than they may be with a greeting, a frame or the reading of replies, or
+ * are gone without a word. */
+void rd_transport_tick(rd_transport *t);
+
+/* Stop everything and wait for the wires' threads. Replies that the kernel has not taken are lost. */
+void rd_transport_close(rd_transport *t);
+
+/* Exchanges whose message is under way. */
+unsigned rd_transport_busy(const rd_transport *t);
+
+/* No exchange is busy, and the kernel has every reply. */
+bool rd_transport_is_quiet(const rd_transport *t);
+
+/* Who is at the other end. False: the connection is gone. */
+bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
+
+void rd_transport_hang_up(rd_transport *t, uint32_t connection);
+
+#endif

@@ -1,0 +1,182 @@
+"""What the package takes as an array, and what it says of arguments that are none."""
+import array
+import gc
+import mmap
+import pathlib
+import re
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from conftest import python_env, sanitizer
+from pythonpackage import PACKAGE, package  # noqa: F401
+from reduced import _abi, _run
+from reduced._plan import plan as make_plan
+from reduced._sources import FileRange
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda a: array.array("d", a), lambda a: memoryview(a), lambda a: bytearray(a.tobytes()),
+                                  lambda a: memoryview(np.repeat(a, 2))[::2]],
+                         ids=["list", "tuple", "array", "memoryview", "bytearray", "strided memoryview"])
+def test_whatever_numpy_makes_an_array_of(package, make):  # noqa: F811
+    a = np.array([1.5, -2.0, 8.0])
+    given = make(a)
+    assert package.sum(given) == np.sum(np.asarray(given))
+
+
+def test_masked_arrays(package):  # noqa: F811
+    a = np.ma.array([[1.0, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [1, 1, 1]])
+    assert package.sum(a) == a.sum() and package.mean(a) == 2.0 and package.argmax(a) == 2
+    rows = package.sum(a, axis=1)
+    assert np.ma.isMaskedArray(rows) and rows.tolist() == [4.0, None]
+    assert package.sum(a, where=[True, True, False]) == 1.0
+
+
+class Nullable:
+    """What pandas gives for a column with missing values: numbers and a mask."""
+
+    def __init__(self):
+        self.array = self
+        self._data, self._mask = np.array([1, 2, 3]), np.array([False, True, False])
+
+
+def test_columns_with_missing_values(package):  # noqa: F811
+    assert package.sum(Nullable()) == 4 and package.max(Nullable()) == 3
+
+
+def test_a_memmap_is_read_from_its_file(package, tmp_path):  # noqa: F811
+    path = tmp_path / "m.npy"
+    a = np.random.default_rng(1).standard_normal((600, 500))
+    np.save(path, a)
+    mapped = package.file(path)
+    for view, axis in ((mapped, None), (mapped, 1), (mapped[7:31], 1), (mapped[3:], None)):
+        p = make_plan("sum", view, axis)
+        assert np.array_equal(_run.run(p), package.sum(np.array(view), axis=axis)) and isinstance(p.source, FileRange)
+    assert _run.run(plan := make_plan("sum", mapped)) == package.sum(np.array(mapped)) and plan.result.path == _abi.PATH_FILE
+    assert np.array_equal(package.max(mapped, axis=0), a.max(0)) and package.sum(mapped[::2]) == package.sum(a[::2])
+    private = np.load(path, mmap_mode="c")
+    private[0, 0] = 1e300  # which the file does not have
+    assert package.max(private) == 1e300
+    other = np.load(path, mmap_mode="r")
+    path.rename(tmp_path / "moved.npy")
+    np.save(path, a * 0)  # another file of that name
+    assert package.sum(other) == package.sum(a)
+
+
+def test_files(package, tmp_path):  # noqa: F811
+    np.arange(6, dtype="i4").tofile(tmp_path / "raw")
+    assert package.sum(package.file(tmp_path / "raw", "i4")) == 15
+    assert package.sum(package.file(tmp_path / "raw", "i4", shape=(2, 2), offset=8), axis=0).tolist() == [6, 8]
+    np.save(tmp_path / "none.npy", np.empty((0, 3)))
+    assert package.sum(package.file(tmp_path / "none.npy"), axis=0).tolist() == [0, 0, 0]
+    np.savez(tmp_path / "several.npz", a=np.ones(3))
+    with pytest.raises(TypeError, match="path"):
+        package.file(tmp_path / "several.npz")
+
+
+BAD = [
+    (TypeError, "a: elements of type object", ([object()],), {}),
+    (TypeError, "a: elements of type object", ([2**70],), {}),
+    (ValueError, "a: ", ([[1, 2], [3]],), {}),
+    (TypeError, "a: elements of type", (np.array(["x"]),), {}),
+    (TypeError, "a: structured", (np.zeros(2, [("x", "f8")]),), {}),
+    (TypeError, "a: elements of type", (np.ones(2, np.longdouble),), {}),
+    (ValueError, "axis 2 is out of bounds", (np.ones((2, 3)), 2), {}),
+    (ValueError, "axis -3 is out of bounds", (np.ones((2, 3)), -3), {}),
+    (ValueError, "names an axis twice", (np.ones((2, 3)), (0, -2)), {}),
+    (TypeError, "axis is an integer", (np.ones((2, 3)), "x"), {}),
+    (TypeError, "axis is an integer", (np.ones((2, 3)), 1.5), {}),
+    (TypeError, "out is an array", ([1.0],), {"out": [0.0]}),
+    (ValueError, "out: its shape", (np.ones((2, 3)), 0), {"out": np.empty(2)}),
+    (TypeError, "out: Cannot cast", (np.ones((2, 3)), 0), {"out": np.empty(3, "i4")}),
+    (ValueError, "out: .*read-only", (np.ones((2, 3)), 0), {"out": np.broadcast_to(np.zeros(()), 3)}),
+    (ValueError, "where: its shape", (np.ones((2, 3)),), {"where": np.ones(2, bool)}),
+    (TypeError, "where is an array of bool", (np.ones(3),), {"where": [1, 0, 1]}),
+    (ValueError, "initial: elements of type int8", (np.ones(3, "i1"),), {"initial": 1000}),
+    (ValueError, "initial: elements of type int64", ([1, 2],), {"initial": 0.5}),
+    (TypeError, "initial is one number", ([1, 2],), {"initial": "x"}),
+    (TypeError, "dtype: the sum of complex128 cannot be float64", ([1j],), {"dtype": float}),
+    (TypeError, "dtype", ([1.0],), {"dtype": "M8[s]"}),
+    (ValueError, "nan is propagate, omit or raise", ([1.0],), {"nan": "skip"}),
+    (ValueError, "deadline must be above 0", ([1.0],), {"deadline": -1}),
+]
+
+
+@pytest.mark.parametrize("kind, text, args, kw", BAD, ids=[f"{i}-{re.sub('[^a-z]+', '-', row[1])}" for i, row in enumerate(BAD)])
+def test_bad_arguments_are_named(package, kind, text, args, kw):  # noqa: F811
+    with pytest.raises(kind, match=text):
+        package.sum(*args, **kw)
+
+
+def test_other_bad_arguments(package):  # noqa: F811
+    for call in (lambda: package.var([1.0], ddof=-1), lambda: package.var([1.0], ddof=0.5), lambda: package.std([1.0], ddof=1, correction=1),
+                 lambda: package.bits([1], "nand"), lambda: package.submit("median", [1]), lambda: package.Client("ipc:///x", priority="top")):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(package.TypeError_):
+        package.bits([1.0], "xor")
+    with pytest.raises(package.Error):
+        package.Client("no-url")
+    with pytest.raises(AttributeError):
+        package.median
+
+
+def test_exports_are_locked_while_they_are_reduced(package):  # noqa: F811
+    data = bytearray(8_000_000)
+    task = package.submit("sum", np.frombuffer(data))
+    with pytest.raises(BufferError):
+        data.extend(b"x")
+    assert task.result() == 0
+    mapping = mmap.mmap(-1, 1 << 20)
+    assert package.sum(np.frombuffer(mapping)) == 0
+    gc.collect()
+
+
+def client_rss():
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+
+
+@pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer keeps what is freed")
+def test_nothing_leaks(package, shared):  # noqa: F811
+    a, rows = np.ones(16), np.ones((4, 5))
+
+    def calls(n):
+        for _ in range(n):
+            package.sum(a)
+            package.var(rows, axis=0, where=rows > 0)
+            try:
+                package.max([])
+            except package.EmptyError:
+                pass
+            package.submit("sum", a).result()
+    tracemalloc.start()
+    calls(500)
+    gc.collect()
+    before, resident, daemon = tracemalloc.get_traced_memory()[0], client_rss(), shared.rss()
+    calls(1000)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 15_000 and client_rss() - resident < 4096 and shared.rss() - daemon < 4096
+
+
+IMPORT = """
+import time, sys
+import numpy
+start = time.process_time()
+import reduced
+print(time.process_time() - start, "asyncio" in sys.modules, reduced._lib._lib is None)
+"""
+
+
+def test_the_import_is_quick_and_loads_nothing():
+    best = 1.0
+    for _ in range(5):
+        printed = subprocess.run([sys.executable, "-c", IMPORT], env={**python_env(), "PYTHONPATH": str(PACKAGE)}, capture_output=True,
+                                 text=True, check=True).stdout.split()
+        best = min(best, float(printed[0]))
+        assert printed[1:] == ["False", "True"]
+    assert best < (0.03 if not sanitizer() else 3)

@@ -1,0 +1,247 @@
+"""Every reduction of the package against exact arithmetic and NumPy: types, axes, orders, masks, dates, complex numbers."""
+import fractions
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from pythonpackage import package  # noqa: F401
+from reduced import _layout
+
+SEED = 20261122
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
+AXES = [None, 0, 1, 2, -1, (0, 1), (1, 2), (0, 2), (-1, 0), (0, 1, 2), ()]
+LAYOUTS = {
+    "C": lambda a: a,
+    "F": np.asfortranarray,
+    "transposed": lambda a: np.ascontiguousarray(a.transpose(1, 2, 0)).transpose(2, 0, 1),
+    "backwards": lambda a: np.ascontiguousarray(a[::-1, :, ::-1])[::-1, :, ::-1],
+    "every other": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+}
+ALIKE = ["sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "count_nonzero", "mean", "ptp"]
+
+
+def whole_numbers(dtype, shape, seed=SEED):
+    """Numbers whose sums NumPy's doubles hold."""
+    g = np.random.default_rng(seed)
+    if dtype == "?":
+        return g.integers(0, 2, shape).astype(bool)
+    return g.integers(0 if dtype[0] == "u" else -3, 4, shape).astype(dtype)
+
+
+def numpys(name, a, **kw):
+    """NumPy's answer, without its rounding of short floats on the way."""
+    wide = a.astype("f8") if a.dtype.kind == "f" and name in ("sum", "prod", "mean") else a
+    found = getattr(np, name)(wide.astype("i8") if name == "ptp" and a.dtype.kind in "bui" else wide, **kw)
+    return found.astype(a.dtype) if wide is not a and np.ndim(found) else found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ALIKE)
+def test_results_shapes_and_types_are_numpys(package, name, dtype):  # noqa: F811
+    a = whole_numbers(dtype, (3, 4, 5))
+    for axis, (label, lay), keepdims in itertools.product(AXES, LAYOUTS.items(), (False, True)):
+        if name.startswith("arg") and isinstance(axis, tuple):
+            continue
+        laid = lay(a)
+        expected = numpys(name, a, axis=axis, keepdims=keepdims)
+        got = getattr(package, name)(laid, axis=axis, keepdims=keepdims)
+        assert np.array_equal(got, expected), (axis, label, keepdims)
+        assert np.shape(got) == np.shape(expected)
+        if np.ndim(got) and name != "ptp":
+            assert got.dtype == getattr(np, name)(a, axis=axis, keepdims=keepdims).dtype, (axis, label)
+        if not np.ndim(got):
+            assert type(got) in (int, float, bool)
+
+
+def awkward(shape, dtype="f8", seed=SEED):
+    """Numbers of all sizes that cancel."""
+    g = np.random.default_rng(seed)
+    top = 250 if dtype == "f8" else 30
+    a = g.standard_normal(shape) * 10.0 ** g.integers(-top, top, shape)
+    a[..., 1] = -a[..., 0]
+    return a.astype(dtype)
+
+
+def along(f, a, axis):
+    """f of the elements along an axis, as floats."""
+    return np.apply_along_axis(lambda line: f([float(x) for x in line]), axis, a)
+
+
+def exact_variance(line, ddof=0):
+    line = [fractions.Fraction(x) for x in line]
+    mean = sum(line) / len(line)
+    return sum((x - mean) ** 2 for x in line) / (len(line) - ddof)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sums_and_means_are_those_of_fsum_and_fractions(package, axis):  # noqa: F811
+    a = awkward((6, 5, 7))
+    assert np.array_equal(package.sum(a, axis=axis), along(math.fsum, a, axis))
+    exact = along(lambda line: float(sum(map(fractions.Fraction, line)) / len(line)), a, axis)
+    assert np.array_equal(package.mean(a, axis=axis), exact)
+    assert package.sum(a) == math.fsum(a.ravel())
+
+
+def exact_root(x):
+    """The root of a fraction of ordinary size, rounded once: by integers, with what is cut off as one more bit."""
+    bits = 200
+    root = math.isqrt((x.numerator << 2 * bits) // x.denominator)
+    return float(fractions.Fraction(2 * root + (fractions.Fraction(root, 1 << bits) ** 2 != x), 2 << bits))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_variances_are_those_of_fractions(package, axis, ddof):  # noqa: F811
+    a = awkward((6, 7)) * 1e-120
+    exact = along(lambda line: float(exact_variance(line, ddof)), a, axis)
+    assert np.array_equal(package.var(a, axis=axis, ddof=ddof), exact)
+    assert np.array_equal(package.var(a, axis=axis, correction=ddof), exact)
+    offset = 1e9 + np.arange(12.0).reshape(3, 4)  # where float formulas lose all digits
+    assert package.std(offset, ddof=ddof) == exact_root(exact_variance(offset.ravel(), ddof))
+
+
+def test_floats_of_results_are_rounded_once(package):  # noqa: F811
+    a = np.array([[1, 2.0**-24, 2.0**-60]], "f4")  # a double in between would lose the last one
+    assert package.sum(a, axis=1)[0] == np.float32(1 + 2.0**-23)
+    assert package.sum(a) == 1 + 2.0**-24
+    assert package.sum(a, dtype="f4") == np.float32(1 + 2.0**-23)
+    assert package.sum(np.ones(70000, "f2")) == 70000 and package.sum(np.ones((1, 70000), "f2"), axis=1)[0] == np.inf
+    assert package.mean(np.ones((2, 3), "i4"), axis=0).dtype == "f8"
+
+
+def test_norms(package):  # noqa: F811
+    big = 2.0**600  # whose square is infinite
+    a = np.array([[3 * big, 4 * big], [-5.0, 12.0]])
+    assert np.array_equal(package.norm(a, axis=1), [5 * big, 13])
+    assert np.array_equal(package.norm(a, 1, axis=1), [7 * big, 17]) and package.norm(a, np.inf) == 4 * big
+    assert package.norm([3, 4]) == 5.0 and package.rms([1, 7]) == 5.0 and package.norm([3 + 4j, 0]) == 5.0
+    assert package.norm([3 + 4j, 1], 1) == 6.0
+    assert package.sem([1, 2, 3, 4]) == exact_root(fractions.Fraction(5, 12))
+    with pytest.raises(ValueError, match="ord is"):
+        package.norm(a, 3)
+
+
+def test_integers_are_exact_or_an_error_that_has_the_value(package):  # noqa: F811
+    big = np.array([2**63 - 1, 1, 5])
+    with pytest.raises(package.OverflowError_) as e:
+        package.sum(big)
+    assert e.value.exact == 2**63 + 5 and isinstance(e.value, OverflowError) and e.value.code == "OVERFLOW"
+    with pytest.raises(package.OverflowError_) as e:
+        package.sum([[100, 100]], axis=1, dtype="i1")
+    assert e.value.exact == 200
+    assert package.sum(np.array([2**64 - 1], "u8")) == 2**64 - 1
+    assert package.prod([2**40, 2**40], wrap=True) == 0 and package.ptp(np.array([-128, 127], "i1")) == 255
+    stats = package.stats(big)
+    assert stats.sum == 2**63 + 5 and stats.argmax == 0
+    assert package.sum(np.ones(3, bool)) == 3 and package.prod([2.5, 4], dtype="f4") == np.float32(10)
+    assert package.sum([1, 2], dtype=float) == 3.0 and package.sum([1.5, 1.5], dtype=int) == 2
+
+
+def test_where_initial_and_out(package):  # noqa: F811
+    a = awkward((4, 5))
+    where = np.random.default_rng(SEED).integers(0, 2, (4, 5)).astype(bool)
+    where[0] = True
+    expected = [math.fsum(row[keep]) for row, keep in zip(a, where)]
+    assert np.array_equal(package.sum(a, axis=1, where=where), expected)
+    assert np.array_equal(package.sum(a.T, axis=0, where=where.T), expected)
+    assert np.array_equal(package.max(a, axis=0, where=where[0], initial=-np.inf), a.max(0))
+    assert package.sum(a[0], initial=1e300) == math.fsum([*a[0], 1e300])
+    assert package.max(np.array([], "i4"), initial=-7) == -7 and package.min([3, 4], initial=2) == 2
+    out = np.empty(5)
+    assert package.sum(a, axis=0, out=out) is out and np.array_equal(out, along(math.fsum, a, 0))
+    expected = along(math.fsum, a, 0)
+    assert np.array_equal(package.sum(a, axis=0, out=a[1]), expected) and np.array_equal(a[1], expected)
+    assert package.mean(np.ones((2, 3)), axis=0, where=[[True], [False]]).tolist() == [1, 1, 1]
+
+
+def test_nans(package):  # noqa: F811
+    a = np.array([[1, np.nan, 3], [4, 5, 6]])
+    assert np.array_equal(package.sum(a, axis=1), [np.nan, 15], equal_nan=True)
+    for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax"):
+        assert np.array_equal(getattr(package, "nan" + name)(a, axis=0), getattr(np, "nan" + name)(a, axis=0)), name
+    assert package.argmax(a) == 1 and package.count_nonzero(a) == 6 and package.stats(a, nan="omit").nans == 1
+    with pytest.raises(package.NanError):
+        package.sum(a, nan="raise")
+    z = np.array([1 + 1j, complex(np.nan, 2), complex(3, np.nan)])
+    assert np.isnan(package.sum(z)) and package.nansum(z) == 1 + 1j and package.nanmean(z) == 1 + 1j
+
+
+def test_of_nothing(package):  # noqa: F811
+    for axis, shape in ((0, (0, 3)), (1, (2, 0)), (None, (0,)), (1, (2, 0, 4)), (0, (3, 0)), ((0, 1), (0, 2, 3))):
+        a = np.empty(shape)
+        assert np.array_equal(package.sum(a, axis=axis), np.sum(a, axis=axis))
+        assert np.array_equal(package.prod(a, axis=axis), np.prod(a, axis=axis))
+        assert np.all(np.isnan(package.mean(a, axis=axis))) and package.all(a) is True and package.any(a) is False
+    with pytest.raises(package.EmptyError):
+        package.max(np.empty((0, 3)), axis=0)
+    with pytest.raises(ValueError):
+        package.argmin([])
+    assert package.max(np.empty((3, 0)), axis=0).shape == (0,)
+    assert math.isnan(package.var([1.0], ddof=1))
+
+
+def test_scalars_and_0d(package):  # noqa: F811
+    assert package.sum(3.5) == 3.5 and package.sum(np.float32(2)) == 2.0 and package.max(np.array(7)) == 7
+    assert package.sum(np.array(7), axis=0) == 7 and package.sum(5, axis=()) == 5 and package.sum(5, keepdims=True) == 5
+    assert package.argmax(np.array(7)) == 0 and type(package.any(0)) is bool
+
+
+def test_complex_numbers(package):  # noqa: F811
+    z = awkward((3, 4)) * 1e-130 + 1j * awkward((3, 4), seed=3) * 1e-130
+    for axis in (None, 0, 1):
+        total = package.sum(z, axis=axis)
+        assert np.array_equal(np.real(total), package.sum(z.real, axis=axis)) and np.array_equal(np.imag(total), package.sum(z.imag, axis=axis))
+        assert np.array_equal(package.mean(z.T, axis=axis if axis is None else 1 - axis), package.mean(z, axis=axis))
+        assert np.array_equal(package.var(z, axis=axis), package.var(z.real, axis=axis) + package.var(z.imag, axis=axis))
+    assert type(package.sum(z)) is complex and package.sum(np.ones((2, 3), "c8"), axis=0).dtype == "c8"
+    assert package.count_nonzero([0, 1j]) == 1 and package.all([1j, 0]) is False
+    for name in ("min", "argmax", "prod", "ptp"):
+        with pytest.raises(TypeError, match="complex"):
+            getattr(package, name)(z)
+
+
+def test_dates_and_spans(package):  # noqa: F811
+    d = np.array([["2020-01-03", "2020-01-01"], ["NaT", "2020-01-09"]], "M8[D]")
+    t = np.array([[5, 2], [np.iinfo("i8").min, 8]], "i8").view("m8[s]")
+    for a in (d, t):
+        for name, axis in itertools.product(("min", "max", "argmin", "argmax"), (None, 0, 1)):
+            got, expected = getattr(package, name)(a, axis=axis), getattr(np, name)(a, axis=axis)
+            assert np.array_equal(got, expected, equal_nan=not name.startswith("arg")), (name, axis)
+            assert np.asarray(got).dtype == np.asarray(expected).dtype
+        assert package.nanmax(a) == np.nanmax(a) and package.nanmin(a, axis=1)[1] == a[1, 1]
+        assert np.array_equal(package.ptp(a[0]), np.ptp(a[0])) and np.isnat(package.ptp(a))
+        assert package.count_nonzero(a) == np.count_nonzero(a)
+    assert np.array_equal(package.sum(t, axis=1), np.sum(t, axis=1), equal_nan=True) and package.nansum(t) == np.timedelta64(15, "s")
+    assert package.mean(t[0]) == np.mean(t[0]) and package.mean(-t[0]) == np.mean(-t[0]) and np.isnat(package.mean(t))
+    with pytest.raises(TypeError, match="datetime64"):
+        package.sum(d)
+    with pytest.raises(TypeError, match="timedelta64"):
+        package.prod(t)
+
+
+def test_minmax_stats_and_bits_along_axes(package):  # noqa: F811
+    a = awkward((3, 4, 5))
+    for axis in (None, 0, 1, 2, (0, 1)):
+        low, high = package.minmax(a, axis=axis)
+        assert np.array_equal(low, a.min(axis)) and np.array_equal(high, a.max(axis))
+        s = package.stats(a, axis=axis, ddof=1)
+        assert np.array_equal(s.sum, package.sum(a, axis=axis)) and np.array_equal(s.std, package.std(a, axis=axis, ddof=1))
+        assert np.array_equal(s.max, high) and np.all(np.asarray(s.count) * np.size(low) == a.size)
+    n = whole_numbers("i4", (3, 4))
+    assert np.array_equal(package.bits(n, "xor", axis=0), np.bitwise_xor.reduce(n, axis=0))
+    assert np.array_equal(package.bits(n, "and", axis=1), np.bitwise_and.reduce(n, axis=1)) and package.bits(n, "or") == np.bitwise_or.reduce(n, axis=None)
+    assert package.bits(np.array([True, False]), "or") is True
+    assert package.stats([]).argmin == -1
+
+
+def test_no_copy_of_contiguous_arrays():
+    """Rows and columns, and with planes any group of neighbouring axes, in C and Fortran order."""
+    for a in (np.empty((3, 4, 5)), np.empty((3, 4, 5), order="F"), np.empty((5, 3, 4)).transpose(1, 2, 0)):
+        for axes in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2), ()):
+            lies = sorted(range(3), key=lambda i: -a.strides[i])
+            groups = "".join("R" if i in axes else "K" for i in lies)
+            plain = groups in ("RKK", "RRK", "KRR", "KKR", "RRR", "KKK") or groups == "KRK" and _layout.PLANES
+            assert (_layout.arrange(a.shape, a.strides, 8, axes, False) is not None) == plain, (a.strides, axes)

@@ -1,0 +1,89 @@
+/* Memory that changes while it is reduced, as arenas do: any state may come out, but no loop may rely on having read an
+ * element once. UndefinedBehaviorSanitizer looks on in the gate's sanitizer build. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernels/cpu/cpu.h"
+#include "tests/unit/oracle.h"
+
+enum { BYTES = 1 << 14, ROUNDS = 60 };
+
+static uint64_t *written, *read_only; /* two mappings of the same pages, as in client and daemon */
+static atomic_bool over;
+
+static int map_memory(void **state)
+{
+    (void)state;
+    int fd = memfd_create("racing", 0);
+    if (fd < 0 || ftruncate(fd, BYTES) != 0)
+        return -1;
+    written = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    read_only = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    return written == MAP_FAILED || read_only == MAP_FAILED;
+}
+
+static int unmap_memory(void **state)
+{
+    (void)state;
+    return munmap(written, BYTES) | munmap(read_only, BYTES);
+}
+
+/* A line at a time, so that all lanes of a vector change at once: ones, which fit every block, and in between what does not. */
+static void *write_over_and_over(void *arg)
+{
+    static const uint64_t words[] = {0xffffffffffffffff, 0xff7fffffff7fffff, 0xffefffffffffffff, 0x7f8000007f800000, 1};
+    typedef uint64_t line __attribute__((vector_size(64)));
+    const line one = (line){0} + 0x3f8000003f800000;
+    t_rng r = {11};
+    (void)arg;
+    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+        volatile line *at = (volatile line *)written + t_below(&r, BYTES / sizeof(line));
+        line other = (line){0} + words[t_below(&r, sizeof words / sizeof words[0])];
+        for (int i = 0; i < 256; i++) {
+            *at = other;
+            *at = one;
+        }
+    }
+    return NULL;
+}
+
+static void reduce_all(const rk_simd *simd)
+{
+    for (int layout = 0; layout < RP_LAYOUT_COUNT; layout++)
+        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+            for (int nan = 0; simd->reduce[layout][dtype] && nan <= (rk_is_float(dtype) ? RP_NAN_ERROR : 0); nan++) {
+                rk_state s;
+                rk_state_init(&s, layout, dtype);
+                simd->reduce[layout][dtype](&s, read_only, BYTES / rp_dtype_size(dtype), 0, nan);
+            }
+}
+
+static void loops_bear_memory_that_changes(void **state)
+{
+    static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
+    pthread_t writer;
+    (void)state;
+    assert_int_equal(pthread_create(&writer, NULL, write_over_and_over, NULL), 0);
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++)
+            if (rk_simd_runs(tables[k]))
+                reduce_all(tables[k]);
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_bear_memory_that_changes)};
+    return cmocka_run_group_tests(tests, map_memory, unmap_memory);
+}
