@@ -142,7 +142,7 @@ PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
 SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
-DAEMON_O := $(call obj,$(DAEMON_C))
+DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, without the engines: libreduce has it, too.
 EXACT_O  := $(call obj,$(wildcard kernels/exact/*.c))
 CLIENT_O := $(call obj,$(CLIENT_C))
@@ -159,7 +159,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -247,6 +247,23 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 	$(Q){ echo '#include "kernels/ladder/ladder.h"'; echo 'const ladder_page ladder_pages[] = {'; \
 	  for f in $(PAGES); do n=$${f##*/}; echo "{\"$${n%.*}\","; sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; echo '},'; done; echo '{NULL, NULL}};'; } >$@
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+# The page over http, gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+PAGE_FILES := index.html page.css page.js
+RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
+json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
+$(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
+	@mkdir -p $(@D)
+	$(Q){ printf '{"run":['; paste -sd, $(RUN_FILE); printf '],"pages":{'; \
+	  c=; for f in $(PAGES); do n=$${f##*/}; printf '%s"%s":"' "$$c" "$${n%.*}"; $(call json_text,$$f); printf '"'; c=,; done; printf '}}\n'; } >$@
+$(B)/daemon/telemetry/page.c: $(addprefix daemon/telemetry/page/,$(PAGE_FILES)) $(B)/daemon/telemetry/ladder.json Makefile
+	$(Q){ echo '#include "daemon/telemetry/page.h"'; n=0; for f in $(filter-out Makefile,$^); do n=$$((n + 1)); \
+	  echo "static const unsigned char file$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
+	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {{"/", "text/html; charset=utf-8", file1, sizeof file1},'; \
+	  echo '{"/page.css", "text/css; charset=utf-8", file2, sizeof file2}, {"/page.js", "text/javascript; charset=utf-8", file3, sizeof file3},'; \
+	  echo '{"/ladder.json", "application/json", file4, sizeof file4}};'; } >$@
+$(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/page.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
@@ -458,11 +475,13 @@ bench: all bench-tools ## measure kernels, host path, requests, processes and CP
 	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
-MAN := $(wildcard client/man/*.[1-9])
+MAN := $(wildcard client/man/*.[1-9] client/man/man3/*.3)
+# A call's page is a link to that of its group.
+LINKS := $(shell sed -n 's/^\.\\" links://p' client/man/man3/*.3)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
-DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*)
@@ -486,6 +505,8 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(fill) client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
+	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
+	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
 	$(Q)$(fill) systemd/reduced.service.in >$(B)/reduced.service
 	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
@@ -498,6 +519,9 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
+
+man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
+	$(Q)client/man/generate
 
 include client/python/python.mk
 

@@ -124,16 +124,15 @@ static int launch(char **argv, int null, int log, pid_t *pid)
 int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child, rp_fault *f)
 {
     char program[MAX_PATH], idle[16];
+    bool usual = o->idle_exit_s == ((reduce_open_opts)REDUCE_OPEN_OPTS_INIT).idle_exit_s;
     child->pidfd = -1;
     child->log[0] = 0;
-    if (strncmp(url, "ipc:///", 7)) /* a path that begins here would begin somewhere else for the daemon */
-        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.90s; daemons are started on ipc:///PATH only", url);
     if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon lives in / */
         snprintf(program, sizeof program, "%s", o->daemon);
     else if (!o->daemon)
         find_program(program, sizeof program);
     snprintf(idle, sizeof idle, "%u", o->idle_exit_s);
-    char *argv[] = {program, "--autostarted", "--idle-exit", idle, "--listen", (char *)url, NULL};
+    char *argv[] = {program, "--autostarted", "--listen", (char *)url, usual ? NULL : "--idle-exit", idle, NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int log = open_log(url, child->log, sizeof child->log);
     child->no_log = log < 0 ? errno : 0;

@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "client/autostart.h"
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/error.h"
@@ -25,6 +27,8 @@ enum {
     MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
     FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
     FIRST_PAUSE_MS = 2,
+    OWN_GONE_MS = 500, /* without a connection: then another private daemon is started. A second one finds a lock, and leaves */
+    OTHER_GONE_MS = 2000, /* the same if a supervisor may start it: systemd does so after RestartSec=1 */
     LONGEST_PAUSE_MS = 500,
     LONG_COPY = 64 * 1024, /* bytes: others are to read meanwhile */
     GRACE_MS = 1000        /* past a deadline: the daemon's own answer to it is on its way */
@@ -248,6 +252,14 @@ static uint64_t first_of(uint64_t a, uint64_t b) { return b && b < a ? b : a; }
 /* Does the answer name something that stays until the session ends? Then it is awaited beyond the deadline. */
 static bool begins(uint8_t type) { return type == RP_MSG_BEGIN || type == RP_MSG_STORE; }
 
+/* How long a message may wait for a connection. */
+static uint32_t unsent_ms(const reduce_client *c, const rc_call *call)
+{
+    if (call != &c->hello || !c->may_start)
+        return c->opts.reconnect_timeout_ms;
+    return c->autostarted ? OWN_GONE_MS : OTHER_GONE_MS;
+}
+
 /* Write the message's header and hand the place to rc_leave for sending. */
 static void post(reduce_client *c, rc_call *call)
 {
@@ -273,7 +285,7 @@ static void post(reduce_client *c, rc_call *call)
     p->head_len = RP_HEADER_SIZE + call->head_len;
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
-    p->send_ms = p->reply_ms < c->opts.reconnect_timeout_ms ? p->reply_ms : c->opts.reconnect_timeout_ms;
+    p->send_ms = p->reply_ms < unsent_ms(c, call) ? p->reply_ms : unsent_ms(c, call);
     if (c->busy > 1) /* too many for a helper, which must not meet their replies */
         rc_connection_interrupt(c->connection);
     push_outbox(c, p);
@@ -484,13 +496,35 @@ static void go_on(reduce_client *c, rc_call *call)
         start_over(c, call);
 }
 
+/* The private daemon is gone: start another one at its place, for which the hello waits once more. */
+static int start_another(reduce_client *c, rc_call *hello)
+{
+    reduce_open_opts o = c->opts;
+    rc_child child;
+    o.daemon = c->daemon;
+    int err = rc_start_daemon(c->url, &o, &child, &hello->fault);
+    if (err)
+        return err;
+    if (child.pidfd >= 0)
+        close(child.pidfd);
+    c->autostarted = true;
+    post(c, hello);
+    return 0;
+}
+
 static void on_unsent(reduce_client *c, rc_call *call)
 {
     uint64_t now = rc_now_ns();
     if (late(call, now)) {
         finish_late(c, call);
+    } else if (!c->up && call == &c->hello && c->may_start && now < call->give_up_ns) {
+        int err = start_another(c, call);
+        if (err)
+            finish(c, call, err, NULL, 0);
     } else if (!c->up) {
-        rc_fail(&call->fault, REDUCE_E_NO_DAEMON, "", "the daemon went away and did not come back");
+        rc_fail(&call->fault, REDUCE_E_NO_DAEMON, "",
+                "the daemon on %.80s went away and did not come back within %" PRIu32 " ms", c->url,
+                c->opts.reconnect_timeout_ms);
         finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
     } else if (now >= call->give_up_ns) {
         finish_timeout(c, call);

@@ -44,5 +44,6 @@ void rc_unref(reduce_client *c)
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     rc_fdpass_fini(&c->fdpass);
+    free(c->daemon);
     free(c);
 }

@@ -50,6 +50,8 @@ struct reduce_client {
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
+    bool may_start;            /* a daemon at `url`, when it is gone */
+    char *daemon;              /* its program; NULL: "reduced" */
     rc_connection *connection; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;

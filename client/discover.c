@@ -44,13 +44,14 @@ static bool user_url(char *out, size_t cap)
 
 int rc_discover(rc_urls *u, const char *given, rp_fault *f)
 {
-    *u = (rc_urls){.own = true};
+    *u = (rc_urls){.named = true};
     if (given)
         return add(u, given, "url", f);
     const char *env = getenv("REDUCED_URL");
     if (env && env[0])
         return add(u, env, "REDUCED_URL", f);
     char own[RC_MAX_URL];
+    u->named = false;
     u->own = user_url(own, sizeof own);
     if (u->own)
         add(u, own, "XDG_RUNTIME_DIR", f);

@@ -25,7 +25,7 @@ static void hello_on_reply(rc_call *call, int err, const uint8_t *body, size_t l
     rp_fault bad;
     c->greeting = false;
     if (!err &&
-        (rp_get_welcome(body, len, &w, &bad) || w.version != RP_WIRE_VERSION || w.session == 0 || w.max_data < RC_LEAST_DATA)) {
+        (rp_get_welcome(body, len, &w, &bad) || !rp_version_known(w.version) || w.session == 0 || w.max_data < RC_LEAST_DATA)) {
         err = rc_fail(&call->fault, REDUCE_E_PROTOCOL, "hello", "malformed reply to hello");
     }
     if (err) {
@@ -43,7 +43,7 @@ static void hello_on_reply(rc_call *call, int err, const uint8_t *body, size_t l
 void rc_hello_init(reduce_client *c)
 {
     size_t n = strlen(c->name);
-    rp_hello hello = {RP_WIRE_VERSION, RP_WIRE_VERSION, (uint8_t)c->opts.priority, (uint16_t)n, c->name};
+    rp_hello hello = {RP_OLDEST_VERSION, RP_WIRE_VERSION, (uint8_t)c->opts.priority, (uint16_t)n, c->name};
     c->hello.type = RP_MSG_HELLO;
     c->hello.head_len = (uint8_t)rp_put_hello(c->hello.head, &hello);
     c->hello.done = hello_on_reply;

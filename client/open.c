@@ -260,6 +260,17 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
     return err;
 }
 
+/* After a later loss of the daemon the client may start another one at its place (call.c). */
+static int allow_restart(reduce_client *c, const rc_urls *u, const reduce_open_opts *o, rp_fault *f)
+{
+    c->may_start = (o->flags & REDUCE_AUTOSTART) && u->own && !strcmp(c->url, u->url[0]);
+    c->daemon = c->may_start && o->daemon ? strdup(o->daemon) : NULL;
+    if (!c->may_start || !o->daemon || c->daemon)
+        return 0;
+    disconnect(c);
+    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a client");
+}
+
 static int connect_client(reduce_client *c, const char *url, const reduce_open_opts *o, rp_fault *f)
 {
     rc_urls u;
@@ -270,11 +281,13 @@ static int connect_client(reduce_client *c, const char *url, const reduce_open_o
     err = try_all(c, &u, end, f);
     /* A system daemon that is not for this user is not a reason against a private one. */
     bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
-    if (nobody && (o->flags & REDUCE_AUTOSTART))
-        return start_and_connect(c, &u, o, f);
-    if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
-        return keep_trying(c, &u, end, NULL, f);
-    return err;
+    if (nobody && (o->flags & REDUCE_AUTOSTART) && !u.named)
+        err = start_and_connect(c, &u, o, f);
+    else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
+        err = keep_trying(c, &u, end, NULL, f);
+    else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_AUTOSTART))
+        rc_fail(f, err, "url", "nobody listens on %.80s; no daemon is started at an address that was given", u.url[0]);
+    return err ? err : allow_restart(c, &u, o, f);
 }
 
 int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)

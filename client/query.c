@@ -91,8 +91,8 @@ int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduc
         return err;
     if (!each)
         return rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
-    if (topic != REDUCE_TOPIC_INFO && topic != REDUCE_TOPIC_STATUS &&
-        topic != REDUCE_TOPIC_REQUESTS) /* others have no entries */
+    if (topic != REDUCE_TOPIC_INFO && topic != REDUCE_TOPIC_STATUS && topic != REDUCE_TOPIC_REQUESTS &&
+        topic != REDUCE_TOPIC_SESSIONS) /* others have no entries */
         return rc_error(REDUCE_E_ARGUMENT, "topic", "there is no topic %d", topic);
     err = query(c, topic, &body, &len);
     if (err)

@@ -222,7 +222,8 @@ size_t reduce_dtype_size(int dtype);
 typedef struct reduce_client reduce_client;
 
 enum {
-    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background */
+    REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background, also when it is gone
+                             later. Not at a URL that was given, by `url` or $REDUCED_URL: that is REDUCE_E_NO_DAEMON */
     REDUCE_WAIT = 2,      /* if no daemon listens, keep trying for connect_timeout_ms instead of failing at once */
     REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
 };
@@ -245,7 +246,8 @@ typedef struct reduce_open_opts {
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
                                       may take hours. 0: the default, here and above */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
-    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients */
+    uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,
+                                      leaves it to `idle-exit` of the user's configuration, if that is set */
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */
     const char *tls_cert;          /* the client's certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
@@ -293,7 +295,12 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 
 /* What the daemon reports about itself: keys such as "backend", "device", "requests.total" with a number or a text. Later
  * versions may add keys; show or skip unknown ones. */
-enum { REDUCE_TOPIC_INFO = 1, REDUCE_TOPIC_STATUS = 2, REDUCE_TOPIC_REQUESTS = 4 }; /* 4: those under way */
+enum {
+    REDUCE_TOPIC_INFO = 1,
+    REDUCE_TOPIC_STATUS = 2,
+    REDUCE_TOPIC_REQUESTS = 4, /* those under way */
+    REDUCE_TOPIC_SESSIONS = 5  /* whose they are, and what they asked for so far */
+};
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
     const char *key;
@@ -416,14 +423,17 @@ enum {
     REDUCE_STATES_OUT = 2, /* the results are partial states instead of finished values */
     REDUCE_WRAP = 4,       /* prod of integers: modulo 2^64 instead of REDUCE_E_OVERFLOW */
     REDUCE_MASKED = 16,    /* streams: each piece has a mask; use reduce_stream_append_masked */
-    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row */
+    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row; or
+                              `planes` of them, one behind the other */
 };
 
 /* What to reduce.
  *
  * Shape: by default the data are one array and give one result. Other shapes are
  *   rows > 1         this many equal rows, one result for each (a matrix along its last axis);
- *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis);
+ *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis), or `planes` such matrices:
+ *                    results plane after plane. So any axis of an array in C order is reduced: planes = the product of the
+ *                    lengths before it, rows = its own length, and the columns are those after it;
  *   offsets          segments of any lengths, including 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
  *                    rows = number of segments. The library ignores elements before offsets[0] and from offsets[rows] on.
  * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
@@ -454,10 +464,11 @@ typedef struct reduce_spec {
                                 other. It is added when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
     const void *mask;        /* one byte for each element, or NULL: 0 skips the element; indexes still count it */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
+    uint64_t planes;         /* REDUCE_COLUMNS: matrices; 0 counts as 1. Else 0 or 1 */
 } reduce_spec;
-#define REDUCE_SPEC_INIT                                                                                            \
-    {                                                                                                               \
-        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL \
+#define REDUCE_SPEC_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0 \
     }
 
 typedef struct reduce_result {
@@ -481,8 +492,8 @@ typedef struct reduce_result {
     }
 
 /* Bytes that `out` of reduce_run needs for `bytes` of data: results x the size of one. Only REDUCE_COLUMNS uses
- * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial), _SHAPE (rows = 0; bytes that are not a matrix
- * of `rows` rows), _TOO_LARGE. */
+ * `bytes`. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan, flags, ddof, initial, planes), _SHAPE (rows = 0; bytes that are not
+ * `planes` matrices of `rows` rows), _TOO_LARGE. */
 int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 
 /* Reduce `bytes` of data into `out`, which has room for `room` bytes: row after row, segment after segment or column after
@@ -490,8 +501,8 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
  * at once; the bits are the same. Memory is bounded by the results and 4 % of the data. `result` may be NULL.
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
  * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
- * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state). On an error
- * the contents of `out` are undefined. */
+ * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state);
+ * REDUCE_E_VERSION (field "planes": a daemon of 0.1 has no planes). On an error the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
@@ -634,7 +645,7 @@ void reduce_free(reduce_client *c, void *memory);
  * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
  * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
  * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. Masks, offsets and states are not
- * possible; columns only as far as a reply holds them (4 MiB).
+ * possible; columns of a plane only as far as a reply holds them (4 MiB).
  * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
  * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
@@ -692,9 +703,9 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 #define REDUCE_REST UINT64_MAX
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
- * multiple of its size. Masks, offsets and states are not possible; columns only as far as a reply holds them (4 MiB). Errors:
- * those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE,
- * REDUCE_E_TOO_LARGE (columns). */
+ * multiple of its size. Masks, offsets and states are not possible; columns of a plane only as far as a reply holds them (4
+ * MiB). Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type),
+ * REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE (columns). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result);
 

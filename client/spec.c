@@ -39,16 +39,37 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
                    .flags = wire_flags(g),
                    .ddof = g->ddof,
                    .rows = 1,
+                   .planes = g->planes > 1 || (g->flags & REDUCE_COLUMNS) ? g->planes : 0,
                    .index_base = g->index_base};
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
     return -(int)rp_spec_check(s, f);
 }
 
+static int not_rows(uint64_t items, bool states, const reduce_spec *g, rp_fault *f)
+{
+    const char *what = states ? "states" : "elements";
+    if (g->planes > 1)
+        return rc_fail(f, REDUCE_E_SHAPE, "rows", "%" PRIu64 " %s cannot be cut into %" PRIu64 " x %" PRIu64 " equal rows",
+                       items, what, g->planes, g->rows);
+    return rc_fail(f, REDUCE_E_SHAPE, "rows", "%" PRIu64 " %s cannot be cut into %" PRIu64 " equal rows", items, what, g->rows);
+}
+
+/* The lines are the columns, of all planes. Columns of one element, and planes of one column, are simpler than that. */
+static void shape_columns(rc_level *l, uint64_t columns, uint64_t rows, uint64_t planes)
+{
+    l->lines = columns * planes;
+    l->len = rows;
+    l->width = rows == 1 ? l->lines : columns;
+    l->spec.planes = 0; /* each tile's */
+    if (columns == 1 && planes > 1)
+        l->spec.flags &= ~(uint32_t)RP_COLUMNS;
+}
+
 int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
 {
     bool states = l->spec.flags & RP_STATES_IN;
-    uint64_t items = bytes / l->item;
+    uint64_t items = bytes / l->item, rows;
     if (bytes % l->item) {
         rc_fail(f, REDUCE_E_SHAPE, "bytes", "%zu bytes are not a multiple of the %" PRIu64 "-byte %s", bytes, l->item,
                 states ? "state" : "element");
@@ -60,14 +81,11 @@ int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
         rp_spec s = {.rows = g->rows, .row_len = items};
         return -(int)rp_offsets_check(&s, (const uint8_t *)g->offsets, f);
     }
-    if (items % g->rows)
-        return rc_fail(f, REDUCE_E_SHAPE, "rows", "%" PRIu64 " %s cannot be cut into %" PRIu64 " equal rows", items,
-                       states ? "states" : "elements", g->rows);
-    l->len = items / g->rows;
-    if (l->spec.flags & RP_COLUMNS) {
-        l->lines = l->len;
-        l->len = g->rows;
-    }
+    if (__builtin_mul_overflow(g->rows, rp_planes(&l->spec), &rows) || items % rows)
+        return not_rows(items, states, g, f);
+    l->len = items / rows;
+    if (l->spec.flags & RP_COLUMNS)
+        shape_columns(l, l->len, g->rows, rp_planes(&l->spec));
     return 0;
 }
 

@@ -14,6 +14,19 @@
 
 /* ---- checks ---- */
 
+/* Does the daemon know what several planes are, if there are some? */
+static int check_planes(reduce_client *c, const rc_level *l, rp_fault *f)
+{
+    if (!(l->spec.flags & RP_COLUMNS) || l->lines == l->width)
+        return 0;
+    rc_enter(c);
+    const int version = c->welcome.version;
+    rc_leave(c);
+    if (version >= RP_PLANES_VERSION)
+        return 0;
+    return rc_fail(f, REDUCE_E_VERSION, "planes", "the daemon speaks version %d of the protocol, which has no planes", version);
+}
+
 /* Set up what the arguments say; *spec is the one given, in this version. 0 or the error, in `f`. */
 static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, size_t bytes, size_t room, rp_fault *f)
 {
@@ -41,7 +54,7 @@ static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, s
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
     l->mask = spec->mask;
     l->offsets = (const uint8_t *)spec->offsets;
-    return 0;
+    return check_planes(j->c, l, f);
 }
 
 static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "%d is not a descriptor", fd) : 0; }
@@ -75,9 +88,9 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
         return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets or states");
     if (spec->path && spec->path != path)
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
-    if (!(spec->flags & REDUCE_COLUMNS) || l->lines <= RP_MAX_DATA / cell)
+    if (!(l->spec.flags & RP_COLUMNS) || l->width <= RP_MAX_DATA / cell)
         return 0;
-    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->lines);
+    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->width);
     f->limit = RP_MAX_DATA / cell;
     return REDUCE_E_TOO_LARGE;
 }
@@ -124,7 +137,7 @@ static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, 
         return err;
     }
     j->out = out;
-    bool gathered = spec.mask || spec.offsets || (spec.flags & REDUCE_COLUMNS);
+    bool gathered = spec.mask || spec.offsets || (j->whole.spec.flags & RP_COLUMNS);
     if (!there && (err = open_path(j, in, bytes, gathered, spec.path))) {
         rc_job_free(j);
         return err;

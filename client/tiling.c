@@ -39,12 +39,15 @@ static void plan_rows(rc_level *l, const rc_sizes *sizes)
     }
 }
 
-/* Whole columns if a panel of them that is wide enough fits a message, else blocks of rows of a narrower one. */
+/* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else
+ * blocks of rows of a narrower one. */
 static void plan_columns(rc_level *l, const rc_sizes *sizes)
 {
-    uint64_t fit = sizes->most / unit(l), panel = least(l->lines, at_least_one(PANEL_BYTES / unit(l)));
+    uint64_t fit = sizes->most / unit(l), panel = least(l->width, at_least_one(PANEL_BYTES / unit(l)));
     l->tile_len = l->len;
     l->tile_lines = fit / l->len;
+    if (l->tile_lines >= l->width)
+        return;
     if (l->tile_lines < panel) {
         l->tile_lines = panel;
         l->tile_len = fit / panel;
@@ -68,6 +71,8 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
     }
     l->cell = rp_cell_size(&l->spec);
     l->tile_lines = least(l->tile_lines, RP_MAX_DATA / l->cell);
+    if (l->width && l->tile_lines >= l->width) /* whole planes */
+        l->tile_lines -= l->tile_lines % l->width;
 }
 
 /* As many segments as fit; the first one does. */
@@ -91,16 +96,39 @@ static void next_segments(const rc_level *l, rc_tile *t)
     t->stride = t->width = elements;
 }
 
+/* `n` positions of rows from position `from` on. */
+static void next_rows(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
+{
+    t->lines = least(l->tile_lines, l->lines - l->line);
+    t->spec.rows = t->height = t->lines;
+    t->spec.row_len = t->width = n;
+    t->stride = l->len;
+    t->at = l->line * l->len + from;
+}
+
+/* The same of columns: of whole planes, or of some within one. */
+static void next_columns(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
+{
+    const uint64_t plane = l->line / l->width, column = l->line % l->width;
+    const bool whole = l->tile_lines >= l->width;
+    t->lines = least(l->tile_lines, whole ? l->lines - l->line : l->width - column);
+    t->width = whole ? l->width : t->lines;
+    t->height = n * (t->lines / t->width);
+    t->spec.rows = n;
+    t->spec.row_len = t->width;
+    t->spec.planes = t->lines > t->width ? t->lines / t->width : 0;
+    t->stride = l->width;
+    t->at = (plane * l->len + from) * l->width + column;
+}
+
 static void next_rectangle(const rc_level *l, rc_tile *t)
 {
     uint64_t from = l->block * l->tile_len, n = least(l->tile_len, l->len - from);
-    bool columns = l->spec.flags & RP_COLUMNS;
-    t->lines = least(l->tile_lines, l->lines - l->line);
-    t->spec.rows = t->height = columns ? n : t->lines;
-    t->spec.row_len = t->width = columns ? t->lines : n;
     t->spec.index_base += from;
-    t->stride = columns ? l->lines : l->len;
-    t->at = columns ? from * l->lines + l->line : l->line * l->len + from;
+    if (l->spec.flags & RP_COLUMNS)
+        next_columns(l, t, from, n);
+    else
+        next_rows(l, t, from, n);
 }
 
 bool rc_next_tile(rc_level *l, rc_tile *t)
@@ -167,4 +195,5 @@ void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish)
     l->mask = NULL;
     l->item = l->cell;
     l->len = l->blocks;
+    l->width = 0;
 }

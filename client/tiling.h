@@ -1,9 +1,9 @@
 /* How a reduction of any size and shape is cut into REDUCE messages. Pure: no I/O, no allocation, no locks.
  *
- * Results are lines of elements: rows, segments, columns. A level covers all lines of a part of the job with tiles, one
- * message each: some lines x some positions in them. Lines that a tile holds whole give finished cells. Lines that are cut
- * into blocks give a partial state for each block, and these states, rows of them, are the elements of the next level. States
- * are exact, so any cut gives the same bits. */
+ * Results are lines of elements: rows, segments, columns of one plane after the other. A level covers all lines of a part of
+ * the job with tiles, one message each: some lines x some positions in them; of small planes some whole ones. Lines that a
+ * tile holds whole give finished cells. Lines that are cut into blocks give a partial state for each block, and these states,
+ * rows of them, are the elements of the next level. States are exact, so any cut gives the same bits. */
 #ifndef RC_TILING_H
 #define RC_TILING_H
 
@@ -20,12 +20,13 @@ enum { RC_LEAST_DATA = 4096 };
 
 typedef struct rc_level {
     rp_spec spec;            /* checked; flags say the shape (COLUMNS or not) and what a finished cell is; index_base of the
-                                 first position; rows and row_len are each tile's */
+                                 first position; rows, row_len and planes are each tile's */
     const uint8_t *elements; /* or states */
     const uint8_t *mask;     /* NULL: none */
     const uint8_t *offsets;  /* lines + 1 u64 of segments, any alignment; NULL: the lines are equally long */
     uint64_t item;           /* bytes of an element or state */
     uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
+    uint64_t width;          /* columns: of them in a plane; all lines if there is one plane */
     /* set by rc_tiling: */
     uint64_t tile_lines, tile_len; /* of a full tile; segments: the most lines */
     uint64_t blocks;               /* into which a line is cut: > 1 gives states, cells[line * blocks + block] */

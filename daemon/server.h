@@ -11,6 +11,7 @@
 #include "daemon/net/inbox.h"
 #include "daemon/net/metrics_http.h"
 #include "daemon/request/requests.h"
+#include "daemon/telemetry/page.h"
 
 enum { RD_EXIT_OK = 0, RD_EXIT_START = 1, RD_EXIT_USAGE = 2, RD_EXIT_DEVICE = 70 };
 
@@ -28,6 +29,8 @@ typedef struct rd_health {
     bool under_way;
     void (*first)(struct rd_server *s, bool right); /* called with the answer of the first check */
 } rd_health;
+
+enum { RD_SERVED = 2 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, and what shows it */
 
 typedef struct rd_server {
     rd_config config;
@@ -52,8 +55,10 @@ typedef struct rd_server {
     /* telemetry */
     rd_stats stats;
     rd_metrics metrics;
-    rd_http *http;   /* NULL: not served */
-    rd_trace *trace; /* NULL: none */
+    rd_http *http; /* NULL: not served */
+    rd_http_page pages[RD_SERVED];
+    rd_trace *trace;        /* NULL: none */
+    rd_device_meter *meter; /* NULL: none */
 
     rd_requests requests;
 

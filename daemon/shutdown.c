@@ -160,6 +160,7 @@ void rd_server_close(rd_server *s)
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
     rk_close(s->requests.engine);
+    rd_device_meter_close(s->meter);
     rd_trace_close(s->trace);
     rd_transport_close(s->transport);
     rd_sessions_fini(&s->sessions);

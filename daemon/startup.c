@@ -35,6 +35,15 @@ static void set_resident_caps(rd_server *s)
     s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
+/* It is for people who watch: without NVML they see less. */
+static void open_meter(rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    if (k.backend == RP_BACKEND_CUDA)
+        s->requests.meter = s->meter = rd_device_meter_open((int)s->config.device);
+}
+
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
@@ -58,6 +67,7 @@ static bool open_engine(rd_server *s)
     s->holdings.engine = q->engine;
     set_resident_caps(s);
     rd_executor_open(q);
+    open_meter(s);
     return true;
 }
 
@@ -221,13 +231,24 @@ static bool listen_all(rd_server *s)
     return true;
 }
 
+static void fill_pages(rd_http_page pages[RD_SERVED])
+{
+    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", rd_metrics_copy, NULL, 0};
+    pages[1] = (rd_http_page){"/status.json", "application/json", rd_metrics_copy_json, NULL, 0};
+    for (int i = 0; i < RD_PAGE_FILES; i++)
+        pages[2 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, NULL, rd_page_files[i].bytes,
+                                      rd_page_files[i].size};
+}
+
 static bool serve_metrics(rd_server *s)
 {
     char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
     if (!s->config.metrics_url[0])
         return true;
+    rd_metrics_want_json(&s->metrics, rd_status_entries);
     rd_metrics_refresh(&s->metrics);
-    s->http = rd_http_open(s->config.metrics_url, rd_metrics_copy, &s->metrics, bound, sizeof bound, why, sizeof why);
+    fill_pages(s->pages);
+    s->http = rd_http_open(s->config.metrics_url, s->pages, RD_SERVED, &s->metrics, bound, sizeof bound, why, sizeof why);
     if (s->http)
         rd_log(RD_LOG_INFO, "metrics on %s", bound);
     else

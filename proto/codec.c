@@ -188,6 +188,7 @@ size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s)
     put32(out + 12, s->ddof);
     put64(out + 32, s->index_base);
     put64(out + 40, s->initial);
+    put64(out + 48, s->planes);
     return RP_SPEC_SIZE;
 }
 
@@ -203,9 +204,10 @@ rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
                    .rows = get64(body + 16),
                    .row_len = get64(body + 24),
                    .index_base = get64(body + 32),
-                   .initial = get64(body + 40)};
+                   .initial = get64(body + 40),
+                   .planes = get64(body + 48)};
     TRY(zeros(body + 4, 4, "spec", f));
-    return zeros(body + 48, 16, "spec", f);
+    return zeros(body + 56, 8, "spec", f);
 }
 
 /* ---- streams ---- */
@@ -461,8 +463,8 @@ rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *
     TRY(exact(len, RP_QUERY_SIZE, "query", f));
     TRY(zeros(body + 4, 4, "query", f));
     *topic = get32(body);
-    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_REQUESTS)
-        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_REQUESTS, "unknown topic %" PRIu32, *topic);
+    if (*topic < RP_TOPIC_INFO || *topic > RP_TOPIC_SESSIONS)
+        return rp_fail(f, RP_BAD_MESSAGE, "topic", RP_TOPIC_SESSIONS, "unknown topic %" PRIu32, *topic);
     return RP_OK;
 }
 

@@ -175,7 +175,13 @@ rp_err rp_get_side_reply(const uint8_t *packet, size_t len, rp_side *p, rp_fault
 size_t rp_put_u64(uint8_t out[RP_STREAM_SIZE], uint64_t v);
 rp_err rp_get_u64(const uint8_t *body, size_t len, uint64_t *v, const char *field, rp_fault *f);
 
-typedef enum { RP_TOPIC_INFO = 1, RP_TOPIC_STATUS = 2, RP_TOPIC_METRICS = 3, RP_TOPIC_REQUESTS = 4 } rp_topic;
+typedef enum {
+    RP_TOPIC_INFO = 1,
+    RP_TOPIC_STATUS = 2,
+    RP_TOPIC_METRICS = 3,
+    RP_TOPIC_REQUESTS = 4,
+    RP_TOPIC_SESSIONS = 5
+} rp_topic;
 size_t rp_put_query(uint8_t out[RP_QUERY_SIZE], uint32_t topic);
 rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *f);
 

@@ -95,8 +95,9 @@ size_t rp_cell_size(const rp_spec *s)
     return rp_dtype_size(s->out) * (s->op == RP_OP_MINMAX ? 2 : 1);
 }
 
-uint64_t rp_results(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->row_len : s->rows; }
-uint64_t rp_elements(const rp_spec *s) { return s->flags & RP_OFFSETS ? s->row_len : s->rows * s->row_len; }
+uint64_t rp_results(const rp_spec *s) { return s->flags & RP_COLUMNS ? rp_planes(s) * s->row_len : s->rows; }
+
+uint64_t rp_elements(const rp_spec *s) { return s->flags & RP_OFFSETS ? s->row_len : rp_planes(s) * s->rows * s->row_len; }
 
 static rp_err check_flags(const rp_spec *s, rp_fault *f)
 {
@@ -128,6 +129,22 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
     if (size < 8 && s->initial >> 8 * size)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s", rp_dtype_name(s->dtype));
+    if (s->planes && !(s->flags & RP_COLUMNS))
+        return rp_fail(f, RP_BAD_MESSAGE, "planes", 0, "planes without columns");
+    return RP_OK;
+}
+
+/* No more cells than one reply holds? Their number may be beyond 64 bits. */
+static rp_err check_results(const rp_spec *s, rp_fault *f)
+{
+    const bool columns = s->flags & RP_COLUMNS;
+    const uint64_t most = RP_MAX_DATA / rp_cell_size(s), planes = rp_planes(s), each = columns ? s->row_len : s->rows;
+    if (each > most)
+        return rp_fail(f, RP_TOO_LARGE, columns ? "row_len" : "rows", most, "a reply of %" PRIu64 " results is over %u bytes",
+                       each, RP_MAX_DATA);
+    if (each && planes > most / each)
+        return rp_fail(f, RP_TOO_LARGE, "planes", most / each, "a reply of %" PRIu64 " x %" PRIu64 " results is over %u bytes",
+                       planes, each, RP_MAX_DATA);
     return RP_OK;
 }
 
@@ -140,11 +157,9 @@ static rp_err check_shape(const rp_spec *s, rp_fault *f)
                        "more than 2^60 rows or elements in a row");
     if (s->index_base > RP_MAX_COUNT)
         return rp_fail(f, RP_TOO_LARGE, "index_base", RP_MAX_COUNT, "index base above 2^60");
-    uint64_t most = RP_MAX_DATA / rp_cell_size(s);
-    if (rp_results(s) > most)
-        return rp_fail(f, RP_TOO_LARGE, s->flags & RP_COLUMNS ? "row_len" : "rows", most,
-                       "a reply of %" PRIu64 " results is over %u bytes", rp_results(s), RP_MAX_DATA);
-    return RP_OK;
+    if (s->planes > RP_MAX_COUNT)
+        return rp_fail(f, RP_TOO_LARGE, "planes", RP_MAX_COUNT, "more than 2^60 planes");
+    return check_results(s, f);
 }
 
 rp_err rp_spec_check(rp_spec *s, rp_fault *f)
@@ -176,10 +191,15 @@ rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
                        : s->flags & RP_MASK    ? "element and mask"
                                                : "element");
     uint64_t rows = s->flags & RP_OFFSETS ? 1 : s->rows;
-    if (__builtin_mul_overflow(rows, s->row_len, &want) || want != (bytes - head) / item)
-        return rp_fail(f, RP_SHAPE, "row_len", 0, "%" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given", rows,
-                       s->row_len, (bytes - head) / item);
-    return RP_OK;
+    if (!__builtin_mul_overflow(rows, s->row_len, &want) && !__builtin_mul_overflow(want, rp_planes(s), &want) &&
+        want == (bytes - head) / item)
+        return RP_OK;
+    if (s->planes > 1)
+        return rp_fail(f, RP_SHAPE, "row_len", 0,
+                       "%" PRIu64 " planes of %" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given", s->planes,
+                       rows, s->row_len, (bytes - head) / item);
+    return rp_fail(f, RP_SHAPE, "row_len", 0, "%" PRIu64 " rows of %" PRIu64 " do not make the %" PRIu64 " given", rows,
+                   s->row_len, (bytes - head) / item);
 }
 
 rp_parts rp_spec_parts(const rp_spec *s, const void *data)

@@ -13,7 +13,14 @@
 extern "C" {
 #endif
 
-#define RP_WIRE_VERSION 1 /* the protocol version this code speaks */
+#define RP_WIRE_VERSION 2 /* the highest protocol version that this code speaks, */
+#define RP_OLDEST_VERSION 1
+#define RP_PLANES_VERSION 2 /* and the first one that has planes */
+
+/* May a message have this version? */
+static inline bool rp_version_known(int version) { return version >= RP_OLDEST_VERSION && version <= RP_WIRE_VERSION; }
+/* A reply has the version of its request; this code's own where it does not speak that. */
+static inline uint8_t rp_reply_version(int asked) { return rp_version_known(asked) ? (uint8_t)asked : RP_WIRE_VERSION; }
 
 #define X(NAME, name, code, ...) RP_OP_##NAME = code,
 typedef enum { RP_OPS(X) } rp_op;
@@ -94,8 +101,10 @@ typedef struct rp_spec {
     uint8_t nan;         /* rp_nan */
     uint32_t flags;      /* below */
     uint32_t ddof;       /* var, std, sem, stats: the divisor of var is count - ddof; 0 elsewhere */
-    uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments */
+    uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments; with RP_COLUMNS: of a
+                            plane */
     uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */
+    uint64_t planes;     /* with RP_COLUMNS: matrices, one behind the other; 0 counts as 1. Else 0 */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
 } rp_spec;
@@ -107,12 +116,12 @@ enum {
     RP_INITIAL = 8,    /* one more element, without an index, is put in front of every row */
     RP_MASK = 16,      /* behind the elements there is a byte for each; 0 leaves the element out */
     RP_OFFSETS = 32,   /* before the elements there are rows + 1 ascending u64: segment i is [offset i, offset i+1) */
-    RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix: row_len results */
+    RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix, or of each plane: row_len results */
     RP_SPEC_FLAGS = 127
 };
 
 /* Check op, types, policy, flags and shape; replace `out` 0 by the default. Pure. Errors: OP, TYPE, BAD_MESSAGE
- * (nan, flags, ddof, initial), SHAPE (rows 0), TOO_LARGE (count, reply). */
+ * (nan, flags, ddof, initial, planes), SHAPE (rows 0), TOO_LARGE (count, reply). */
 rp_err rp_spec_check(rp_spec *s, rp_fault *f);
 
 /* Do `bytes` bytes of data fit a checked spec? Offsets are not looked at. Overflow-safe. Errors: SHAPE. */
@@ -129,7 +138,10 @@ rp_parts rp_spec_parts(const rp_spec *s, const void *data);
 /* Offsets ascending and within row_len elements? Errors: SHAPE (offsets; index = the first wrong one). */
 rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f);
 
-/* Results of a checked spec: rows, segments or columns. */
+/* Matrices of a spec: 1 unless it has more. */
+static inline uint64_t rp_planes(const rp_spec *s) { return s->planes ? s->planes : 1; }
+
+/* Results of a checked spec: rows, segments or columns of all planes. */
 uint64_t rp_results(const rp_spec *s);
 /* Elements (states) of a matching spec. */
 uint64_t rp_elements(const rp_spec *s);

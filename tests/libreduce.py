@@ -14,7 +14,7 @@ STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
 class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
                 ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("reserved", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
-                ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p)]
+                ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64)]
 
 
 class Result(C.Structure):
@@ -134,10 +134,11 @@ class Client:
             raise Fault(self.lib, code)
 
     @staticmethod
-    def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0):
+    def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
+             planes=0):
         """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps."""
         return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, 0, rows, index_base,
-                    initial, mask, offsets)
+                    initial, mask, offsets, planes)
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()

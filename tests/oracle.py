@@ -459,13 +459,14 @@ def reduce_or_fault(*args, **kw):
 
 
 # ---- shapes ----
-def lines(bits, mask=None, rows=1, offsets=None, columns=False):
-    """(elements, mask) of each row, segment or column."""
+def lines(bits, mask=None, rows=1, offsets=None, columns=False, planes=1):
+    """(elements, mask) of each row, segment or column, of one plane after the other."""
     none = [None] * max(rows, len(bits))
     if offsets is not None:
         cut = lambda x: [x[a:b] for a, b in zip(offsets, offsets[1:])]
     elif columns:
-        cut = lambda x: list(np.ascontiguousarray(x.reshape(rows, -1).T))
+        width = len(bits) // (rows * planes)
+        cut = lambda x: list(np.ascontiguousarray(x.reshape(planes, rows, width).transpose(0, 2, 1)).reshape(planes * width, rows))
     else:
         cut = lambda x: list(x.reshape(rows, -1)) if len(x) else [x] * rows
     return list(zip(cut(bits), none if mask is None else cut(mask)))

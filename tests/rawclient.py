@@ -70,7 +70,7 @@ class Result(NamedTuple):
     batch: int
 
 
-def header(kind, body_len, *, version=1, flags=0, status=0, time_ms=0, session=0, mid=0, magic=b"RDCE"):
+def header(kind, body_len, *, version=2, flags=0, status=0, time_ms=0, session=0, mid=0, magic=b"RDCE"):
     return magic + struct.pack("<BBHIIQQQ", version, kind, flags, status, time_ms, session, mid, body_len)
 
 
@@ -78,12 +78,12 @@ def code(value, table):
     return table[value] if isinstance(value, str) else value
 
 
-def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False):
+def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False, planes=0):
     """`initial`, `wrap` set their flags; `flags` has the others."""
     out = code(out, DTYPES) if out else 0
     flags |= (0 if initial is None else INITIAL) | (WRAP if wrap else 0)
-    return struct.pack("<BBBB4xIIQQQQ16x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
-                       initial or 0)
+    return struct.pack("<BBBB4xIIQQQQQ8x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
+                       initial or 0, planes)
 
 
 def parse_result(body):
@@ -237,7 +237,7 @@ class Connection:
         return self.wait(self.send(kind, body, **fields))
 
     # ---- the messages ----
-    def hello(self, low=1, high=1, name=b"rawclient", priority=0, **fields):
+    def hello(self, low=1, high=2, name=b"rawclient", priority=0, **fields):
         rid, _, _ = self.send(HELLO, struct.pack("<BBHB3x", low, high, len(name), priority) + name, **{"session": 0, **fields})
         h, body = self.receive(rid)
         if h.status:
@@ -266,7 +266,7 @@ class Connection:
         if offsets is not None:
             flags, rows = flags | OFFSETS, len(offsets) - 1
         if row_len is None:
-            row_len = len(data) // size // (1 if flags & OFFSETS else rows)
+            row_len = len(data) // size // (1 if flags & OFFSETS else rows * (kw.get("planes") or 1))
         head = b"" if offsets is None else struct.pack(f"<{len(offsets)}Q", *offsets)
         return spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + head + data + (b"" if mask is None else bytes(mask))
 
@@ -276,7 +276,7 @@ class Connection:
     def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, **kw):
         """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed."""
         if row_len is None:
-            row_len = length // (SIZE[dtype] + bool(flags & MASK)) // rows
+            row_len = length // (SIZE[dtype] + bool(flags & MASK)) // (rows * (kw.get("planes") or 1))
         body = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + struct.pack("<QQQ", handle, offset, length)
         return parse_result(self.call(REDUCE_AT, body, time_ms=time_ms))
 

@@ -25,11 +25,12 @@ def read_exactly(sock, n):
 class Relay:
     """Relay(path, url, max_data, chunk): listens on the unix socket `path` for the daemon at ipc `url` while the `with` block
     lasts. `longest` is the longest data of a request that came by, `kinds` those of all of them. `cancelled`: a kind of request; the client gets CANCELLED for
-    the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None."""
+    the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None. `version`: of the
+    protocol, at most, as from an earlier daemon."""
 
-    def __init__(self, path, url, max_data, chunk, cancelled=None):
+    def __init__(self, path, url, max_data, chunk, cancelled=None, version=255):
         self.url, self.target, self.sizes, self.longest = f"ipc://{path}", url.removeprefix("ipc://"), struct.pack("<II", max_data, chunk), 0
-        self.cancelled, self.kinds = cancelled, []
+        self.cancelled, self.version, self.kinds = cancelled, version, []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -85,6 +86,7 @@ class Relay:
         _, _, kind, _, status, _, session, mid, _ = HEADER.unpack_from(frame, 4)
         if kind == rawclient.HELLO and status == 0:
             frame[SIZES_AT : SIZES_AT + 8] = self.sizes
+            frame[SIZES_AT - 4] = min(frame[SIZES_AT - 4], self.version)
         if kind == self.cancelled and status == 0:
             self.cancelled = None
             error = struct.pack("<QQ16xHHI", 0, rawclient.NO_INDEX, 0, 0, 0)

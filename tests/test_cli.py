@@ -207,7 +207,11 @@ def test_axis_of_other_inputs(run, fails, scratch):
     flat = npy(scratch / "flat.npy", np.arange(12.0))
     assert run("sum", "--axis", 0, flat) == "66\n"
     fails(FAILED, "SHAPE.*axis 0 only", "sum", "--axis", 1, flat)
-    fails(FAILED, "SHAPE.*this .npy has 3", "sum", "--axis", 0, npy(scratch / "cube.npy", np.zeros((2, 2, 2))))
+    cube = npy(scratch / "cube.npy", np.zeros((2, 3, 4)))
+    for axes, why in (("3", "no axis 3"), ("-4", "no axis -4"), ("0,0", "axis 0 is named twice"), ("1,-2", "axis -2 is named twice")):
+        fails(FAILED, f"SHAPE.*{why}", "sum", "--axis", axes, cube)
+    for axes in ("", "x", "0,", ",0", "0 1", "1.5", "--", "64", "-65", "99999999999999999999", "0x1"):
+        fails(USAGE, "--axis", "sum", "--axis", axes, cube)
     fails(FAILED, "SHAPE.*this .npy has 0", "sum", "--axis", 0, npy(scratch / "one.npy", np.array(3.0)))
     (scratch / "raw").write_bytes(np.arange(12, dtype="<f4").tobytes())
     fails(FAILED, "SHAPE.*--rows", "sum", "-t", "f32", "--axis", 0, scratch / "raw")
@@ -227,6 +231,48 @@ def test_axis_of_other_inputs(run, fails, scratch):
 
 
 @pytest.mark.parametrize("order", MATRICES)
+@pytest.mark.parametrize("dtype", ["u8", "f32", "f64"])
+def test_any_axes(run, scratch, dtype, order):
+    """Arrays of one to five dimensions, any axes, the first or last ones and those between: each result is rounded once, and an index counts the
+    elements of its result in C order."""
+    rng = np.random.default_rng([56, len(dtype), len(order)])
+    for _ in range(12):
+        shape = tuple(int(n) for n in rng.integers(1, 6, int(rng.integers(1, 6))))
+        bits = gens.of(dtype)[int(rng.integers(0, 3))](rng, dtype, int(np.prod(shape)))
+        array = np.resize(bits, shape).astype(oracle.unsigned(dtype))
+        path = npy(scratch / "any.npy", np.asarray(array.view(NUMPY[dtype]), order=order))
+        axes = rng.permutation(len(shape))[: int(rng.integers(1, len(shape) + 1))]
+        kept = [d for d in range(len(shape)) if d not in axes]
+        lines = array.transpose([*kept, *sorted(axes)]).reshape(int(np.prod([shape[d] for d in kept])), -1)
+        named = ",".join(str(d - len(shape) if rng.random() < 0.5 else d) for d in axes)
+        for op in ("sum", "argmax", "stats", "var"):
+            cells = [oracle.reduce(op, dtype, np.ascontiguousarray(line)) for line in lines]
+            got = run(op, "--axis", named, "--raw", path, binary=True)
+            size = len(got) // len(cells)
+            assert [int.from_bytes(got[i : i + size], "little") for i in range(0, len(got), size)] == cells, (op, shape, named)
+        if len(axes) < len(shape):
+            first, unit = next(i for i in range(len(lines))), "result" if len(shape) > 2 else "row" if 1 in axes else "column"
+            assert json.loads(run("count", "--axis", named, "--json", path).splitlines()[first])[unit] == first
+
+
+def test_axes_of_nothing_and_of_errors(run, fails, scratch):
+    for order in MATRICES:
+        assert run("sum", "--axis", "0,2", npy(scratch / "e.npy", np.zeros((0, 3, 2), "<i4", order))) == "0\n" * 3
+        assert run("sum", "--axis", "1", npy(scratch / "e.npy", np.zeros((0, 3, 2), "<i4", order))) == ""
+        fails(FAILED, "EMPTY: result 0", "max", "--axis", "-1", npy(scratch / "e.npy", np.zeros((2, 3, 0), "<i4", order)))
+        bad = np.zeros((2, 3, 4), "<f4", order)
+        bad[1, 1, 2] = np.nan
+        for axes, result in (("0", 6), ("1", 6), ("2", 4), ("0,2", 1)):
+            fails(FAILED, f"NAN: result {result}:", "sum", "--nan", "error", "--axis", axes, npy(scratch / "bad.npy", bad))
+        mask = npy(scratch / "mask.npy", np.asarray(np.arange(24).reshape(2, 3, 4) % 3 > 0, order=order))
+        ones = npy(scratch / "ones.npy", np.ones((2, 3, 4), "<f8", order))
+        for axes in (0, 1, (0, 2)):
+            kept = np.load(mask).sum(axes).ravel()
+            args = "sum", "--axis", str(axes).strip("()").replace(" ", ""), "--initial", 5
+            assert run(*args, "--mask", mask, ones).split() == [str(5 + n) for n in kept], "the initial element goes in once"
+
+
+@pytest.mark.parametrize("order", MATRICES)
 def test_large_matrix(run, scratch, order):
     """More than the buffer of reducectl holds (columns: 64 MiB, rows: 16 MiB), so that blocks are merged."""
     rng = np.random.default_rng(55)
@@ -237,6 +283,11 @@ def test_large_matrix(run, scratch, order):
         assert (got == m.sum(axis)).all()
     got = np.frombuffer(run("argmax", "--axis", 0, "--raw", path, binary=True), "<u8")
     assert (got == m.argmax(0)).all()
+    cube = m.reshape(2, 5000, 30, 57)
+    path = npy(scratch / "m.npy", np.asarray(cube, order=order))
+    for axes in (0, 1, 2, (0, 2), (1, 3)):
+        got = np.frombuffer(run("sum", "--axis", str(axes).strip("()").replace(" ", ""), "--raw", path, binary=True), "<i8")
+        assert (got == cube.sum(axes).ravel()).all()
 
 
 def test_fortran_order_of_the_whole(run, scratch):
@@ -552,7 +603,7 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--deadline", "0"), "deadline"), (("sum", "--deadline", "2147483648"), "deadline"), (("sum", "--colour"), "colour"), (("sum", "-x"), "-x"),
     (("sum", "--dtype"), "value"), (("sum", "--hex", "--json", "-"), "exclude each other"), (("sum", "--total", "--rows", "2", "-"), "excludes"),
     (("var", "--ddof", "-1"), "ddof"), (("var", "--ddof", "4294967296"), "ddof"), (("sum", "--ddof", "1", "-"), "ddof"), (("sum", "--wrap", "-"), "prod"),
-    (("sum", "--axis", "2"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
+    (("sum", "--axis", "x"), "axis"), (("sum", "--offsets", "x", "--rows", "2", "-"), "excludes"), (("sum", "--offsets", "x", "--axis", "0", "-"), "excludes"),
     (("sum", "--partial", "--json", "-"), "exclude each other"), (("sum", "--partial", "--initial", "1", "-"), "initial"), (("sum", "--merge", "--rows", "2", "-"), "merge"),
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"),
@@ -853,6 +904,7 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
+    npy(scratch / "images.npy", np.arange(24.0).reshape(2, 3, 4))
     (scratch / "x.raw").write_bytes(struct.pack("<2H", 7, 9))
     (scratch / "x.bin").write_bytes(struct.pack("<2q", 7, 9))
     np.savez(scratch / "run.npz", u=np.arange(3))
@@ -882,17 +934,13 @@ def test_autostart(ctl, scratch):
         except OSError:
             return False
 
-    root = os.geteuid() == 0  # root's daemon is the system's: give it a place of its own
-    url = f"ipc://{scratch}/own.sock" if root else None
     try:
-        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True, url=url)
-        if root and done.returncode == NO_DAEMON:
-            pytest.skip("autostart is for the usual places")
+        done = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 2.5), autostart=True)
         assert done.returncode == OK and done.stdout == b"2.5\n" and b"started now" in done.stderr, done.stderr
         assert len(pids()) == 1
-        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True, url=url)
+        again = ctl("sum", "-v", "-t", "f32", stdin=struct.pack("<f", 3.5), autostart=True)
         assert again.stdout == b"3.5\n" and b"started now" not in again.stderr
-        assert ctl("ping", url=url).returncode == OK, "found without starting one, too"
+        assert ctl("ping").returncode == OK, "found without starting one, too"
         assert len(pids()) == 1
     finally:
         for pid in pids():
@@ -901,7 +949,6 @@ def test_autostart(ctl, scratch):
 
 def test_autostart_by_a_program_without_standard_streams(scratch):
     """The daemon gets whole ones all the same: what it opens later must not be where its log goes."""
-    url = f"ipc://{scratch}/own.sock"
     program = f"""if True:
         import ctypes as C, os
         lib, client = C.CDLL({str(LIB / "libreduce.so")!r}), C.c_void_p()
@@ -911,7 +958,7 @@ def test_autostart_by_a_program_without_standard_streams(scratch):
         opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
         for closed in {{closed}}:
             os.close(closed)
-        os._exit(lib.reduce_open(C.byref(client), {url!r}.encode(), C.byref(opts)) != 0)
+        os._exit(lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0)
     """
     env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     log = str(scratch / "reduced.log")
@@ -937,23 +984,124 @@ def test_no_place_for_a_daemon_of_ones_own(ctl):
     assert done.returncode == NO_DAEMON and b"START: the daemon left at once; no log beside its socket: No such file" in done.stderr, done.stderr
 
 
-def test_none_is_started_elsewhere(ctl):
-    """The daemon lives in /, so a relative path is another one for it. Over the network there is nothing to start."""
-    for url in ("ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
-        done = ctl("ping", autostart=True, url=url)
-        assert done.returncode == NO_DAEMON and b"daemons are started on ipc:///PATH only" in done.stderr, done.stderr
+def test_none_is_started_at_an_address_that_was_given(ctl, scratch):
+    """Such an address may be mistyped, and a daemon there would leave its files there."""
+    place = scratch / "given"
+    place.mkdir()
+    for url in (f"ipc://{place}/own.sock", "ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
+        for done in (ctl("ping", autostart=True, url=url), ctl("ping", "--connect", url, autostart=True)):
+            assert done.returncode == NO_DAEMON, done.stderr
+            assert b"NO_DAEMON" in done.stderr and b"no daemon is started at an address that was given" in done.stderr, done.stderr
+    assert not list(place.iterdir()) and not daemons(scratch)
+
+
+class OwnDaemons:
+    """A place for private daemons of libreduce and reducectl, which are stopped at the end."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.env = {"XDG_RUNTIME_DIR": str(directory), "XDG_CONFIG_HOME": str(directory), "HOME": str(directory)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in daemons(self.directory):
+            end(pid, signal.SIGTERM)
+
+
+def end(pid, sign):
+    """Return when the process has gone, so that another daemon can have its socket."""
+    with contextlib.suppress(ProcessLookupError):
+        leaving = os.pidfd_open(pid)
+        os.kill(pid, sign)
+        select.select([leaving], [], [])
+        os.close(leaving)
+
+
+def test_a_private_daemon_that_dies_is_started_again(scratch):
+    """The library that has lost its daemon does not wait for somebody to start another one."""
+    program = f"""if True:
+        import ctypes as C, sys
+        sys.path.insert(0, {str(ROOT / "tests")!r})
+        from libreduce import load
+        lib, client, ns = load(), C.c_void_p(), C.c_uint64()
+        Opts = type("Opts", (C.Structure,), {{"_fields_": [("size", C.c_uint32), ("flags", C.c_uint32), ("name", C.c_char_p)] + [
+            (n, C.c_uint32) for n in ("connect", "reconnect", "timeout")] + [("daemon", C.c_char_p), ("idle", C.c_uint32)] + [
+            (n, C.c_char_p) for n in ("ca", "cert", "key")] + [("priority", C.c_int32), ("reserved", C.c_uint32)]}})
+        opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
+        for _ in range(3):
+            code = lib.reduce_ping(client, C.byref(ns)) if client else lib.reduce_open(C.byref(client), None, C.byref(opts))
+            print(code, lib.reduce_errmsg().decode() if code else "", flush=True)
+            sys.stdin.readline()
+    """
+    with OwnDaemons(scratch) as own:
+        p = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**python_env(), **own.env})
+        seen = []
+        for _ in range(3):
+            assert p.stdout.readline() == "0 \n"
+            seen += daemons(scratch)
+            end(seen[-1], signal.SIGKILL)
+            p.stdin.write("\n")
+            p.stdin.flush()
+        p.stdin.close()
+        assert p.wait(60) == 0 and len(set(seen)) == 3
+
+
+def test_a_command_outlives_the_private_daemon_of_another(ctl, scratch):
+    """It was started by an earlier command, and is killed under a later one."""
+    with OwnDaemons(scratch) as own:
+        assert ctl("ping", autostart=True).returncode == OK
+        env = {**os.environ, **own.env}
+        with subprocess.Popen([BIN / "reducectl", "put", "x", "-v", "-t", "u8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as p:
+            line = p.stderr.readline()  # it has a session
+            end(daemons(scratch)[0], signal.SIGKILL)
+            _, errors = p.communicate(bytes(1000), timeout=60)
+        assert b" on ipc" in line and p.returncode == OK, errors
+        assert ctl("sum", "@x").stdout == b"0\n"
+
+
+def test_idle_exit_of_the_users_configuration(scratch):
+    """It is for daemons that clients start, too."""
+    (scratch / "reduced").mkdir()
+    (scratch / "reduced" / "reduced.conf").write_text("idle-exit = 1\n")
+    with OwnDaemons(scratch) as own:
+        env = {**os.environ, **own.env}
+        started = subprocess.run([BIN / "reduced", "--config", scratch / "reduced" / "reduced.conf", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
+        usual = subprocess.run([BIN / "reduced", "--config", "/dev/null", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
+        assert "idle-exit = 1\n" in started.stdout and "idle-exit = 600\n" in usual.stdout
+        if os.geteuid() >= 1000:  # root's configuration is the system's
+            assert subprocess.run([BIN / "reducectl", "ping"], capture_output=True, env=env).returncode == OK
+            leaving = os.pidfd_open(daemons(scratch)[0])
+            assert select.select([leaving], [], [], 60)[0], "it stays"
+            os.close(leaving)
+
+
+def test_the_library_leaves_idle_exit_to_the_configuration(ctl, scratch):
+    with OwnDaemons(scratch):
+        assert ctl("ping", autostart=True).returncode == OK
+        assert b"--idle-exit" not in pathlib.Path(f"/proc/{daemons(scratch)[0]}/cmdline").read_bytes()
+
+
+def test_wait_for_a_daemon_that_comes_later(ctl, scratch, start):
+    url = f"ipc://{scratch}/s"
+    with subprocess.Popen([BIN / "reducectl", "sum", "-t", "u8", "--wait", "60", "--connect", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        p.stdin.write(b"\2\3")
+        p.stdin.close()
+        start()
+        assert p.stdout.read() == b"5\n"
+    assert p.returncode == OK
+    begun = time.monotonic()
+    done = ctl("ping", "--wait", "1", autostart=True)
+    assert done.returncode == NO_DAEMON and b"nobody listens" in done.stderr and time.monotonic() - begun >= 1, done.stderr
 
 
 def test_many_autostart_at_once(ctl, scratch):
     """Ten first commands at the same moment: all answered, one daemon in the end."""
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
-    if os.geteuid() == 0:
-        env["REDUCED_URL"] = f"ipc://{scratch}/own.sock"
     commands = [subprocess.Popen([BIN / "reducectl", "sum", "-t", "f32"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) for _ in range(10)]
     try:
         answers = [c.communicate(struct.pack("<f", 2.5), timeout=60) for c in commands]
-        if os.geteuid() == 0 and all(c.returncode == NO_DAEMON for c in commands):
-            pytest.skip("autostart is for the usual places")
         assert [a[0] for a in answers] == [b"2.5\n"] * 10, answers
         end = time.monotonic() + 60
         while len(found := daemons(scratch)) > 1:  # looking takes a while: pace enough

@@ -148,7 +148,7 @@ def test_http_serves_the_same_text(start):
             select_a_moment(daemon.process)  # the text is made anew once a second
         assert requests(m, op="sum", dtype="f32", path="inline", result="OK") == 1
         assert {k: set(v) for k, v in m.items()} == {k: set(v) for k, v in parse(c.metrics()).items()}
-    for wrong in (url + "x", url.rsplit("/", 1)[0]):
+    for wrong in (url + "x", url.rsplit("/", 1)[0] + "/none"):
         with pytest.raises(urllib.error.HTTPError):
             scrape(wrong)
 

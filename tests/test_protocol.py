@@ -59,14 +59,14 @@ def bystander(shared):
 def test_hello(shared):
     with shared.connect(hello=False) as c:
         w = c.hello()
-        assert (w["version"], w["max_data"], w["chunk_hint"], w["max_inflight"], w["max_streams"]) == (1, MAX_DATA, 1 << 20, 64, 32)
+        assert (w["version"], w["max_data"], w["chunk_hint"], w["max_inflight"], w["max_streams"]) == (2, MAX_DATA, 1 << 20, 64, 32)
         assert re.fullmatch(r"reduced \d+\.\d+\.\d+\S*", w["server"])
         assert c.hello()["session"] == w["session"], "a second hello answers with the same session"
         with shared.connect() as d:
             assert d.session != c.session
 
 
-@pytest.mark.parametrize("low, high, version", [(1, 1, 1), (1, 2, 1), (1, 255, 1)])
+@pytest.mark.parametrize("low, high, version", [(1, 1, 1), (1, 2, 2), (2, 2, 2), (1, 255, 2)])
 def test_versions_in_common(shared, low, high, version):
     with shared.connect(hello=False) as c:
         assert c.hello(low, high, version=high)["version"] == version
@@ -74,15 +74,41 @@ def test_versions_in_common(shared, low, high, version):
 
 def test_no_version_in_common(shared):
     with shared.connect(hello=False) as c:
-        with faults("VERSION", "version", limit=1):
-            c.hello(2, 9, version=9)
+        with faults("VERSION", "version", limit=2):
+            c.hello(3, 9, version=9)
         c.hello()
 
 
+def test_replies_are_of_the_requests_version(shared):
+    """Both versions on one connection: the same bytes mean the same."""
+    with shared.connect(hello=False) as c:
+        for version in (1, 2):
+            c.hello(1, version, version=version)
+            h, body = c.receive(c.send(REDUCE, spec("sum", "f32", row_len=3) + F32, version=version)[0])
+            assert (h.version, h.status) == (version, 0) and body[-8:] == struct.pack("<d", 3.25)
+            h, _ = c.receive(c.send(PING, version=version)[0])
+            assert (h.version, h.status) == (version, 0)
+        h, _ = c.receive(c.send(PING, version=9)[0])
+        assert (h.version, h.status) == (2, 2)
+
+
+def test_planes(conn):
+    """Columns of one matrix after the other, in either version, and how an argmax counts."""
+    data = np.array([[[0, 5, 2], [3, 4, 1]], [[6, 11, 8], [9, 10, 7]]], "u1")
+    for version in (1, 2):
+        body = spec("max", "u8", flags=COLUMNS, rows=2, row_len=3, planes=2) + data.tobytes()
+        cells = rawclient.parse_result(conn.call(REDUCE, body, version=version)).cells
+        assert b"".join(cells) == data.max(axis=1).astype("<u8").tobytes()
+    cells = conn.reduce("argmax", "u8", data.tobytes(), rows=2, planes=2, columns=True, index_base=10).cells
+    assert b"".join(cells) == (10 + data.argmax(axis=1)).astype("<u8").tobytes()
+    with faults("NAN", "data", index=4):
+        conn.reduce("sum", "f32", np.array([[1, 1], [1, 1], [np.nan, 1]], "<f4").tobytes(), rows=1, planes=3, columns=True, nan="error")
+
+
 def test_other_messages_of_another_version(conn):
-    for version in (0, 2, 255):
+    for version in (0, 3, 255):
         for kind in (PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT):
-            with faults("VERSION", "version", limit=1):
+            with faults("VERSION", "version", limit=2):
                 conn.call(kind, b"", version=version)
 
 
@@ -316,6 +342,11 @@ def reduce_raw(conn, data=F32, **kw):
     ({"op": "minmax", "rows": MAX_DATA // 16 + 1}, "TOO_LARGE", "rows", MAX_DATA // 16),
     ({"op": "stats", "dtype": "f64", "flags": STATES_OUT, "rows": MAX_DATA // 872 + 1}, "TOO_LARGE", "rows", MAX_DATA // 872),
     ({"flags": COLUMNS, "row_len": MAX_DATA // 8 + 1}, "TOO_LARGE", "row_len", MAX_DATA // 8),
+    ({"planes": 1}, "BAD_MESSAGE", "planes", 0), ({"flags": OFFSETS, "planes": 2}, "BAD_MESSAGE", "planes", 0),
+    ({"flags": COLUMNS, "planes": MAX_COUNT + 1}, "TOO_LARGE", "planes", MAX_COUNT),
+    ({"flags": COLUMNS, "planes": MAX_DATA // 24 + 1, "row_len": 3}, "TOO_LARGE", "planes", MAX_DATA // 24),
+    ({"flags": COLUMNS, "planes": 2, "row_len": 3}, "SHAPE", "row_len", None),
+    ({"flags": COLUMNS, "planes": MAX_COUNT, "rows": 2**10, "row_len": 0}, "SHAPE", "row_len", None),
     ({"flags": OFFSETS, "rows": 2}, "SHAPE", "offsets", 24),
     ({"flags": OFFSETS, "rows": MAX_COUNT, "out": "f64"}, "TOO_LARGE", "rows", MAX_DATA // 8),
     ({"flags": MASK}, "SHAPE", "data", 5), ({"flags": MASK, "data": F32 + bytes(2)}, "SHAPE", "data", 5),
@@ -340,7 +371,7 @@ def test_reduce_refuses_short_and_reserved(conn):
     for n in (0, 1, 63):
         with faults("BAD_MESSAGE", "spec"):
             conn.call(REDUCE, good[:n])
-    for at in [*range(4, 8), *range(48, 64)]:
+    for at in [*range(4, 8), *range(56, 64)]:
         body = bytearray(good + F32)
         body[at] = 1
         for kind in (REDUCE, BEGIN):
@@ -566,7 +597,7 @@ def test_golden_requests_are_understood(shared):
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
-                "drop": "BAD_HANDLE"}
+                "drop": "BAD_HANDLE", "reduce_planes": "OK"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

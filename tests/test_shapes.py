@@ -13,6 +13,7 @@ import gens
 import libreduce as lib
 import oracle
 from conftest import sanitizer
+from rawclient import REDUCE
 from relay import Relay
 
 CASES = int(os.environ.get("REDUCED_SHAPE_CASES", 80 if sanitizer() else 700))
@@ -30,7 +31,7 @@ class Case:
         self.dtype = str(rng.choice(list(oracle.DTYPES)))
         self.op = str(rng.choice(oracle.ops(self.dtype)))
         self.nan = str(rng.choice(["propagate", "omit", "error"], p=[0.6, 0.3, 0.1]))
-        self.columns, self.offsets, self.rows = False, None, 1
+        self.columns, self.offsets, self.rows, self.planes = False, None, 1, 1
         kind = str(rng.choice(["whole", "rows", "columns", "segments"], p=[0.15, 0.25, 0.3, 0.3]))
         long = int(10 ** rng.uniform(0, 4))
         if kind == "segments":
@@ -43,6 +44,9 @@ class Case:
             self.rows = 1 if kind == "whole" else int(10 ** rng.uniform(0, 2.5))
             count = self.rows * (long if kind == "whole" else max(1, long // self.rows))
             self.columns = kind == "columns"
+            if self.columns and rng.random() < 0.6:
+                self.planes = int(10 ** rng.uniform(0, 2))
+                count = self.planes * self.rows * max(1, count // (self.planes * self.rows))
         family = gens.of(self.dtype)
         bits = family[int(rng.integers(0, len(family)))](rng, self.dtype, count)
         self.bits = np.ascontiguousarray(np.resize(bits, count)) if len(bits) else np.zeros(count, oracle.unsigned(self.dtype))
@@ -54,12 +58,12 @@ class Case:
         self.base = int(rng.integers(0, 1000))
 
     def __repr__(self):
-        shape = f"{len(self.offsets) - 1} segments" if self.offsets is not None else f"{self.rows} {'rows by columns' if self.columns else 'rows'}"
+        shape = f"{len(self.offsets) - 1} segments" if self.offsets is not None else f"{self.planes} x {self.rows} {'rows by columns' if self.columns else 'rows'}"
         return (f"{self.op} {self.dtype} -> {self.out}, {self.nan}, {len(self.bits)} elements, {shape}, mask {self.mask is not None}, "
                 f"initial {self.initial}, ddof {self.ddof}, wrap {self.wrap}")
 
     def lines(self):
-        return oracle.lines(self.bits, self.mask, self.rows, self.offsets, self.columns)
+        return oracle.lines(self.bits, self.mask, self.rows, self.offsets, self.columns, self.planes)
 
     def expected(self):
         """The cells, or (error, number of the first line that has it)."""
@@ -78,7 +82,7 @@ class Case:
     def arguments(self):
         """Keywords for libreduce.Client.run."""
         initial = None if self.initial is None else struct.pack("<Q", self.initial)[: oracle.SIZE[self.dtype]]
-        kw = dict(nan=self.nan, out=self.out, rows=self.rows, index_base=self.base, ddof=self.ddof, initial=initial)
+        kw = dict(nan=self.nan, out=self.out, rows=self.rows, planes=self.planes, index_base=self.base, ddof=self.ddof, initial=initial)
         kw["mask"] = None if self.mask is None else self.mask.tobytes()
         kw["offsets"] = None if self.offsets is None else self.offsets.astype("<u8").tobytes()
         kw["flags"] = (lib.COLUMNS if self.columns else 0) | (lib.WRAP if self.wrap else 0)
@@ -105,7 +109,7 @@ def check_case(client, case):
         states = client.run(case.op, case.dtype, case.bits.tobytes(), **kw | {"flags": kw["flags"] | lib.STATES_OUT})
         assert states == b"".join(case.states()), case
         got = run_case(client, case)
-        kw = case.arguments() | {"mask": None, "offsets": None, "rows": len(expected), "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
+        kw = case.arguments() | {"mask": None, "offsets": None, "rows": len(expected), "planes": 0, "flags": lib.STATES_IN | (lib.WRAP if case.wrap else 0)}
         if expected:
             assert whole(client.run(case.op, case.dtype, states, **kw), case.cell_size()) == expected, case
     assert got == expected, case
@@ -184,6 +188,33 @@ def test_more_results_than_one_reply_holds(shared):
         assert struct.unpack("<d", total)[0] == values[:20_000].sum()
 
 
+@pytest.mark.slow
+def test_large_arrays_over_any_axis(shared):
+    """Planes that are small, that fill some messages, and that are longer than one; in memory, in shared memory and resident."""
+    rng = np.random.default_rng(84)
+    values = rng.integers(-(2**40), 2**40, 3_000_000)
+    mask = rng.integers(0, 2, len(values)).astype(np.uint8)
+    with lib.Client(shared.url) as client:
+        shared_memory = client.alloc(values.nbytes)
+        C.memmove(shared_memory, values.ctypes.data, values.nbytes)
+        client.put("cube", "i64", values.ctypes.data, values.nbytes)
+        for shape in ((100_000, 10, 3), (300, 100, 100), (2, 1_000_000, 1), (3, 500_000, 2), (2, 3, 500_000), (5, 4, 15_000, 2, 5)):
+            cube, keep = values[: int(np.prod(shape))].reshape(shape), mask[: int(np.prod(shape))].reshape(shape).astype(bool)
+            for axis in range(len(shape)):
+                kw = dict(rows=shape[axis], planes=int(np.prod(shape[:axis])), flags=lib.COLUMNS)
+                expected = cube.sum(axis).ravel()
+                assert (np.frombuffer(client.run("sum", "i64", cube.tobytes(), **kw), "<i8") == expected).all(), (shape, axis)
+                got = client.run("count_nonzero", "i64", cube.tobytes(), mask=keep.tobytes(), **kw)
+                assert (np.frombuffer(got, "<u8") == (keep & (cube != 0)).sum(axis).ravel()).all(), (shape, axis)
+                got, _ = client.run_at("argmax", "i64", shared_memory, cube.nbytes, **kw)
+                assert (np.frombuffer(got, "<u8") == cube.argmax(axis).ravel()).all(), (shape, axis)
+                if int(np.prod(shape[axis + 1 :])) <= 524_288:
+                    got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
+                    assert (np.frombuffer(got, "<i8") == expected).all(), (shape, axis)
+        client.drop("cube")
+        client.free(shared_memory)
+
+
 def test_jobs_of_shapes(shared, scratch):
     """Many jobs at once, each with mask and offsets of its own."""
     rng = np.random.default_rng(81)
@@ -242,6 +273,19 @@ def test_progress_reaches_the_end(shared):
 
 
 # ---- errors ----
+def test_planes_need_a_daemon_that_has_them(shared, scratch):
+    """An earlier daemon: a typed error, nothing is sent, and all else goes on, planes of one column, which are rows, too."""
+    values = np.arange(24, dtype="<i4").reshape(2, 3, 4)
+    with Relay(scratch / "relay", shared.url, 4 << 20, 1 << 20, version=1) as relay, lib.Client(relay.url) as client:
+        with pytest.raises(lib.Fault) as caught:
+            client.run("sum", "i32", values.tobytes(), rows=3, planes=2, flags=lib.COLUMNS)
+        assert (caught.value.code, caught.value.field) == ("VERSION", "planes") and REDUCE not in relay.kinds
+        for rows, planes, expected in ((6, 1, values.sum((0, 1))), (6, 0, values.sum((0, 1))), (12, 2, values.sum((1, 2)))):
+            got = client.run("sum", "i32", values.tobytes(), rows=rows, planes=planes, flags=lib.COLUMNS)
+            assert got == expected.astype("<i8").tobytes()
+        assert REDUCE in relay.kinds
+
+
 @pytest.mark.parametrize("code, field, kw", [
     ("SHAPE", "offsets", dict(offsets=[0, 3, 2], rows=2)), ("SHAPE", "offsets", dict(offsets=[0, 11], rows=1)),
     ("SHAPE", "offsets", dict(offsets=[5, 2**64 - 1], rows=1)), ("SHAPE", "rows", dict(rows=3)), ("SHAPE", "rows", dict(rows=3, columns=True)),
@@ -251,6 +295,8 @@ def test_progress_reaches_the_end(shared):
     ("BAD_MESSAGE", "flags", dict(op="prod", flags=4)), ("TYPE", "dtype", dict(op="and")), ("TYPE", "out", dict(out="i64")),
     ("TYPE", "out", dict(op="stats", out="f32")), ("TYPE", "out", dict(op="count", out="f64")), ("BAD_MESSAGE", "flags", dict(flags=1, mask=bytes(10))),
     ("BAD_MESSAGE", "flags", dict(flags=1, offsets=[0, 1])), ("BAD_MESSAGE", "flags", dict(flags=1, columns=True)),
+    ("BAD_MESSAGE", "planes", dict(planes=2)), ("SHAPE", "rows", dict(planes=2, rows=2, columns=True)),
+    ("SHAPE", "rows", dict(planes=2**40, rows=2**40, columns=True)), ("TOO_LARGE", "planes", dict(planes=2**60 + 1, columns=True)),
 ])
 def test_refused(shared, code, field, kw):
     kw = dict(kw)

@@ -1,7 +1,9 @@
 """reducectl top: one frame as text, and the live screen on a pseudo-terminal."""
 import fcntl
+import json
 import os
 import pty
+import pwd
 import re
 import select
 import struct
@@ -98,8 +100,78 @@ def test_once_is_a_frame_of_text_over_a_second(start):
     assert any(line.split()[0] == str(os.getuid()) for line in lines if line)
 
 
+def test_json_is_a_frame_on_one_line(ctl, start, scratch):
+    """Requests are what programs asked for; a large file is one, in many pieces."""
+    daemon = start()
+    (scratch / "big").write_bytes(bytes(64 << 20))
+    with subprocess.Popen([BIN / "reducectl", "top", "--json", "--connect", daemon.url], stdout=subprocess.PIPE, text=True) as watcher:
+        first = json.loads(watcher.stdout.readline())
+        assert ctl("sum", "-t", "f32", scratch / "big", url=daemon.url).stdout == b"0\n"
+        with daemon.connect() as c:
+            c.reduce("max", "i32", bytes(64))
+            frames = [first]
+            while not any(p["pid"] == str(os.getpid()) for p in frames[-1]["processes"]):
+                frames.append(json.loads(watcher.stdout.readline()))
+        watcher.kill()
+    assert [o for o in first["ops"]] == [] and first["healthy"] is True and 0 < first["over_s"] < 60
+    last = frames[-1]
+    assert {(o["op"], o["dtype"], o["path"]): o["requests"] for o in last["ops"]} == {("sum", "f32", "inline"): 1, ("max", "i32", "inline"): 1}
+    assert sum(f["pieces_per_s"] for f in frames) > 0
+    me = next(p for p in last["processes"] if p["pid"] == str(os.getpid()))
+    assert me["uid"] == str(os.getuid()) and me["user"] == pwd.getpwuid(os.getuid()).pw_name and me["requests"] >= 2
+    assert str(os.getuid()) in {u["uid"] for u in last["users"]} and "device_busy" not in last
+    once = ctl("top", "--once", "--json", url=daemon.url)
+    assert once.returncode == 0 and once.stdout.count(b"\n") == 1 and json.loads(once.stdout)["uptime_s"] > 0
+
+
+def test_other_users_processes_are_not_shown(shared):
+    """Topic 5 of QUERY is for root and the daemon's user; over tcp a session sees itself alone."""
+    with shared.connect() as here, shared.connect(tcp=True) as there:
+        here.reduce("sum", "u8", bytes(3))
+        there.reduce("sum", "u8", bytes(3))
+        seen, own = here.query(5), there.query(5)
+    assert seen["sessions"] == 2 and own["sessions"] == 1
+    texts = [v for k, v in seen.items() if k.startswith("session.")]
+    assert any(re.fullmatch(rf"uid={os.getuid()} pid={os.getpid()} priority=normal requests=2 pieces=0 errors=0 bytes=3 engine_us=\d+ name=.*", t) for t in texts), texts
+    assert any(t.startswith("address=127.0.0.1") for t in texts) and len(own) == 2
+
+
+STUBS = """
+#include <string.h>
+int cuDeviceGet(int *device, int ordinal) { *device = 40 + ordinal; return 0; }
+int cuDeviceGetPCIBusId(char *out, int cap, int device) { (void)cap; strcpy(out, device == 42 ? "0000:1b:00.0" : "?"); return 0; }
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) { *device = (void *)bus; return strcmp(bus, "0000:1b:00.0") ? 6 : 0; }
+int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *out) { (void)d; out[0] = 1000; out[1] = 750; out[2] = 250; return 0; }
+int nvmlDeviceGetTemperature(void *d, int sensor, unsigned *c) { (void)d; *c = sensor == 0 ? 45 : 0; return 0; }
+int nvmlDeviceGetUtilizationRates(void *d, unsigned *out) { (void)d; out[0] = 37; out[1] = 5; return 0; }
+int nvmlDeviceGetPowerUsage(void *d, unsigned *mw) { (void)d; *mw = 120500; return 3; }
+"""
+
+
+@pytest.mark.unsanitized
+def test_the_gpus_meter(ctl, start, scratch, monkeypatch):
+    """A driver made of a few lines stands in for NVIDIA's: the device is found by its bus, and what it cannot say is left out."""
+    (scratch / "stubs.c").write_text(STUBS)
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", scratch / name, scratch / "stubs.c"], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(scratch))
+    metered = start("--device", 2, backend="cuda", program=BIN.parent / "tests" / "reduced-device")
+    end = time.monotonic() + 60
+    while "device.temperature_c" not in (status := metered.status()):
+        assert time.monotonic() < end, status
+    assert [status[f"device.{k}"] for k in ("memory_bytes", "memory_cap", "temperature_c", "busy_percent", "power_w")] == [250, 1000, 45, 37, 0]
+    text = ctl("metrics", url=metered.url).stdout.decode()
+    assert 'reduced_device_memory_bytes{kind="used"} 250\n' in text and "reduced_device_busy_ratio 0.37\n" in text
+    assert b"device    busy 37%  memory 250 B of 1000 B  45 C" in ctl("top", "--once", url=metered.url).stdout
+    metered.stop()
+    other = start("--device", 1, backend="cuda", program=BIN.parent / "tests" / "reduced-device")
+    assert "device.temperature_c" not in other.status() and b"reduced_device_" not in ctl("metrics", url=other.url).stdout
+
+
 def test_wrong_use(ctl, shared):
-    for args in (("top", "--json"), ("top", "file"), ("sum", "--once")):
+    for args in (("top", "--raw"), ("top", "file"), ("sum", "--once")):
         assert ctl(*args, url=shared.url).returncode == 2
     done = ctl("top", url=shared.url)  # no terminal
     assert done.returncode == 1 and b"--once" in done.stderr and not done.stdout
@@ -111,12 +183,15 @@ def test_the_screen_draws_follows_resizes_and_quits(start, terminal):
     if not has_curses():
         assert t.end() == 1 and "without ncurses" in t.text
         return
-    t.wait("reduced", "messages", "pools", "OP", "USER")
+    t.wait("reduced", "messages", "pools", "history", "OP", "USER", "PROCESS")
     with daemon.connect() as c:
         c.reduce("norminf", "f64", bytes(64))
     t.wait("norminf")  # at the next turn
     t.resize(30, 132)
     t.wait("TOTAL")    # the headings' end, which 40 columns did not show
+    os.write(t.master, b"h")
+    t.wait("keys", "sort by requests")
+    os.write(t.master, b"d")
     os.write(t.master, b"xq")
     assert t.end() == 0
     assert "\x1b[?1049l" in t.text  # the screen from before is back

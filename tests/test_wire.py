@@ -80,6 +80,15 @@ def silent(path):
     return s
 
 
+# ---- threads ----
+def test_a_daemon_at_rest_has_few_threads(start):
+    """Readers start when files are read, however many there may be."""
+    daemon = start("--readers", 64, "--threads", 1)
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
+        assert threads(daemon) <= 10
+
+
 # ---- replies that nobody reads ----
 def test_hundreds_of_pings_before_the_first_reply_is_read(start):
     daemon = start()

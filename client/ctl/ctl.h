@@ -7,7 +7,8 @@
  *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
  *   read_text.c       text as elements
  *   input.c           files and pipes as elements    shape.c         which of them belong to which result
- *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_columns.c: one input each
+ *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_axes.c: one input each
+ *   planes.h          columns of planes of an input
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
@@ -52,9 +53,7 @@ typedef enum {
 } ctl_command;
 typedef enum { CTL_DECIMAL, CTL_HEX, CTL_JSON, CTL_RAW } ctl_format;
 
-enum { CTL_NO_AXIS = -1 };
-
-enum { CTL_MAX_OPS = 24 };
+enum { CTL_MAX_OPS = 24, CTL_MAX_DIMS = 64 };
 
 typedef struct ctl_sink ctl_sink;
 
@@ -64,17 +63,18 @@ typedef struct ctl_options {
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
-    int axis;                             /* 0, 1 or CTL_NO_AXIS */
+    int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, requests;
-    bool members;    /* one file gives several results, each with its name: set while it is reduced, not by an option */
-    uint32_t ttl_ms; /* 0: not given */
-    const char *url; /* NULL: the usual places */
-    int priority;    /* reduce_priority */
+    bool members;     /* one file gives several results, each with its name: set while it is reduced, not by an option */
+    uint32_t ttl_ms;  /* 0: not given */
+    uint32_t wait_ms; /* for a daemon that is not there, 0: not given */
+    const char *url;  /* NULL: the usual places */
+    int priority;     /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;                            /* "-" is stdin; put, drop: names first */
     int n_files;
@@ -103,7 +103,7 @@ bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
 /* ---- npy.c ---- */
 
-enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20, CTL_MAX_DIMS = 64 };
+enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20 };
 
 typedef struct ctl_npy {
     char descr[32]; /* as the file says, "<f4" */
@@ -182,7 +182,9 @@ bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, 
 
 /* ---- fortran_order.c ---- */
 
-/* Copy an array of `dims` dimensions stored with the first index running fastest to one where the last does. */
+/* Copy an array of `dims` dimensions, whose neighbours along each are so many elements apart in `from`, to C order. */
+void ctl_permute(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape, const uint64_t *stride);
+/* The same of one stored with the first index running fastest. */
 void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape);
 
 /* ---- print.c ---- */
@@ -284,12 +286,23 @@ bool ctl_shuffled(const ctl_input *in);
 
 typedef enum { CTL_WHOLE, CTL_LINES, CTL_COLUMNS } ctl_layout;
 
+/* The axes of an array in the order in which they lie in memory, the last one running fastest; those that are reduced together
+ * are one. */
+typedef struct ctl_axes {
+    int n;
+    uint64_t len[CTL_MAX_DIMS];
+    bool reduced[CTL_MAX_DIMS];
+    uint64_t place[CTL_MAX_DIMS]; /* reduced: how many elements one step is, of those of a result in C order */
+    bool turned;                  /* the kept ones come in the order that is reverse to that of the results */
+} ctl_axes;
+
 /* Which elements of the input, in the order in which they lie there, belong to which result. */
 typedef struct ctl_shape {
     ctl_layout layout;
-    const char *unit;        /* a result is one "row", "column" or "segment"; NULL: there is only one */
-    uint64_t lines, len;     /* results, and elements of each (segments: not used) */
+    const char *unit;    /* a result is one "row", "column", "segment" or, of more axes, "result"; NULL: there is only one */
+    uint64_t lines, len; /* results, and elements of each (segments: not used) */
     const uint64_t *offsets; /* segments: lines + 1, checked; else NULL */
+    ctl_axes axes;           /* columns */
 } ctl_shape;
 
 /* 0, or a reduce_err with `why`. `offsets`: n of them, or NULL. */
@@ -393,7 +406,7 @@ int ctl_reduce(reduce_client *c, const ctl_options *o);
 int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const struct ctl_array *array);
 int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
-int ctl_reduce_columns(ctl_work *w, const ctl_shape *s);
+int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- tensors.c ---- */

@@ -65,7 +65,9 @@ static bool command_help(FILE *out, const char *word)
         {"status", "reducectl status [--json] [--watch]\n\n  What it does: sessions, requests, memory, times. --watch: again "
                    "each second.\n"},
         {"metrics", "reducectl metrics\n\n  Counters and histograms of the daemon as Prometheus text.\n"},
-        {"top", "reducectl top [--once]\n\n  What the daemon does now, refreshed each second; q quits.\n"},
+        {"top", "reducectl top [--once] [--json]\n\n  What the daemon does now, refreshed each second. Keys: r, d, e, t, n "
+                "sort by requests, "
+                "data,\n  engine, total, name; h shows them; q quits. --json: an object a line, each second.\n"},
         {"put",
          "reducectl put [--replace] [--ttl S] [--dtype T] [--text] NAME [FILE]\n\n  Leave an array with the daemon; it is "
          "reduced as @NAME.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},

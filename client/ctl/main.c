@@ -54,12 +54,14 @@ static int talk(const ctl_options *o)
     reduce_client *c;
     reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
     opts.name = "reducectl";
-    opts.flags = o->no_autostart ? 0 : REDUCE_AUTOSTART;
+    opts.flags = o->wait_ms ? REDUCE_WAIT : o->no_autostart ? 0 : REDUCE_AUTOSTART;
     opts.tls_ca = o->tls_ca;
     opts.tls_cert = o->tls_cert;
     opts.tls_key = o->tls_key;
     if (o->command == CTL_TOP)
         opts.reconnect_timeout_ms = TOP_RECONNECT_MS;
+    if (o->wait_ms)
+        opts.connect_timeout_ms = opts.reconnect_timeout_ms = o->wait_ms;
     opts.priority = o->priority;
     int err = reduce_open(&c, o->url, &opts);
     if (err == REDUCE_E_ARGUMENT)

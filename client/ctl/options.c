@@ -38,6 +38,7 @@ enum {
     OPT_REPLACE,
     OPT_TTL,
     OPT_NO_AUTOSTART,
+    OPT_WAIT,
     OPT_ONCE,
     OPT_REQUESTS
 };
@@ -77,6 +78,7 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"replace", no_argument, NULL, OPT_REPLACE},
                                      {"ttl", required_argument, NULL, OPT_TTL},
                                      {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
+                                     {"wait", required_argument, NULL, OPT_WAIT},
                                      {"once", no_argument, NULL, OPT_ONCE},
                                      {"verbose", no_argument, NULL, 'v'},
                                      {"help", no_argument, NULL, 'h'},
@@ -153,6 +155,25 @@ static bool take_number(uint64_t *out, const char *what, const char *value, uint
     return false;
 }
 
+/* "0,-1": which axes, as numpy counts them; from the last one if negative. */
+static bool take_axes(ctl_options *o, const char *list, char why[CTL_WHY])
+{
+    o->n_axes = 0;
+    for (const char *at = list;; at++) {
+        char *end;
+        const bool number = (*at >= '0' && *at <= '9') || (*at == '-' && at[1] >= '0' && at[1] <= '9');
+        const long axis = strtol(at, &end, 10);
+        if (!number || (*end && *end != ',') || axis < -CTL_MAX_DIMS || axis >= CTL_MAX_DIMS || o->n_axes == CTL_MAX_DIMS) {
+            snprintf(why, CTL_WHY, "--axis '%.40s' is not a list of axes, such as 0 or -1 or 0,2", list);
+            return false;
+        }
+        o->axes[o->n_axes++] = (int)axis;
+        if (!*end)
+            return true;
+        at = end;
+    }
+}
+
 static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
 {
     bool first = o->format == CTL_DECIMAL || o->format == f;
@@ -188,10 +209,7 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         o->by_rows = true;
         return take_number(&o->spec.rows, "--rows", optarg, 1, CTL_MAX_COUNT, why);
     case OPT_AXIS:
-        if (!take_number(&n, "--axis", optarg, 0, 1, why))
-            return false;
-        o->axis = (int)n;
-        return true;
+        return take_axes(o, optarg, why);
     case OPT_OFFSETS:
         o->offsets = optarg;
         return true;
@@ -252,6 +270,11 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return true;
     case OPT_NO_AUTOSTART:
         return o->no_autostart = true;
+    case OPT_WAIT:
+        if (!take_number(&n, "--wait", optarg, 1, INT32_MAX / 1000, why))
+            return false;
+        o->wait_ms = (uint32_t)n * 1000;
+        return true;
     case OPT_ONCE:
         return o->once = true;
     case OPT_REQUESTS:
@@ -344,7 +367,7 @@ static bool names_resident(const ctl_options *o)
     return some;
 }
 
-static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->axis != CTL_NO_AXIS; }
+static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->n_axes; }
 
 /* Do they say what to reduce of the elements, or how? */
 static bool has_reduction(const ctl_options *o)
@@ -376,10 +399,10 @@ static const char *misplaced(const ctl_options *o)
         return "--once applies to top only";
     if (o->requests && o->command != CTL_STATUS)
         return "--requests applies to status only";
-    if ((o->command == CTL_METRICS || o->command == CTL_TOP) && o->format != CTL_DECIMAL)
-        return "metrics and top take no format option";
+    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
+        return "metrics takes no format option";
     if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status and ls take --json only";
+        return "ping, info, status, top and ls take --json only";
     return NULL;
 }
 
@@ -431,7 +454,7 @@ static const char *clash(const ctl_options *o)
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
-    if (o->offsets && (o->by_rows || o->axis != CTL_NO_AXIS))
+    if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
@@ -504,7 +527,7 @@ static void unknown_option(const char *word, char why[CTL_WHY])
 
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
-    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT, .axis = CTL_NO_AXIS};
+    *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
     o->spec.dtype = 0;
     why[0] = 0;
     optind = 0; /* glibc: start anew */

@@ -263,6 +263,16 @@ long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY])
 
 /* ---- what they are ---- */
 
+/* An integer; `fits`: its magnitude has 64 bits at most. */
+static inline void look_at_integer(ctl_text_kind *k, bool negative, bool fits, uint64_t magnitude)
+{
+    if (negative && fits && magnitude == 0) /* -0 is a float */
+        k->real = true;
+    else if (!fits || magnitude > INT64_MAX + (uint64_t)negative)
+        *(fits && !negative ? &k->above : &k->wide) = true;
+    k->negative |= negative;
+}
+
 /* One token, of which [p, end) has the beginning at least. */
 static void look(ctl_text_kind *k, const char *p, const char *end)
 {
@@ -275,24 +285,40 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
         token[end - p] = 0;
         whole = ctl_parse_magnitude(token, &negative, &magnitude, &fits);
     }
-    k->some = true;
-    if (!whole || (negative && fits && magnitude == 0)) /* -0 is a float */
+    if (whole)
+        look_at_integer(k, negative, fits, magnitude);
+    else
         k->real = true;
-    else if (!fits || magnitude > limit_of(REDUCE_I64, negative))
-        *(fits && !negative ? &k->above : &k->wide) = true;
-    k->negative |= negative;
+}
+
+/* The end of an integer that is plain, and of which the end is there; NULL: there is something else. */
+static const char *look_at_plain(ctl_text_kind *k, const char *p, const char *end)
+{
+    plain x;
+    const char *q = take_plain(p, end, &x);
+    if (!q || q == end || !blank(*q) || !x.whole)
+        return NULL;
+    look_at_integer(k, x.negative, true, x.digits);
+    return q;
 }
 
 size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
 {
     const char *p = bytes, *end = bytes + n;
     while (p < end && !k->real) {
-        const char *q = end_of_token(p, end);
-        if (q == end && !last && q - p <= CTL_MAX_TOKEN)
-            break;
-        if (q > p)
+        if (blank(*p)) {
+            p++;
+            continue;
+        }
+        const char *q = look_at_plain(k, p, end);
+        if (!q) {
+            q = end_of_token(p, end);
+            if (q == end && !last && q - p <= CTL_MAX_TOKEN)
+                break;
             look(k, p, q);
-        p = q + (q < end);
+        }
+        k->some = true;
+        p = q;
     }
     return (size_t)(p - bytes);
 }

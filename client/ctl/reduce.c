@@ -60,7 +60,7 @@ static int run_shape(ctl_work *w)
         code = fail(w, w->name, err, why);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
-               : s.layout == CTL_COLUMNS ? ctl_reduce_columns(w, &s)
+               : s.layout == CTL_COLUMNS ? ctl_reduce_axes(w, &s)
                                          : ctl_reduce_whole(w);
     free(offsets);
     return code;

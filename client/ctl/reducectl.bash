@@ -33,7 +33,7 @@ _reducectl()
         any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
-    local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --help --version"
+    local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
         --index-base --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
@@ -70,18 +70,18 @@ _reducectl()
     -t | --dtype) _reducectl_reply "$types"; return ;;
     -o | --out) _reducectl_reply "$(_reducectl_out "$command")"; return ;;
     --nan) _reducectl_reply "propagate omit error"; return ;;
-    --axis) _reducectl_reply "0 1"; return ;;
+    --axis) _reducectl_reply "0 1 -1"; return ;;
     --priority) _reducectl_reply "normal high background"; return ;;
     --path) _reducectl_reply "inline stream shm file"; return ;;
     --mask | --offsets | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
-    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect) return ;;
+    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait) return ;;
     esac
     if [[ $cur == -* ]]; then
         case $command in
         "") _reducectl_reply "--help --version" ;;
         status) _reducectl_reply "--json --requests --watch $daemon" ;;
         ping | info | ls) _reducectl_reply "--json $daemon" ;;
-        top) _reducectl_reply "--once $daemon" ;;
+        top) _reducectl_reply "--once --json $daemon" ;;
         put) _reducectl_reply "--replace --ttl --dtype --text --path --deadline $daemon" ;;
         metrics | drop) _reducectl_reply "$daemon" ;;
         help) ;;

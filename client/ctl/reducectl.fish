@@ -40,7 +40,7 @@ complete -c reducectl -n $reduces -l ddof -x -d "divide by the count less N"
 complete -c reducectl -n $reduces -l initial -x -d "one more element"
 complete -c reducectl -n $reduces -l wrap -d "prod modulo 2^64"
 complete -c reducectl -n $reduces -l rows -x -d "equal rows"
-complete -c reducectl -n $reduces -l axis -x -a "0 1" -d "axis of a .npy"
+complete -c reducectl -n $reduces -l axis -x -a "0 1 -1" -d "axes of an array"
 complete -c reducectl -n $reduces -l offsets -r -d "segments"
 complete -c reducectl -n $reduces -l mask -r -d "elements to keep"
 complete -c reducectl -n $reduces -l total -d "all files as one array"
@@ -51,7 +51,7 @@ complete -c reducectl -n $reduces -l hex -d "floats as %a"
 complete -c reducectl -n $reduces -l raw -d "the bytes"
 complete -c reducectl -n $reduces -l json-strings -d "large integers as strings"
 complete -c reducectl -n $reduces -l progress -d "lines while it works"
-complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from ping info status ls ladder" -l json -d "objects"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from ping info status top ls ladder" -l json -d "objects"
 complete -c reducectl -n "__fish_seen_subcommand_from status" -l requests -d "those under way"
 complete -c reducectl -n "__fish_seen_subcommand_from status" -l watch -d "again each second"
 complete -c reducectl -n "__fish_seen_subcommand_from top" -l once -d "one frame as text"
@@ -67,6 +67,7 @@ complete -c reducectl -l tls-ca -r
 complete -c reducectl -l tls-cert -r
 complete -c reducectl -l tls-key -r
 complete -c reducectl -l no-autostart -d "start no daemon"
+complete -c reducectl -l wait -x -d "seconds for a daemon that is not there"
 complete -c reducectl -s v -l verbose -d "tell what was done"
 complete -c reducectl -s h -l help
 complete -c reducectl -s V -l version

@@ -23,7 +23,7 @@ _reducectl() {
   commands=(ping info status metrics top put ls drop ladder help)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
     '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
-    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
+    '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
   if (( CURRENT == 2 )); then
     if [[ $PREFIX == *,* ]]; then
       compset -P '*,'
@@ -44,7 +44,7 @@ _reducectl() {
   case $command in
     (status) _arguments '--json[as an object]' '--requests[those under way]' '--watch[again each second]' $daemon ;;
     (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
-    (top) _arguments '--once[one frame as text]' $daemon ;;
+    (top) _arguments '--once[one frame as text]' '--json[objects]' $daemon ;;
     (metrics) _arguments $daemon ;;
     (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
     (drop) _arguments $daemon '*:name:_reducectl_resident' ;;
@@ -55,7 +55,7 @@ _reducectl() {
       '--json[objects]' '--csv[table with commas]' '--plot[a picture]:file:_files' '--explain[the page of a kernel]:rung:' '--from[an earlier run]:file:_files' '--list[name the rungs]' ;;
     (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
-      '--rows[equal rows]:n:' '--axis[axis]:axis:(0 1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
+      '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
       '--total[all files as one]' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
       '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \
       '--progress[lines while it works]' '--deadline[milliseconds]:ms:' $daemon '*:file:_reducectl_inputs' ;;

@@ -13,13 +13,125 @@ static int wrong(char why[CTL_WHY], const char *text)
 
 static uint64_t elements(const ctl_input *in) { return in->bytes / reduce_dtype_size(in->dtype); }
 
-/* Lines of a stored matrix of `rows` rows: its rows, or its columns. */
-static void matrix(ctl_shape *s, uint64_t rows, uint64_t columns, bool reduce_columns, const char *unit)
+/* ---- axes ---- */
+
+/* One more axis, slower than those that are there, of length `len`. Neighbours of the same kind are one if `join`. */
+static void add_axis(ctl_axes *a, uint64_t len, bool reduced, uint64_t place, bool join)
 {
-    s->unit = unit;
-    s->layout = reduce_columns && rows ? CTL_COLUMNS : CTL_LINES; /* columns without rows: empty lines */
-    s->lines = reduce_columns ? columns : rows;
-    s->len = reduce_columns ? rows : columns;
+    const int last = a->n - 1;
+    if (len == 1)
+        return;
+    if (last >= 0 && a->reduced[last] == reduced && join) {
+        a->len[last] *= len;
+        return;
+    }
+    a->len[a->n] = len;
+    a->reduced[a->n] = reduced;
+    a->place[a->n++] = place;
+}
+
+/* Slowest first. */
+static void reverse(ctl_axes *a)
+{
+    for (int i = 0, j = a->n - 1; i < j; i++, j--) {
+        const uint64_t len = a->len[i], place = a->place[i];
+        const bool reduced = a->reduced[i];
+        a->len[i] = a->len[j], a->reduced[i] = a->reduced[j], a->place[i] = a->place[j];
+        a->len[j] = len, a->reduced[j] = reduced, a->place[j] = place;
+    }
+}
+
+/* An array that has elements. In Fortran order the indexes within a result run against memory: then axes stay apart if they
+ * are several. So do kept ones, which are put in order at the end. */
+static void lay_out(ctl_axes *a, const uint64_t *shape, const bool *reduced, int dims, bool fortran, bool indexes)
+{
+    uint64_t place[CTL_MAX_DIMS], elements = 1;
+    for (int d = dims - 1; d >= 0; d--) {
+        place[d] = elements;
+        elements *= reduced[d] ? shape[d] : 1;
+    }
+    *a = (ctl_axes){.turned = fortran};
+    for (int i = 0; i < dims; i++) {
+        const int d = fortran ? i : dims - 1 - i;
+        add_axis(a, shape[d], reduced[d], place[d], !fortran || (reduced[d] && !indexes));
+    }
+    reverse(a);
+    for (int i = 0; i < a->n; i++)
+        if (a->reduced[i])
+            return;
+    a->len[a->n] = a->place[a->n] = 1; /* one is reduced, if only in name */
+    a->reduced[a->n++] = true;
+}
+
+/* Results of an array, and elements of each; false: more than there may be. */
+static bool count_results(ctl_shape *s, const uint64_t *shape, const bool *reduced, int dims)
+{
+    bool fits = true, empty = false;
+    s->lines = s->len = 1;
+    for (int d = 0; d < dims; d++) {
+        empty |= reduced[d] && shape[d] == 0;
+        fits &= !__builtin_mul_overflow(reduced[d] ? s->len : s->lines, shape[d], reduced[d] ? &s->len : &s->lines) ||
+                reduced[d];
+    }
+    s->len = empty ? 0 : s->len;
+    return fits && s->lines <= CTL_MAX_COUNT;
+}
+
+/* Are the reduced axes the last ones in memory, one after the other, and the results in order? */
+static bool are_rows(const ctl_axes *a)
+{
+    int kept = 0;
+    for (int i = 0; i < a->n; i++)
+        kept += !a->reduced[i];
+    return a->n == kept + 1 && a->reduced[a->n - 1] && !(a->turned && kept > 1);
+}
+
+/* Results of an array of `dims` dimensions along the axes that are not reduced. */
+static int along(ctl_shape *s, const uint64_t *shape, const bool *reduced, int dims, bool fortran, const ctl_options *o,
+                 char why[CTL_WHY])
+{
+    if (!count_results(s, shape, reduced, dims)) {
+        snprintf(why, CTL_WHY, "more than 2^60 results");
+        return REDUCE_E_TOO_LARGE;
+    }
+    s->layout = CTL_LINES; /* also of nothing: empty lines */
+    if (s->lines == 0 || s->len == 0)
+        return 0;
+    lay_out(&s->axes, shape, reduced, dims, fortran, ctl_needs_indexes(o));
+    if (!are_rows(&s->axes))
+        s->layout = CTL_COLUMNS;
+    return 0;
+}
+
+/* Which of `dims` axes are reduced, as the user says. */
+static int take_axes(bool reduced[CTL_MAX_DIMS], int dims, const ctl_options *o, char why[CTL_WHY])
+{
+    memset(reduced, 0, CTL_MAX_DIMS * sizeof *reduced);
+    for (int i = 0; i < o->n_axes; i++) {
+        const int axis = o->axes[i] < 0 ? o->axes[i] + dims : o->axes[i];
+        if ((axis < 0 || axis >= dims) && dims == 1)
+            snprintf(why, CTL_WHY, "an array of 1 dimension has axis 0 only");
+        else if (axis < 0 || axis >= dims)
+            snprintf(why, CTL_WHY, "an array of %d dimensions has no axis %d", dims, o->axes[i]);
+        else if (reduced[axis])
+            snprintf(why, CTL_WHY, "axis %d is named twice", o->axes[i]);
+        else
+            reduced[axis] = true;
+        if (why[0])
+            return REDUCE_E_SHAPE;
+    }
+    return 0;
+}
+
+/* --axis of an array. */
+static int array(ctl_shape *s, const uint64_t *shape, int dims, bool fortran, const ctl_options *o, char why[CTL_WHY])
+{
+    bool reduced[CTL_MAX_DIMS];
+    int err = take_axes(reduced, dims, o, why);
+    if (err || o->n_axes == dims) /* one result */
+        return err;
+    s->unit = dims > 2 ? "result" : reduced[0] ? "column" : "row";
+    return along(s, shape, reduced, dims, fortran, o, why);
 }
 
 static int segments(ctl_shape *s, const ctl_input *in, const uint64_t *offsets, uint64_t n, char why[CTL_WHY])
@@ -43,42 +155,35 @@ static int segments(ctl_shape *s, const ctl_input *in, const uint64_t *offsets, 
 /* --rows: the elements, in C order, as so many rows. */
 static int rows(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
-    uint64_t n = o->spec.rows, count = elements(in);
+    uint64_t n = o->spec.rows, count = elements(in), shape[2] = {n, count / n};
     if (count % n) {
         snprintf(why, CTL_WHY, "%" PRIu64 " elements cannot be cut into %" PRIu64 " equal rows", count, n);
         return REDUCE_E_SHAPE;
     }
-    matrix(s, n, count / n, o->axis == 0, o->axis == 0 ? "column" : "row");
+    if (o->n_axes)
+        return array(s, shape, 2, false, o, why);
+    s->layout = CTL_LINES;
+    s->unit = "row";
+    s->lines = n;
+    s->len = count / n;
     return 0;
 }
 
-/* --axis of a .npy: in Fortran order its columns lie one after the other. */
 static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     if (!in->npy)
         return wrong(why,
                      in->resident ? "resident data have no shape: --axis needs --rows" : "--axis of raw elements needs --rows");
-    if (in->dims < 1 || in->dims > 2) {
-        snprintf(why, CTL_WHY, "--axis is for 1 or 2 dimensions; this .npy has %d", in->dims);
-        return REDUCE_E_SHAPE;
-    }
-    if (o->axis >= in->dims)
-        return wrong(why, "a .npy of 1 dimension has axis 0 only");
-    if (in->dims == 1)
-        return 0;
-    const char *unit = o->axis == 0 ? "column" : "row";
-    if (in->fortran)
-        matrix(s, in->shape[1], in->shape[0], o->axis == 1, unit);
-    else
-        matrix(s, in->shape[0], in->shape[1], o->axis == 0, unit);
-    return 0;
+    if (in->dims < 1)
+        return wrong(why, "--axis needs dimensions; this .npy has 0");
+    return array(s, in->shape, in->dims, in->fortran, o, why);
 }
 
 int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, const uint64_t *offsets, uint64_t n,
                    char why[CTL_WHY])
 {
     *s = (ctl_shape){.layout = CTL_WHOLE, .lines = 1};
-    if (!offsets && !o->by_rows && o->axis == CTL_NO_AXIS)
+    if (!offsets && !o->by_rows && !o->n_axes)
         return 0;
     if (!in->sized || in->text)
         return wrong(why, "--rows, --offsets and --axis need a binary file of known size");

@@ -258,7 +258,7 @@ bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return s->op == REDUCE_STATS && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
-           o->axis == CTL_NO_AXIS && !s->flags && !s->dtype;
+           !o->n_axes && !s->flags && !s->dtype;
 }
 
 static void run(table *t)

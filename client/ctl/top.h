@@ -1,8 +1,9 @@
 /* reducectl top: what the daemon does now, from differences of its metrics.
  *
- *   metrics.c  the metrics' text as numbers (pure)     top_layout.c   two of them as lines of text (pure)
- *   top_ncurses.c   lines on a terminal, by ncurses; top_none.c stands in for it where there is none
- *   top.c      the command */
+ *   metrics.c     the metrics' text as numbers (pure)      top_rates.c   two of them as rates and rows (pure)
+ *   top_layout.c  these as lines of text (pure)            top_json.c    or as an object of JSON
+ *   top_ncurses.c lines on a terminal, by ncurses; top_none.c stands in for it where there is none
+ *   top.c         the command */
 #ifndef CTL_TOP_H
 #define CTL_TOP_H
 
@@ -34,22 +35,62 @@ double ctl_metrics_value(const ctl_metrics *m, const char *name, const char *lab
 /* The value of a label, cut to `cap`; "" if there is none. Returns out. */
 char *ctl_label(char *out, size_t cap, const char *labels, const char *key);
 
+/* ---- what is compared, and how it is shown ---- */
+
+/* A session of the daemon, as topic 5 of QUERY describes it. */
+typedef struct ctl_process {
+    char key[32], uid[24], pid[24], name[68]; /* uid "-": it came over the network, and pid has its address */
+    double requests, pieces, errors, bytes, engine_s;
+} ctl_process;
+
+/* False: the text is not one of those. */
+bool ctl_process_read(ctl_process *p, const char *key, const char *text);
+
+/* The daemon at one moment */
+typedef struct ctl_moment {
+    ctl_metrics metrics;
+    ctl_process *process;
+    size_t n_processes;
+} ctl_moment;
+
+typedef enum { CTL_BY_REQUESTS, CTL_BY_DATA, CTL_BY_ENGINE, CTL_BY_TOTAL, CTL_BY_NAME } ctl_sort;
+
+/* Of the last seconds, the latest last */
+enum { CTL_HISTORY = 60 };
+typedef struct ctl_history {
+    double requests[CTL_HISTORY], bytes[CTL_HISTORY]; /* each second */
+    unsigned n;
+} ctl_history;
+
+typedef struct ctl_view {
+    const ctl_moment *then, *now;
+    ctl_sort sort;
+    bool names;                 /* the daemon is on this machine, which knows the names of its users */
+    bool help;                  /* with the keys */
+    const ctl_history *history; /* NULL: none */
+} ctl_view;
+
+void ctl_history_add(ctl_history *h, const ctl_view *v);
+
 /* ---- top_layout.c ---- */
 
 typedef void ctl_put_line(void *arg, bool heading, const char *line);
 
-/* What happened between two texts of a daemon, and what there is now, in at most `rows` lines (but at least the 10 without
+/* What happened between two moments of a daemon, and what there is now, in at most `rows` lines (but at least those without
  * the tables' rows). */
-void ctl_frame(const ctl_metrics *then, const ctl_metrics *now, int rows, ctl_put_line *put, void *arg);
+void ctl_frame(const ctl_view *v, int rows, ctl_put_line *put, void *arg);
+
+/* ---- top_json.c ---- */
+void ctl_frame_json(const ctl_view *v, FILE *out);
 
 /* ---- top_ncurses.c ---- */
 
-typedef enum { CTL_TIMEOUT, CTL_RESIZED, CTL_QUIT } ctl_event;
+typedef enum { CTL_TIMEOUT, CTL_RESIZED, CTL_RESORTED, CTL_HELP_KEY, CTL_QUIT } ctl_event;
 
 bool ctl_screen_open(char why[CTL_WHY]); /* false: there is no screen */
 void ctl_screen_close(void);
-void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now);
-ctl_event ctl_screen_wait(int ms); /* keys without a meaning are passed over */
+void ctl_screen_show(const ctl_view *v);
+ctl_event ctl_screen_wait(int ms, ctl_sort *sort); /* keys without a meaning are passed over */
 
 /* ---- top.c ---- */
 int ctl_top(reduce_client *c, const ctl_options *o);

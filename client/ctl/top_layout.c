@@ -1,16 +1,14 @@
-/* Two texts of metrics as lines: rates from their differences, levels from the later one. */
-#include <float.h>
+/* Two moments of a daemon as lines: rates from their differences, levels from the later one. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/top.h"
+#include "client/ctl/top_rates.h"
 
-enum { MAX_LINE = 200, MAX_NAME = 24, MAX_BUCKETS = 64 };
+enum { MAX_LINE = 200 };
 
 typedef struct {
-    const ctl_metrics *then, *now;
-    double seconds; /* between them */
+    top_frame rates;
     ctl_put_line *put;
     void *arg;
 } frame;
@@ -37,31 +35,6 @@ static void add(char line[MAX_LINE], const char *fmt, ...)
     va_end(args);
 }
 
-/* ---- numbers ---- */
-static double value(const frame *f, const char *name, const char *labels) { return ctl_metrics_value(f->now, name, labels); }
-
-/* What a counter grew by; from 0 if the daemon was started anew. */
-static double growth(const frame *f, const char *name, const char *labels)
-{
-    double now = ctl_metrics_value(f->now, name, labels), then = ctl_metrics_value(f->then, name, labels);
-    return now >= then ? now - then : now;
-}
-
-static double rate(const frame *f, const char *name, const char *labels)
-{
-    return f->seconds > 0 ? growth(f, name, labels) / f->seconds : 0;
-}
-
-static double total_rate(const frame *f, const char *name)
-{
-    size_t n;
-    double sum = 0;
-    const ctl_sample *s = ctl_metrics_family(f->now, name, &n);
-    for (size_t i = 0; i < n; i++)
-        sum += rate(f, name, s[i].labels);
-    return sum;
-}
-
 /* "1.5 MiB" */
 static char *bytes(char out[16], double v)
 {
@@ -75,107 +48,72 @@ static char *bytes(char out[16], double v)
     return out;
 }
 
-/* ---- quantiles ---- */
-typedef struct {
-    double le, count;
-} bucket;
-
-static int top_by_le(const void *a, const void *b)
-{
-    const bucket *x = a, *y = b;
-    return (x->le > y->le) - (x->le < y->le);
-}
-
-/* The buckets of a stage, for what was between the texts; ascending and cumulative. */
-static size_t read_buckets(const frame *f, const char *stage, bucket out[MAX_BUCKETS])
-{
-    size_t n, used = 0;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_request_seconds_bucket", &n);
-    for (size_t i = 0; i < n && used < MAX_BUCKETS; i++) {
-        char text[MAX_NAME];
-        if (strcmp(ctl_label(text, sizeof text, s[i].labels, "stage"), stage))
-            continue;
-        double le = strtod(ctl_label(text, sizeof text, s[i].labels, "le"), NULL);
-        out[used++] = (bucket){le, growth(f, s[i].name, s[i].labels)};
-    }
-    qsort(out, used, sizeof *out, top_by_le);
-    return used;
-}
-
-/* Seconds that the share q stays below, as if times were spread evenly within a bucket. */
-static double quantile(const frame *f, const char *stage, double q)
-{
-    bucket b[MAX_BUCKETS], low = {0, 0};
-    size_t n = read_buckets(f, stage, b);
-    double want = n ? q * b[n - 1].count : 0;
-    for (size_t i = 0; want > 0 && i < n; low = b[i++])
-        if (b[i].count >= want)
-            return b[i].le > DBL_MAX ? low.le : low.le + (b[i].le - low.le) * (want - low.count) / (b[i].count - low.count);
-    return 0;
-}
-
 /* ---- the upper part ---- */
 static void put_daemon(const frame *f)
 {
     size_t n;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_info", &n);
+    const ctl_sample *s = ctl_metrics_family(f->rates.now, "reduced_info", &n);
     const char *labels = n ? s->labels : "";
-    char version[MAX_NAME], backend[MAX_NAME], device[96];
-    unsigned long up = (unsigned long)value(f, "reduced_uptime_seconds", "");
+    char version[TOP_NAME], backend[TOP_NAME], device[96];
+    unsigned long up = (unsigned long)top_value(&f->rates, "reduced_uptime_seconds", "");
     say(f, false, "reduced %s  %s  %s  up %lu:%02lu:%02lu  %s", ctl_label(version, sizeof version, labels, "version"),
         ctl_label(backend, sizeof backend, labels, "backend"), ctl_label(device, sizeof device, labels, "device"), up / 3600,
-        up / 60 % 60, up % 60, value(f, "reduced_healthy", "") > 0 ? "healthy" : "NOT HEALTHY");
+        up / 60 % 60, up % 60, top_value(&f->rates, "reduced_healthy", "") > 0 ? "healthy" : "NOT HEALTHY");
 }
 
 static void put_traffic(const frame *f)
 {
     char data[16], received[16];
-    say(f, false, "messages  %.1f/s  errors %.1f/s  data %s/s  received %s/s", total_rate(f, "reduced_messages_total"),
-        total_rate(f, "reduced_errors_total"), bytes(data, total_rate(f, "reduced_data_bytes_total")),
-        bytes(received, rate(f, "reduced_received_bytes_total", "")));
+    say(f, false, "messages  %.1f/s  pieces %.1f/s  errors %.1f/s  data %s/s  received %s/s",
+        top_total_rate(&f->rates, "reduced_messages_total"), top_total_rate(&f->rates, "reduced_pieces_total"),
+        top_total_rate(&f->rates, "reduced_errors_total"), bytes(data, top_total_rate(&f->rates, "reduced_data_bytes_total")),
+        bytes(received, top_rate(&f->rates, "reduced_received_bytes_total", "")));
 }
 
 static void put_times(const frame *f)
 {
     say(f, false, "requests  median %.1f us  p99 %.1f us, of which queue %.1f  copy %.1f  kernel %.1f",
-        quantile(f, "total", 0.5) * 1e6, quantile(f, "total", 0.99) * 1e6, quantile(f, "queue", 0.99) * 1e6,
-        quantile(f, "copy", 0.99) * 1e6, quantile(f, "kernel", 0.99) * 1e6);
+        top_quantile(&f->rates, "total", 0.5) * 1e6, top_quantile(&f->rates, "total", 0.99) * 1e6,
+        top_quantile(&f->rates, "queue", 0.99) * 1e6, top_quantile(&f->rates, "copy", 0.99) * 1e6,
+        top_quantile(&f->rates, "kernel", 0.99) * 1e6);
 }
 
 static void put_engine(const frame *f)
 {
-    char line[MAX_LINE] = "", where[MAX_NAME];
+    char line[MAX_LINE] = "", where[TOP_NAME];
     size_t n;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_engine_tasks_total", &n);
-    add(line, "engine    busy %.1f%%  slots %.0f of %.0f  tasks", 100 * rate(f, "reduced_engine_busy_seconds_total", ""),
-        value(f, "reduced_slots_busy", ""), value(f, "reduced_slots", ""));
+    const ctl_sample *s = ctl_metrics_family(f->rates.now, "reduced_engine_tasks_total", &n);
+    add(line, "engine    busy %.1f%%  slots %.0f of %.0f  tasks",
+        100 * top_rate(&f->rates, "reduced_engine_busy_seconds_total", ""), top_value(&f->rates, "reduced_slots_busy", ""),
+        top_value(&f->rates, "reduced_slots", ""));
     for (size_t i = 0; i < n; i++)
-        add(line, "  %s %.1f/s", ctl_label(where, sizeof where, s[i].labels, "where"), rate(f, s[i].name, s[i].labels));
-    double batches = growth(f, "reduced_batch_requests_count", "");
+        add(line, "  %s %.1f/s", ctl_label(where, sizeof where, s[i].labels, "where"),
+            top_rate(&f->rates, s[i].name, s[i].labels));
+    double batches = top_growth(&f->rates, "reduced_batch_requests_count", "");
     if (batches > 0)
-        add(line, "  batches of %.1f", growth(f, "reduced_batch_requests_sum", "") / batches);
+        add(line, "  batches of %.1f", top_growth(&f->rates, "reduced_batch_requests_sum", "") / batches);
     say(f, false, "%s", line);
 }
 
 static void put_queues(const frame *f)
 {
-    char line[MAX_LINE] = "queues  ", queue[MAX_NAME];
+    char line[MAX_LINE] = "queues  ", queue[TOP_NAME];
     size_t n;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_queue_length", &n);
+    const ctl_sample *s = ctl_metrics_family(f->rates.now, "reduced_queue_length", &n);
     for (size_t i = 0; i < n; i++)
         add(line, "  %s %.0f", ctl_label(queue, sizeof queue, s[i].labels, "queue"), s[i].value);
-    add(line, "    sessions %.0f  connections %.0f  streams %.0f", value(f, "reduced_sessions", ""),
-        value(f, "reduced_connections", ""), value(f, "reduced_streams", ""));
+    add(line, "    sessions %.0f  connections %.0f  streams %.0f", top_value(&f->rates, "reduced_sessions", ""),
+        top_value(&f->rates, "reduced_connections", ""), top_value(&f->rates, "reduced_streams", ""));
     say(f, false, "%s", line);
 }
 
 static void put_pools(const frame *f)
 {
-    char line[MAX_LINE] = "pools   ", pool[MAX_NAME], used[16], cap[16];
+    char line[MAX_LINE] = "pools   ", pool[TOP_NAME], used[16], cap[16];
     size_t n;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_pool_bytes", &n);
+    const ctl_sample *s = ctl_metrics_family(f->rates.now, "reduced_pool_bytes", &n);
     for (size_t i = 0; i < n; i++) {
-        double most = value(f, "reduced_pool_cap_bytes", s[i].labels);
+        double most = top_value(&f->rates, "reduced_pool_cap_bytes", s[i].labels);
         if (most > 0) /* there is such a pool */
             add(line, "  %s %s of %s", ctl_label(pool, sizeof pool, s[i].labels, "pool"), bytes(used, s[i].value),
                 bytes(cap, most));
@@ -183,118 +121,133 @@ static void put_pools(const frame *f)
     say(f, false, "%s", line);
 }
 
-/* ---- tables ---- */
-typedef struct {
-    const char *labels;
-    double rate, errors, total; /* requests and errors per second; requests ever */
-} row;
-
-static int top_busiest_first(const void *a, const void *b)
-{
-    const row *x = a, *y = b;
-    return x->rate != y->rate ? (x->rate < y->rate) - (x->rate > y->rate) : (x->total < y->total) - (x->total > y->total);
-}
-
-/* Do two samples of requests_total differ in nothing but the result, their last label? */
-static bool same_kind(const char *a, const char *b)
-{
-    const char *end = strstr(a, ",result=");
-    return end && !strncmp(a, b, (size_t)(end - a) + 1);
-}
-
-/* A row for each op, type and path. Its samples are neighbours. */
-static size_t read_ops(const frame *f, row *rows)
-{
-    size_t n, used = 0;
-    char result[MAX_NAME];
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_requests_total", &n);
-    for (size_t i = 0; i < n; i++) {
-        if (!used || !same_kind(rows[used - 1].labels, s[i].labels))
-            rows[used++] = (row){.labels = s[i].labels};
-        row *x = &rows[used - 1];
-        double r = rate(f, s[i].name, s[i].labels);
-        x->rate += r;
-        x->total += s[i].value;
-        if (strcmp(ctl_label(result, sizeof result, s[i].labels, "result"), "OK"))
-            x->errors += r;
-    }
-    return used;
-}
-
-static size_t read_users(const frame *f, row *rows)
+/* The GPU as its driver sees it. */
+static bool put_device(const frame *f)
 {
     size_t n;
-    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_user_requests_total", &n);
-    for (size_t i = 0; i < n; i++)
-        rows[i] = (row){.labels = s[i].labels,
-                        .rate = rate(f, s[i].name, s[i].labels),
-                        .errors = rate(f, "reduced_user_errors_total", s[i].labels),
-                        .total = s[i].value};
-    return n;
+    char used[16], total[16];
+    ctl_metrics_family(f->rates.now, "reduced_device_memory_bytes", &n);
+    if (n == 0)
+        return false;
+    bytes(used, top_value(&f->rates, "reduced_device_memory_bytes", "kind=\"used\""));
+    bytes(total, top_value(&f->rates, "reduced_device_memory_bytes", "kind=\"total\""));
+    say(f, false, "device    busy %.0f%%  memory %s of %s  %.0f C  %.0f W",
+        100 * top_value(&f->rates, "reduced_device_busy_ratio", ""), used, total,
+        top_value(&f->rates, "reduced_device_temperature_celsius", ""), top_value(&f->rates, "reduced_device_power_watts", ""));
+    return true;
 }
 
-static void top_op(const frame *f, const row *x)
+/* ---- the last minute ---- */
+static double largest(const double *v, unsigned n)
 {
-    char op[MAX_NAME], dtype[MAX_NAME], path[MAX_NAME];
-    say(f, false, "%-14s %-8s %-8s %12.1f %10.1f %14.0f", ctl_label(op, sizeof op, x->labels, "op"),
-        ctl_label(dtype, sizeof dtype, x->labels, "dtype"), ctl_label(path, sizeof path, x->labels, "path"), x->rate, x->errors,
-        x->total);
+    double most = 0;
+    for (unsigned i = 0; i < n; i++)
+        most = v[i] > most ? v[i] : most;
+    return most;
 }
 
-static void top_user(const frame *f, const row *x)
+/* A character a second, its height of 8; ASCII, for every terminal has it. */
+static void spark(char out[CTL_HISTORY + 1], const double *v, unsigned n)
 {
-    char uid[MAX_NAME], data[16];
-    double engine = rate(f, "reduced_user_engine_seconds_total", x->labels);
-    bytes(data, rate(f, "reduced_user_data_bytes_total", x->labels));
-    say(f, false, "%-10s %9.1f%% %10s/s %12.1f %10.1f %14.0f", ctl_label(uid, sizeof uid, x->labels, "uid"), 100 * engine, data,
-        x->rate, x->errors, x->total);
+    static const char level[] = "_.,:-=+*#";
+    double most = largest(v, n);
+    for (unsigned i = 0; i < n; i++)
+        out[i] = most > 0 ? level[(int)(8 * v[i] / most + 0.999)] : level[0];
+    out[n] = '\0';
 }
 
-/* The busiest that fit. */
-static void put_rows(const frame *f, row *rows, size_t n, int room, void (*put)(const frame *, const row *))
+static void put_history(const frame *f)
 {
-    qsort(rows, n, sizeof *rows, top_busiest_first);
-    for (size_t i = 0; i < n && room-- > 0; i++)
-        put(f, &rows[i]);
+    const ctl_history *h = f->rates.view->history;
+    char line[CTL_HISTORY + 1], most[16];
+    spark(line, h->requests, h->n);
+    say(f, false, "history   requests %-*s  most %.1f/s", CTL_HISTORY, line, largest(h->requests, h->n));
+    spark(line, h->bytes, h->n);
+    say(f, false, "          data     %-*s  most %s/s", CTL_HISTORY, line, bytes(most, largest(h->bytes, h->n)));
 }
 
-/* Users get a third of the room if there are so many, ops the rest. */
+static void put_help(const frame *f)
+{
+    say(f, false, "keys      sort by requests (r), data (d), engine (e), total (t), name (n); h: this line; q: quit");
+}
+
+/* ---- tables ---- */
+static void top_op(const frame *f, const top_row *x)
+{
+    say(f, false, "%-14s %-8s %-8s %12.1f %10.1f %14.0f", x->first, x->second, x->third, x->rate, x->errors, x->total);
+}
+
+static void top_user(const frame *f, const top_row *x)
+{
+    char data[16];
+    bytes(data, x->bytes);
+    say(f, false, "%-10s %9.1f%% %10s/s %12.1f %10.1f %14.0f%s%s", x->first, 100 * x->engine, data, x->rate, x->errors,
+        x->total, x->user[0] ? "  " : "", x->user);
+}
+
+static void top_process(const frame *f, const top_row *x)
+{
+    char data[16];
+    bytes(data, x->bytes);
+    say(f, false, "%-10s %9.1f%% %10s/s %12.1f %10.1f %14.0f  %s (%s)", x->second, 100 * x->engine, data, x->rate, x->errors,
+        x->total, x->first, x->user[0] ? x->user : x->third);
+}
+
+/* The first that fit. */
+static void put_rows(const frame *f, const top_rows *r, int room, void (*put)(const frame *, const top_row *))
+{
+    for (size_t i = 0; i < r->n && room-- > 0; i++)
+        put(f, &r->row[i]);
+}
+
+static void put_measures(const frame *f, const char *what, const char *name)
+{
+    say(f, false, "%s", "");
+    say(f, true, "%-10s %10s %12s %12s %10s %14s%s", what, "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL", name);
+}
+
+static int at_most(size_t n, int room) { return n < (size_t)room ? (int)n : room; }
+
+/* Users and processes get a third of the room each if there are so many, ops the rest. */
 static void put_tables(const frame *f, int room)
 {
-    size_t samples = f->now->n;
-    row *ops = calloc(samples + 1, sizeof *ops), *users = calloc(samples + 1, sizeof *users);
-    if (ops && users) {
-        size_t n_ops = read_ops(f, ops), n_users = read_users(f, users);
-        int for_users = n_users < (size_t)(room / 3) ? (int)n_users : room / 3;
-        say(f, true, "%-14s %-8s %-8s %12s %10s %14s", "OP", "TYPE", "PATH", "REQUESTS/S", "ERRORS/S", "TOTAL");
-        put_rows(f, ops, n_ops, room - for_users, top_op);
-        if (n_users) { /* this user may see them */
-            say(f, false, "%s", "");
-            say(f, true, "%-10s %10s %12s %12s %10s %14s", "USER", "ENGINE", "DATA", "REQUESTS/S", "ERRORS/S", "TOTAL");
-            put_rows(f, users, n_users, for_users, top_user);
-        }
+    top_rows ops = top_read_ops(&f->rates), users = top_read_users(&f->rates), processes = top_read_processes(&f->rates);
+    int for_users = at_most(users.n, room / 3), for_processes = at_most(processes.n, room / 3);
+    say(f, true, "%-14s %-8s %-8s %12s %10s %14s", "OP", "TYPE", "PATH", "REQUESTS/S", "ERRORS/S", "TOTAL");
+    put_rows(f, &ops, room - for_users - for_processes, top_op);
+    if (users.n) { /* this user may see them */
+        put_measures(f, "USER", f->rates.view->names ? "  NAME" : "");
+        put_rows(f, &users, for_users, top_user);
     }
-    free(ops);
-    free(users);
+    if (processes.n) {
+        put_measures(f, "PROCESS", "  NAME (USER)");
+        put_rows(f, &processes, for_processes, top_process);
+    }
+    top_rows_free(&ops);
+    top_rows_free(&users);
+    top_rows_free(&processes);
 }
 
-/* The daemon's own clock says how long it was; a restarted daemon has counted since its start. */
-static double between(const ctl_metrics *then, const ctl_metrics *now)
+void ctl_frame(const ctl_view *v, int rows, ctl_put_line *put, void *arg)
 {
-    double a = ctl_metrics_value(then, "reduced_uptime_seconds", ""), b = ctl_metrics_value(now, "reduced_uptime_seconds", "");
-    return b >= a ? b - a : b;
-}
-
-void ctl_frame(const ctl_metrics *then, const ctl_metrics *now, int rows, ctl_put_line *put, void *arg)
-{
-    enum { FIXED = 10 }; /* lines beside the tables' rows */
-    frame f = {.then = then, .now = now, .seconds = between(then, now), .put = put, .arg = arg};
+    int fixed = 10; /* lines beside the tables' rows */
+    frame f = {.rates = top_frame_of(v), .put = put, .arg = arg};
     put_daemon(&f);
     put_traffic(&f);
     put_times(&f);
     put_engine(&f);
     put_queues(&f);
     put_pools(&f);
+    fixed += put_device(&f);
+    if (v->history) {
+        put_history(&f);
+        fixed += 2;
+    }
+    if (v->help) {
+        put_help(&f);
+        fixed++;
+    }
+    fixed += v->now->n_processes ? 2 : 0;
     say(&f, false, "%s", "");
-    put_tables(&f, rows > FIXED ? rows - FIXED : 0);
+    put_tables(&f, rows > fixed ? rows - fixed : 0);
 }

@@ -38,22 +38,41 @@ static void top_line(void *arg, bool heading, const char *line)
         attroff(A_REVERSE);
 }
 
-void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
+void ctl_screen_show(const ctl_view *v)
 {
     int at = 0;
     erase();
-    ctl_frame(then, now, LINES, top_line, &at);
+    ctl_frame(v, LINES, top_line, &at);
     refresh();
 }
 
-ctl_event ctl_screen_wait(int ms)
+/* Is it a key of a table's order? */
+static bool takes_sort(int key, ctl_sort *sort)
+{
+    static const char keys[] = {
+        [CTL_BY_REQUESTS] = 'r', [CTL_BY_DATA] = 'd', [CTL_BY_ENGINE] = 'e', [CTL_BY_TOTAL] = 't', [CTL_BY_NAME] = 'n'};
+    for (size_t i = 0; i < sizeof keys; i++)
+        if (key == keys[i]) {
+            *sort = (ctl_sort)i;
+            return true;
+        }
+    return false;
+}
+
+ctl_event ctl_screen_wait(int ms, ctl_sort *sort)
 {
     uint64_t end = rc_now_ns() + (uint64_t)ms * 1000000;
     for (uint64_t now; (now = rc_now_ns()) < end;) {
         timeout((int)((end - now) / 1000000) + 1);
-        switch (getch()) {
+        int key = getch();
+        if (takes_sort(key, sort))
+            return CTL_RESORTED;
+        switch (key) {
         case 'q':
             return CTL_QUIT;
+        case 'h':
+        case '?':
+            return CTL_HELP_KEY;
         case KEY_RESIZE:
             return CTL_RESIZED;
         }

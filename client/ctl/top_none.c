@@ -9,14 +9,11 @@ bool ctl_screen_open(char why[CTL_WHY])
 
 void ctl_screen_close(void) {}
 
-void ctl_screen_show(const ctl_metrics *then, const ctl_metrics *now)
-{
-    (void)then;
-    (void)now;
-}
+void ctl_screen_show(const ctl_view *v) { (void)v; }
 
-ctl_event ctl_screen_wait(int ms)
+ctl_event ctl_screen_wait(int ms, ctl_sort *sort)
 {
     (void)ms;
+    (void)sort;
     return CTL_QUIT;
 }

@@ -25,6 +25,8 @@ typedef struct {
     const char *help;
 } option;
 
+enum { AUTOSTARTED_IDLE_S = 600 }; /* REDUCE_OPEN_OPTS_INIT of client/reduce.h says so too */
+
 #define FIELD(f) offsetof(rd_config, f)
 
 static const option options[] = {
@@ -94,7 +96,7 @@ static const option options[] = {
     {"drain", NUMBER, FIELD(drain), 0, 3600, 10, NULL, true,
      "seconds that work in flight has to finish after SIGTERM, before it is cancelled"},
     {"idle-exit", NUMBER, FIELD(idle_exit), 0, 604800, 0, NULL, true,
-     "exit after this many seconds without a session; 0 = never"},
+     "exit after this many seconds without a session; 0 = never. Default of a daemon that a client started: 600"},
     {"probe", NUMBER, FIELD(probe), 1, 86400, 30, NULL, true,
      "seconds between health checks: a real reduction with a known answer"},
     {"log-level", CHOICE, FIELD(log_level), 0, 3, RD_LOG_INFO, "error|warn|info|debug", true, "what to log on stderr"},
@@ -483,6 +485,8 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char w
     if (!rd_config_flags(c, cmd, argc, argv, why)) /* first for --config, again below to win over the file */
         return false;
     rd_config_defaults(c);
+    if (cmd->autostarted)
+        c->idle_exit = AUTOSTARTED_IDLE_S;
     if (cmd->config_file[0]) {
         if (!rd_config_read(c, cmd->config_file, why))
             return false;
@@ -611,16 +615,18 @@ void rd_config_help(FILE *out)
             url);
     for (int i = 0; i < OPTIONS; i++)
         help_option(&options[i], out);
-    fprintf(out,
-            "\nflags only:\n"
-            "  --config FILE     read this file instead of %s\n"
-            "  --check-config    check file and flags, and exit (0 right, 2 wrong)\n"
-            "  --dump-config     print the settings in force as a config file, and exit\n"
-            "  --autostarted     started by a client: exit with 0 if another daemon already serves the socket\n"
-            "  --version, --help\n\n"
-            "signals: TERM, INT finish the work in flight and exit (again: exit now); HUP rereads the config file\n"
-            "exit codes: 0 stopped on request, 1 cannot start, 2 usage or config, 70 the device failed: restart\n",
-            file);
+    fprintf(
+        out,
+        "\nflags only:\n"
+        "  --config FILE     read this file instead of %s\n"
+        "  --check-config    check file and flags, and exit (0 right, 2 wrong)\n"
+        "  --dump-config     print the settings in force as a config file, and exit\n"
+        "  --autostarted     started by a client: exit with 0 if another daemon already serves the socket, and after 600 idle\n"
+        "                    seconds unless idle-exit is set\n"
+        "  --version, --help\n\n"
+        "signals: TERM, INT finish the work in flight and exit (again: exit now); HUP rereads the config file\n"
+        "exit codes: 0 stopped on request, 1 cannot start, 2 usage or config, 70 the device failed: restart\n",
+        file);
 }
 
 static void dump_ids(const option *o, const rd_ids *ids, FILE *out)

@@ -1,6 +1,14 @@
 #include "daemon/base/workers.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <time.h>
+
+#include "daemon/base/clock.h"
+
+static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000;
+
+/* ---- a thread ---- */
 
 /* The oldest work whose user has a thread left. With the lock. */
 static rd_work *next_work(rd_workers *w)
@@ -12,57 +20,105 @@ static rd_work *next_work(rd_workers *w)
         *at = x->next;
         if (!x->next)
             w->queue_end = at;
+        w->queued--;
         return x;
     }
     return NULL;
 }
 
+/* With the lock, which is given up meanwhile. */
+static void run_work(rd_workers *w, rd_work *x)
+{
+    unsigned *running = x->running;
+    (*running)++;
+    pthread_mutex_unlock(&w->lock);
+    x->run(x);
+    pthread_mutex_lock(&w->lock);
+    (*running)--;
+    x->next = NULL;
+    *w->over_end = x;
+    w->over_end = &x->next;
+    if (w->closing)
+        pthread_cond_broadcast(&w->work); /* those that wait for the queue to end */
+    pthread_mutex_unlock(&w->lock);
+    w->wake(w->wake_arg);
+    pthread_mutex_lock(&w->lock);
+}
+
+/* With the lock. False: nothing came in a long time. */
+static bool wait_for_work(rd_workers *w, bool stays)
+{
+    uint64_t until = rd_now_ns() + w->rest_ns;
+    struct timespec end = {(time_t)(until / NS_PER_S), (long)(until % NS_PER_S)};
+    w->idle++;
+    int err = stays ? pthread_cond_wait(&w->work, &w->lock) : pthread_cond_timedwait(&w->work, &w->lock, &end);
+    w->idle--;
+    return err != ETIMEDOUT;
+}
+
 static void *workers_run(void *arg)
 {
-    rd_workers *w = arg;
+    rd_worker *me = arg;
+    rd_workers *w = me->all;
     pthread_mutex_lock(&w->lock);
-    for (;;) {
+    w->idle--;
+    for (bool wanted = true; wanted || w->queue;) {
         rd_work *x = next_work(w);
-        if (!x && w->closing && !w->queue)
+        if (x)
+            run_work(w, x);
+        else if (w->closing && !w->queue)
             break;
-        if (!x) {
-            pthread_cond_wait(&w->work, &w->lock);
-            continue;
-        }
-        unsigned *running = x->running;
-        (*running)++;
-        pthread_mutex_unlock(&w->lock);
-        x->run(x);
-        pthread_mutex_lock(&w->lock);
-        (*running)--;
-        x->next = NULL;
-        *w->over_end = x;
-        w->over_end = &x->next;
-        if (w->closing)
-            pthread_cond_broadcast(&w->work); /* those that wait for the queue to end */
-        pthread_mutex_unlock(&w->lock);
-        w->wake(w->wake_arg);
-        pthread_mutex_lock(&w->lock);
+        else
+            wanted = wait_for_work(w, me == w->worker);
     }
+    me->state = RD_WORKER_ENDED;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg)
+/* ---- threads come and go ---- */
+
+/* With the lock. False: there are as many as may be, or no more can be had. */
+static bool start_worker(rd_workers *w)
 {
     sigset_t all, old;
-    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg};
+    rd_worker *x = w->worker;
+    while (x < w->worker + w->most && x->state == RD_WORKER_RUNS)
+        x++;
+    if (x == w->worker + w->most)
+        return false;
+    if (x->state == RD_WORKER_ENDED)
+        pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
+    x->all = w;
+    sigfillset(&all); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    x->state = pthread_create(&x->thread, NULL, workers_run, x) == 0 ? RD_WORKER_RUNS : RD_WORKER_NONE;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    w->idle += x->state == RD_WORKER_RUNS; /* it looks for work first */
+    return x->state == RD_WORKER_RUNS;
+}
+
+static void init_cond(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg)
+{
+    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .most = most, .rest_ns = REST_NS};
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->work, NULL);
-    w->per_user = threads > 1 ? threads - (threads + 3) / 4 : 1;
-    sigfillset(&all); /* signals are the loop's */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (w->threads < threads && pthread_create(&w->thread[w->threads], NULL, workers_run, w) == 0)
-        w->threads++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return w->threads == threads;
+    init_cond(&w->work);
+    w->per_user = most > 1 ? most - (most + 3) / 4 : 1;
+    pthread_mutex_lock(&w->lock);
+    bool started = start_worker(w);
+    pthread_mutex_unlock(&w->lock);
+    return started;
 }
 
 void rd_workers_close(rd_workers *w)
@@ -73,8 +129,9 @@ void rd_workers_close(rd_workers *w)
     w->closing = true;
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
-    for (unsigned i = 0; i < w->threads; i++)
-        pthread_join(w->thread[i], NULL);
+    for (rd_worker *x = w->worker; x < w->worker + w->most; x++)
+        if (x->state != RD_WORKER_NONE)
+            pthread_join(x->thread, NULL);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
     w->closed = true;
@@ -91,7 +148,8 @@ void rd_workers_add(rd_workers *w, rd_work *x)
     pthread_mutex_lock(&w->lock);
     *w->queue_end = x;
     w->queue_end = &x->next;
-    pthread_cond_signal(&w->work);
+    if (++w->queued <= w->idle || !start_worker(w))
+        pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
 }
 

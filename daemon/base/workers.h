@@ -1,11 +1,14 @@
 /* Work that may block, done by threads beside the loop: reading files, looking at and closing descriptors that clients
  * passed, mapping and unmapping arenas. (A file may lie on a file system that its user runs: every call on it may hang.)
- * No user may occupy all threads: a user whose files block delays only itself. */
+ * No user may occupy all threads: a user whose files block delays only itself.
+ *
+ * One thread is always there. Others start when work would wait, and end after a while without any. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { RD_MAX_READERS = 64 };
 
@@ -16,20 +19,30 @@ typedef struct rd_work {
     struct rd_work *next;
 } rd_work;
 
+typedef enum { RD_WORKER_NONE, RD_WORKER_RUNS, RD_WORKER_ENDED } rd_worker_state; /* ENDED: to be joined */
+
+typedef struct rd_worker {
+    struct rd_workers *all;
+    pthread_t thread;
+    rd_worker_state state;
+} rd_worker;
+
 typedef struct rd_workers {
     pthread_mutex_t lock;
     pthread_cond_t work;
     rd_work *queue, **queue_end; /* to run, oldest first */
     rd_work *over, **over_end;   /* run */
-    unsigned threads, per_user;
+    unsigned queued, idle;       /* works in the queue; threads that wait for one */
+    unsigned most, per_user;     /* threads */
+    uint64_t rest_ns;            /* so long a thread waits before it ends */
     bool closing, closed;
-    pthread_t thread[RD_MAX_READERS];
+    rd_worker worker[RD_MAX_READERS]; /* the first one stays */
     void (*wake)(void *arg);
     void *wake_arg;
 } rd_workers;
 
-/* False: no threads. rd_workers_close in any case. */
-bool rd_workers_open(rd_workers *w, unsigned threads, void (*wake)(void *arg), void *wake_arg);
+/* At most so many threads. False: there is not even one. rd_workers_close in any case. */
+bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg);
 
 /* Run what is queued, then end the threads. */
 void rd_workers_close(rd_workers *w);

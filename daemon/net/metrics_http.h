@@ -1,7 +1,7 @@
-/* The metrics over http, by nng's own server: GET /metrics at one address. With transport.c the only file of the daemon
- * with nng in it.
+/* A few pages over http: the metrics, and what a browser shows of them. GET and HEAD at one address.
  *
- * nng's threads answer with the text that the loop made last, so scrapes, however many, are nothing to the loop. */
+ * One thread answers all, from texts that the loop made last, so requests, however many, are nothing to the loop. Connections
+ * are few: when one more comes than there is room for, the one that has been silent for longest goes. */
 #ifndef RD_METRICS_HTTP_H
 #define RD_METRICS_HTTP_H
 
@@ -10,14 +10,22 @@
 
 typedef struct rd_http rd_http;
 
-/* A copy of the text, to be freed; NULL: there is none. Any thread. */
+/* A copy of the text, to be freed; NULL: there is none. The thread of http. */
 typedef char *rd_http_text(void *arg, size_t *len);
 
-/* Serve `url`, http://ADDRESS:PORT. NULL: `why` tells. `bound` gets the URL of the metrics, with the port that was taken if
- * `url` asks for port 0. */
-rd_http *rd_http_open(const char *url, rd_http_text *text, void *arg, char *bound, size_t bound_cap, char *why, size_t cap);
+typedef struct rd_http_page {
+    const char *path, *type;
+    rd_http_text *text;         /* made anew for each request; NULL: the bytes */
+    const unsigned char *bytes; /* gzip'd */
+    size_t size;
+} rd_http_page;
 
-/* `text` is not called any more. NULL is fine. */
+/* Serve `url`, http://ADDRESS:PORT. NULL: `why` says why not. `bound` gets the URL of the first page, with the port that was
+ * taken if `url` asks for port 0. The pages stay the caller's. */
+rd_http *rd_http_open(const char *url, const rd_http_page *pages, size_t n, void *arg, char *bound, size_t bound_cap, char *why,
+                      size_t cap);
+
+/* No page's text is called any more. NULL is fine. */
 void rd_http_close(rd_http *h);
 
 #endif

@@ -13,7 +13,7 @@ static rd_reply_buffer *make_refusal(rd_connection *c, const rp_fault *f)
     if (!r)
         return NULL;
     rp_header *h = &c->check.header;
-    *h = (rp_header){.version = RP_WIRE_VERSION, .type = h->type, .reply = true, .status = f->code, .id = h->id};
+    *h = (rp_header){.version = rp_reply_version(h->version), .type = h->type, .reply = true, .status = f->code, .id = h->id};
     h->body_len = rp_put_fault(rd_reply_buffer_message(r) + RP_HEADER_SIZE, f);
     rd_reply_buffer_frame(r, c->wire->ipc, c->frame + RD_MESSAGE_AT, c->check.route, RP_HEADER_SIZE + h->body_len);
     return r;

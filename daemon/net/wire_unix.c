@@ -27,10 +27,12 @@ enum {
     BACKLOG = 1024,         /* connections that wait to be accepted: clients try again when there are more */
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message does not keep its thread from others */
     ACCEPT_REST_MS = 100,   /* when accepting failed: descriptors and memory come back */
-    RESERVE = 64            /* the last descriptors are for root and the daemon's own user, who may have to put things right */
+    MANY_CORES = 8,
+    RESERVE = 64 /* the last descriptors are for root and the daemon's own user, who may have to put things right */
 };
 
 static const uint64_t NS_PER_MS = 1000000;
+static const uint64_t LINGER_NS = 50000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
 
 /* What epoll tells of. */
 typedef struct source {
@@ -47,6 +49,8 @@ typedef struct unix_thread {
     bool started;
     atomic_bool quit;
     atomic_uint streams;
+    uint64_t served_ns;     /* when its last turn ended */
+    atomic_bool asleep;     /* until somebody wakes it */
     uint64_t rest_until_ns; /* doors rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     unix_wire *turns, **turns_end;
@@ -84,6 +88,7 @@ typedef struct unix_listener {
 struct rd_unix_threads {
     unix_thread threads[MOST_THREADS];
     unsigned n;
+    bool linger;
     rlim_t descriptors;   /* that this process may have */
     pthread_mutex_t lock; /* of the listeners: the first thread holds it while it accepts */
     unix_listener *listeners;
@@ -261,9 +266,17 @@ static void take_turn(unix_wire *w)
 }
 
 /* ---- what is asked of a stream ---- */
+/* Another thread has sent a reply. While it wakes the peer, this wakes the stream's own thread, for the peer's next request. */
+static void awaken(unix_thread *t)
+{
+    if (t->pool->linger && atomic_exchange_explicit(&t->asleep, false, memory_order_relaxed))
+        kick(t);
+}
+
 static size_t unix_send(rd_wire *wire, const void *data, size_t n)
 {
     ssize_t sent = send(of(wire)->fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    awaken(of(wire)->thread);
     return sent > 0 ? (size_t)sent : 0;
 }
 
@@ -431,10 +444,30 @@ static void unix_kicked(source *s, uint32_t events)
     eventfd_read(((unix_thread *)s)->kicked, &n);
 }
 
+/* Requests that follow each other closely find the thread awake. */
+static int linger(unix_thread *t, struct epoll_event *events)
+{
+    const uint64_t until = t->served_ns + LINGER_NS;
+    int n = 0;
+    while (t->pool->linger && n == 0 && rd_now_ns() < until)
+        n = epoll_wait(t->epoll, events, BATCH, 0);
+    return n;
+}
+
+static int sleep_until_event(unix_thread *t, struct epoll_event *events)
+{
+    atomic_store_explicit(&t->asleep, true, memory_order_relaxed);
+    int n = epoll_wait(t->epoll, events, BATCH, t->rest_until_ns ? ACCEPT_REST_MS : -1);
+    atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
+    return n;
+}
+
 static void turn(unix_thread *t)
 {
     struct epoll_event events[BATCH];
-    int n = epoll_wait(t->epoll, events, BATCH, t->rest_until_ns ? ACCEPT_REST_MS : -1);
+    int n = linger(t, events);
+    if (n == 0)
+        n = sleep_until_event(t, events);
     for (int i = 0; i < n; i++) {
         source *s = events[i].data.ptr;
         s->ready(s, events[i].events);
@@ -442,6 +475,7 @@ static void turn(unix_thread *t)
     unix_wire *w;
     while ((w = next_turn(t)))
         take_turn(w);
+    t->served_ns = rd_now_ns();
 }
 
 static void *unix_serve(void *arg)
@@ -498,6 +532,7 @@ rd_unix_threads *rd_unix_open(void)
         return NULL;
     pool->descriptors = getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : RLIM_INFINITY;
     pthread_mutex_init(&pool->lock, NULL);
+    pool->linger = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES;
     bool whole = true;
     while (whole && pool->n < how_many())
         whole = open_thread(pool, &pool->threads[pool->n++]);

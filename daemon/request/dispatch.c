@@ -16,10 +16,10 @@ enum {
 };
 
 /* ---- messages that need no engine ---- */
-static rp_err welcome(rd_requests *q, rd_request *r, rp_fault *f)
+static rp_err welcome(rd_requests *q, rd_request *r, uint8_t most, rp_fault *f)
 {
     static const char name[] = "reduced " REDUCED_VERSION;
-    rp_welcome w = {.version = RP_WIRE_VERSION,
+    rp_welcome w = {.version = most < RP_WIRE_VERSION ? most : RP_WIRE_VERSION,
                     .priority = (uint8_t)r->session->priority,
                     .max_data = RP_MAX_DATA,
                     .chunk_hint = RP_CHUNK_HINT,
@@ -64,10 +64,11 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     rp_err err = rp_get_hello(r->body, r->body_len, &h, f);
     if (err)
         return err;
-    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_WIRE_VERSION)
-        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks version %d only", RP_WIRE_VERSION);
+    if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_OLDEST_VERSION)
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks versions %d to %d", RP_OLDEST_VERSION,
+                       RP_WIRE_VERSION);
     if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
-        return welcome(q, r, f);
+        return welcome(q, r, h.max_version, f);
     if (!q->serving)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (q->sessions->greeted >= q->config->max_sessions)
@@ -84,7 +85,7 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     rd_exchange_admit(&r->exchange, x->id);
     q->stats->sessions++;
     rd_log(RD_LOG_DEBUG, "%s: session of '%s'", x->peer.text, x->name);
-    return welcome(q, r, f);
+    return welcome(q, r, h.max_version, f);
 }
 
 static rp_err dispatch_ping(rd_requests *q, rd_request *r, rp_fault *f)
@@ -177,9 +178,9 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
     const rp_header *h = &r->exchange.header;
     if (r->session->barred)
         return rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", r->session->peer.uid);
-    if (h->type != RP_MSG_HELLO && h->version != RP_WIRE_VERSION)
-        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d", h->version,
-                       RP_WIRE_VERSION);
+    if (h->type != RP_MSG_HELLO && !rp_version_known(h->version))
+        return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d to %d", h->version,
+                       RP_OLDEST_VERSION, RP_WIRE_VERSION);
     if (h->type >= MESSAGES || !table[h->type].run)
         return rp_fail(f, RP_BAD_MESSAGE, "type", MESSAGES - 1, "unknown message type %u", h->type);
     if (h->time_ms > RP_MAX_DEADLINE_MS)

@@ -8,6 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/request/describe.h"
 #include "daemon/request/executor.h"
 
 typedef struct filling {
@@ -16,29 +17,6 @@ typedef struct filling {
     size_t cap;
     uint64_t now_ns;
 } filling;
-
-static bool may_see(const rd_session *viewer, const rd_session *x)
-{
-    if (!viewer || viewer == x || rd_session_is_admin(viewer))
-        return true;
-    return viewer->peer.local && x->peer.local && viewer->peer.uid == x->peer.uid;
-}
-
-/* The client chose the name: it must not look like lines of its own in the log. */
-static void put_name(FILE *f, const char *name)
-{
-    for (; *name; name++)
-        fputc((unsigned char)*name < ' ' || *name == 0x7f ? '?' : *name, f);
-}
-
-static void put_peer(FILE *f, const rd_peer *p)
-{
-    const char *blank = strrchr(p->text, ' ');
-    if (p->local)
-        fprintf(f, " uid=%" PRIu64 " pid=%" PRIu64, p->uid, p->pid);
-    else
-        fprintf(f, " address=%s", blank ? blank + 1 : "?");
-}
 
 /* "finish sum f32 bytes=0 age_ms=12.345 where=stream uid=1000 pid=12 id=7 name=demo": the name, which may have blanks, last */
 static void describe(const rd_request *r, const char *where, uint64_t now_ns, char *out, size_t cap)
@@ -53,15 +31,16 @@ static void describe(const rd_request *r, const char *where, uint64_t now_ns, ch
         fprintf(f, " %s %s", rp_op_name(t->spec.op), rp_dtype_name(t->spec.dtype));
     fprintf(f, " bytes=%" PRIu64 " age_ms=%" PRIu64 ".%03u where=%s", t->bytes, age_us / 1000, (unsigned)(age_us % 1000),
             where);
-    put_peer(f, &r->session->peer);
+    fputc(' ', f);
+    rd_describe_peer(f, r->session);
     fprintf(f, " id=%" PRIu64 " name=", r->exchange.header.id);
-    put_name(f, r->session->name);
+    rd_describe_name(f, r->session);
     fclose(f);
 }
 
 static void add(filling *f, const rd_request *r, const char *where)
 {
-    if (f->dump->n == f->cap || !may_see(f->viewer, r->session))
+    if (f->dump->n == f->cap || !rd_may_see(f->viewer, r->session))
         return;
     rd_dump_line *l = &f->dump->line[f->dump->n++];
     *l = (rd_dump_line){.received_ns = r->exchange.received_ns, .exchange = r->exchange.number};

@@ -58,7 +58,7 @@ static bool takes(const rd_fastpath *p, uint8_t type)
 static bool acceptable(const rd_fastpath *p, rd_request *r)
 {
     const rp_header *h = &r->exchange.header;
-    if (h->body_len > RP_SPEC_SIZE + p->max_bytes || !takes(p, h->type) || h->version != RP_WIRE_VERSION ||
+    if (h->body_len > RP_SPEC_SIZE + p->max_bytes || !takes(p, h->type) || !rp_version_known(h->version) ||
         h->time_ms > RP_MAX_DEADLINE_MS)
         return false;
     r->body = r->exchange.bytes + RP_HEADER_SIZE;

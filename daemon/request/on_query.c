@@ -8,6 +8,7 @@
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/session_list.h"
 
 static void put_u64(rp_writer *w, const char *key, uint64_t v)
 {
@@ -175,6 +176,7 @@ void rd_measure(void *requests, rd_measures *m)
     *m = (rd_measures){.stats = q->stats, .trace = q->trace};
     rd_stats_collect(q->stats);
     rk_get_stats(q->engine, &m->engine);
+    m->device = rd_device_meter_read(q->meter);
     m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
     m->gauges.healthy = q->health == RD_HEALTH_OK;
     m->gauges.process_bytes = process_bytes();
@@ -194,6 +196,15 @@ static void put_gauges(const rd_gauges *g, rp_writer *w)
     }
 }
 
+static void put_meter(const rd_device_reading *d, rp_writer *w)
+{
+    put_u64(w, "device.memory_bytes", d->memory_used);
+    put_u64(w, "device.memory_cap", d->memory_total);
+    put_u64(w, "device.temperature_c", d->celsius);
+    put_u64(w, "device.busy_percent", d->busy_percent);
+    put_f64(w, "device.power_w", d->milliwatts * 1e-3);
+}
+
 static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
 {
     put_device(q, &m->engine, w);
@@ -203,10 +214,19 @@ static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
         snprintf(key, sizeof key, "listen.%u", i);
         put_text(w, key, q->urls[i]);
     }
+    if (m->device.valid)
+        put_meter(&m->device, w);
     put_gauges(&m->gauges, w);
     put_requests(q->stats, w);
     put_batches(&m->engine, w);
     put_latency(&q->stats->tally.latency, w);
+}
+
+size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, size_t cap)
+{
+    rp_writer w = {.out = out, .cap = cap};
+    put_status(requests, m, &w);
+    return w.used;
 }
 
 static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
@@ -260,6 +280,18 @@ static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
     return RP_OK;
 }
 
+static rp_err answer_sessions(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };
+    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    if (!body)
+        return rd_no_memory(f);
+    rp_writer w = {.out = body, .cap = ROOM};
+    rd_session_list_put(q->sessions, r->session, &w);
+    rd_answer(q, r, w.used);
+    return RP_OK;
+}
+
 rp_err rd_on_query(rd_requests *q, rd_request *r, rp_fault *f)
 {
     uint32_t topic;
@@ -268,5 +300,7 @@ rp_err rd_on_query(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     if (topic == RP_TOPIC_METRICS)
         return answer_metrics(q, r, f);
+    if (topic == RP_TOPIC_SESSIONS)
+        return answer_sessions(q, r, f);
     return topic == RP_TOPIC_REQUESTS ? answer_requests(q, r, f) : answer_entries(q, r, topic, f);
 }

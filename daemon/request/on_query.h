@@ -8,4 +8,7 @@
 /* What status and metrics render; `requests` is the rd_requests. For rd_metrics_init. */
 void rd_measure(void *requests, rd_measures *m);
 
+/* The entries of status, as a reply has them; how many bytes. For rd_metrics_want_json. */
+size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, size_t cap);
+
 #endif

@@ -27,6 +27,7 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.dtype = t->spec.dtype;
     a.path = (uint8_t)r->path;
     a.backend = t->backend;
+    a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.batch = t->batch;
     a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
     a.start_ns = t->start_ns;

@@ -3,6 +3,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/request/record.h"
+#include "daemon/request/session_list.h"
 
 enum { DROP_LOG_NS = 1000000000 }; /* at most one line a second about peers that misbehave */
 
@@ -65,7 +66,7 @@ static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
 /* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
 static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
 {
-    rp_header h = {.version = RP_WIRE_VERSION,
+    rp_header h = {.version = rp_reply_version(r->exchange.header.version),
                    .type = r->exchange.header.type,
                    .reply = true,
                    .status = status,
@@ -82,6 +83,7 @@ static void reply(rd_requests *q, rd_request *r, rp_err status, uint32_t time_ms
     rd_record a = record(q, r, status);
     leave(q, r);
     rd_stats_answered(q->stats, &a);
+    rd_session_count(x, &a);
     rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len);
     if (x->barred)
         rd_exchange_last(&r->exchange);
@@ -104,6 +106,7 @@ void rd_answer_fast(rd_requests *q, rd_request *r)
     rd_record a = record(q, r, RP_OK);
     release(r);
     rd_shared_tally_add(&q->stats->shared, &a);
+    rd_session_count(x, &a);
     rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps it from here on */
     rd_session_release(x);
     send_reply(r, x, r->exchange.header.session, RP_OK, 0, body_len);

@@ -28,6 +28,7 @@ typedef struct rd_requests {
     rd_stats *stats;
     rd_metrics *metrics;
     rd_trace *trace;         /* NULL: none */
+    rd_device_meter *meter;  /* NULL: none */
     void (*wake)(void *arg); /* a turn of the loop soon; any thread */
     void *wake_arg;
     /* what the root says of the daemon */

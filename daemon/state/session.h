@@ -17,6 +17,12 @@
 #include "daemon/state/handle.h"
 #include "daemon/state/stream.h"
 
+/* What a session was answered so far. */
+typedef struct rd_session_use {
+    atomic_uint_fast64_t requests, pieces, errors; /* pieces: of these, those without a value (stats.h) */
+    atomic_uint_fast64_t bytes, engine_ns;         /* of data; copying and computing */
+} rd_session_use;
+
 typedef struct rd_session {
     uint32_t connection;
     uint64_t id; /* 0 before HELLO; never 0 after */
@@ -33,7 +39,8 @@ typedef struct rd_session {
     unsigned inflight;      /* requests not answered */
     uint64_t message_bytes; /* of these */
     rd_account unsent;      /* replies that the kernel has not taken; also of the owner's */
-    atomic_uint held;       /* requests that fastpath.h has in hand */
+    rd_session_use use;
+    atomic_uint held; /* requests that fastpath.h has in hand */
     rd_stream_list streams;
     bool dead;
     struct rd_session *next, *next_dead;

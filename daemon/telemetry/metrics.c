@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/telemetry/status_json.h"
 
 enum {
     SHARE = 20,    /* the text is made again when it is older than so many times what making it took */
@@ -100,6 +101,18 @@ static void put_request(FILE *f, int op, int dtype, int path, int result, uint64
                 known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), rp_err_name(result), v);
 }
 
+static void put_pieces(FILE *f, const rd_tally *t)
+{
+    family(f, "pieces_total", "counter",
+           "Of the requests that succeeded: parts of large arrays and streams, whose answer is not a value.");
+    for (int op = 0; op < RD_OPS; op++)
+        for (int dtype = 0; dtype < RD_DTYPES; dtype++)
+            for (int path = 0; path < RD_PATHS; path++)
+                if (t->pieces[op][dtype][path])
+                    fprintf(f, "reduced_pieces_total{op=\"%s\",dtype=\"%s\",path=\"%s\"} %" PRIu64 "\n", known(op, rp_op_name),
+                            known(dtype, rp_dtype_name), known(path, rp_path_name), t->pieces[op][dtype][path]);
+}
+
 /* Every op with every type, path and error would be 50,050 lines, more than a message holds. A quarter of these can happen, if
  * somebody tries hard; those that did are some dozens. */
 static void put_requests(FILE *f, const rd_stats *s)
@@ -192,6 +205,7 @@ static void put_use(FILE *f, const rd_stats *s)
 {
     put_users(f, s, "user_requests_total", "Messages answered, by user; `tcp`: not known; `other`: users beyond the table.",
               offsetof(rd_use, requests));
+    put_users(f, s, "user_pieces_total", "Of these, parts of large arrays and streams.", offsetof(rd_use, pieces));
     put_users(f, s, "user_errors_total", "Error replies, by user.", offsetof(rd_use, errors));
     put_users(f, s, "user_data_bytes_total", "Elements and states of the requests that succeeded, by user.",
               offsetof(rd_use, bytes));
@@ -206,14 +220,34 @@ static void put_trace(FILE *f, rd_trace *t)
     labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
 }
 
+static void put_one(FILE *f, const char *name, const char *help, double v)
+{
+    family(f, name, "gauge", help);
+    fprintf(f, "reduced_%s %.12g\n", name, v);
+}
+
+static void put_device(FILE *f, const rd_device_reading *d)
+{
+    family(f, "device_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
+    labelled(f, "device_memory_bytes", "kind", "used", d->memory_used);
+    labelled(f, "device_memory_bytes", "kind", "total", d->memory_total);
+    put_one(f, "device_temperature_celsius", "Temperature of the GPU.", d->celsius);
+    put_one(f, "device_busy_ratio", "Share of the driver's last sample period with a kernel running, of any process.",
+            d->busy_percent * 0.01);
+    put_one(f, "device_power_watts", "Power that the GPU draws.", d->milliwatts * 1e-3);
+}
+
 static void put_totals(FILE *f, const rd_measures *m)
 {
     put_info(f, &m->engine);
     put_gauges(f, &m->gauges);
     put_messages(f, m->stats);
     put_requests(f, m->stats);
+    put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
+    if (m->device.valid)
+        put_device(f, &m->device);
     if (m->trace)
         put_trace(f, m->trace);
 }
@@ -228,6 +262,7 @@ bool rd_metrics_init(rd_metrics *m, void (*measure)(void *arg, rd_measures *out)
 void rd_metrics_fini(rd_metrics *m)
 {
     free(m->text);
+    free(m->json);
     pthread_mutex_destroy(&m->lock);
 }
 
@@ -247,36 +282,86 @@ static char *render(const rd_measures *m, size_t *len, size_t *totals)
     return NULL;
 }
 
+void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap))
+{
+    m->entries = entries;
+}
+
+/* The best rate so far is what others are compared with: of half a second or more, for a moment proves nothing. */
+static void rate(rd_metrics *m, const rd_stats *s, uint64_t now_ns)
+{
+    uint64_t bytes = 0, least_ns = UINT64_C(500000000);
+    for (int path = 1; path < RD_PATHS; path++)
+        bytes += s->tally.data_bytes[path];
+    if (m->rated_ns && now_ns - m->rated_ns < least_ns)
+        return;
+    double v = m->rated_ns ? (double)(bytes - m->rated_bytes) / (double)(now_ns - m->rated_ns) * 1e9 : 0;
+    m->best = v > m->best ? v : m->best;
+    m->rated_ns = now_ns;
+    m->rated_bytes = bytes;
+}
+
+static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
+{
+    enum { ROOM = 16384 }; /* as of QUERY */
+    if (!m->entries)
+        return NULL;
+    uint8_t *entries = malloc(ROOM);
+    size_t n = entries ? m->entries(m->arg, now, entries, ROOM) : 0;
+    char *json = entries ? rd_status_json(now, entries, n, m->best, len) : NULL;
+    free(entries);
+    return json;
+}
+
 bool rd_metrics_refresh(rd_metrics *m)
 {
     rd_measures now;
     uint64_t start = rd_now_ns();
     if (m->text && start - m->made_ns < SHARE * m->cost_ns)
         return true;
-    size_t len, totals;
+    size_t len, totals, json_len = 0;
     m->measure(m->arg, &now);
-    char *text = render(&now, &len, &totals);
-    if (!text)
+    rate(m, now.stats, start);
+    char *text = render(&now, &len, &totals), *json = render_json(m, &now, &json_len);
+    if (!text) {
+        free(json);
         return m->text != NULL;
+    }
     pthread_mutex_lock(&m->lock);
-    char *old = m->text;
+    char *old = m->text, *old_json = json ? m->json : NULL;
     m->text = text;
     m->len = len;
     m->totals = totals;
+    if (json) {
+        m->json = json;
+        m->json_len = json_len;
+    }
     pthread_mutex_unlock(&m->lock);
     free(old);
+    free(old_json);
     m->made_ns = rd_now_ns();
     m->cost_ns = m->made_ns - start;
     return true;
 }
 
+static char *copy(rd_metrics *m, char *const *text, const size_t *size, size_t *len)
+{
+    pthread_mutex_lock(&m->lock);
+    char *copy = *text ? malloc(*size) : NULL;
+    if (copy)
+        memcpy(copy, *text, *len = *size);
+    pthread_mutex_unlock(&m->lock);
+    return copy;
+}
+
 char *rd_metrics_copy(void *metrics, size_t *len)
 {
     rd_metrics *m = metrics;
-    pthread_mutex_lock(&m->lock);
-    char *copy = m->text ? malloc(m->len) : NULL;
-    if (copy)
-        memcpy(copy, m->text, *len = m->len);
-    pthread_mutex_unlock(&m->lock);
-    return copy;
+    return copy(m, &m->text, &m->len, len);
+}
+
+char *rd_metrics_copy_json(void *metrics, size_t *len)
+{
+    rd_metrics *m = metrics;
+    return copy(m, &m->json, &m->json_len, len);
 }

@@ -1,4 +1,5 @@
-/* The counters as Prometheus text (PROTOCOL.md, "Metrics"): one renderer for QUERY and for http.
+/* The counters as Prometheus text (PROTOCOL.md, "Metrics"): one renderer for QUERY and for http. And, for http, the status as
+ * JSON.
  *
  * The loop makes the text; others copy the last one under the lock. However often somebody asks, making it takes the
  * loop no more than a twentieth of its time. */
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
 #include "daemon/telemetry/trace.h"
 #include "kernels/kernels.h"
@@ -18,6 +20,7 @@
 typedef struct rd_measures {
     rd_gauges gauges;
     rk_stats engine;
+    rd_device_reading device;
     const rd_stats *stats;
     rd_trace *trace; /* NULL: none */
 } rd_measures;
@@ -27,9 +30,14 @@ typedef struct rd_metrics {
     char *text;           /* NULL: none yet */
     size_t len;
     size_t totals; /* of these, before what single users did */
+    char *json;    /* NULL: none yet, or nobody wants it */
+    size_t json_len;
     void (*measure)(void *arg, rd_measures *out);
+    size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap); /* NULL: no JSON is made */
     void *arg;
-    uint64_t made_ns, cost_ns; /* the loop's: when it was made, and how long that took */
+    uint64_t rated_ns, rated_bytes; /* when the rate was taken last, and the bytes of data then */
+    double best;                    /* bytes a second, the most so far */
+    uint64_t made_ns, cost_ns;      /* the loop's: when it was made, and how long that took */
 } rd_metrics;
 
 /* `measure`: in the loop, by rd_metrics_refresh. */
@@ -39,7 +47,11 @@ void rd_metrics_fini(rd_metrics *m);
 /* The loop: make the text anew unless it is young. False: no memory, and none was ever made. */
 bool rd_metrics_refresh(rd_metrics *m);
 
+/* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. */
+void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap));
+
 /* Any thread: a copy, to be freed; NULL: no memory, or no text yet. */
 char *rd_metrics_copy(void *metrics, size_t *len);
+char *rd_metrics_copy_json(void *metrics, size_t *len);
 
 #endif

@@ -36,13 +36,29 @@ unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid)
     return i;
 }
 
+static void add_slow(rd_tally *t, const rd_slow *x) { t->slow[t->slow_n++ % RD_SLOW] = *x; }
+
+static void add_if_slow(rd_tally *t, const rd_record *a)
+{
+    rd_slow x = {
+        place(a->op, RD_OPS), place(a->dtype, RD_DTYPES), place(a->path, RD_PATHS), a->data_bytes, a->received_ns, {0}};
+    if (a->stage_ns[RD_TOTAL] < RD_SLOW_MS * UINT64_C(1000000))
+        return;
+    x.end_ns += a->stage_ns[RD_TOTAL];
+    memcpy(x.stage_ns, a->stage_ns, sizeof x.stage_ns);
+    add_slow(t, &x);
+}
+
 static void add_work(rd_tally *t, const rd_record *a)
 {
     unsigned path = place(a->path, RD_PATHS);
     t->done[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path]++;
+    t->pieces[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path] += a->piece;
+    t->use[a->user].pieces += a->piece;
     t->data_bytes[path] += a->data_bytes;
     t->use[a->user].bytes += a->data_bytes;
     t->use[a->user].engine_ns += a->stage_ns[RD_COPY] + a->stage_ns[RD_KERNEL];
+    add_if_slow(t, a);
     for (int i = 0; i < RD_STAGES; i++)
         rd_histogram_add(&t->stage[i], a->stage_ns[i]);
 }
@@ -70,6 +86,7 @@ static void join(uint64_t *to, const uint64_t *from, size_t n)
 static void join_use(rd_use *to, const rd_use *from)
 {
     to->requests += from->requests;
+    to->pieces += from->pieces;
     to->errors += from->errors;
     to->bytes += from->bytes;
     to->engine_ns += from->engine_ns;
@@ -83,12 +100,15 @@ void rd_tally_join(rd_tally *t, const rd_tally *from)
     join(t->by_msg, from->by_msg, RD_MSGS);
     join(t->by_op, from->by_op, RD_OPS);
     join(&t->done[0][0][0], &from->done[0][0][0], sizeof t->done / sizeof(uint64_t));
+    join(&t->pieces[0][0][0], &from->pieces[0][0][0], sizeof t->pieces / sizeof(uint64_t));
     join(t->data_bytes, from->data_bytes, RD_PATHS);
     rd_histogram_join(&t->latency, &from->latency);
     for (int i = 0; i < RD_STAGES; i++)
         rd_histogram_join(&t->stage[i], &from->stage[i]);
     for (int i = 0; i < RD_MAX_USERS; i++)
         join_use(&t->use[i], &from->use[i]);
+    for (uint64_t i = from->slow_n > RD_SLOW ? from->slow_n - RD_SLOW : 0; i < from->slow_n; i++)
+        add_slow(t, &from->slow[i % RD_SLOW]);
 }
 
 void rd_stats_answered(rd_stats *s, const rd_record *a)

@@ -39,6 +39,7 @@ typedef struct rd_record {
     uint64_t received_ns;             /* CLOCK_MONOTONIC */
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
+    bool piece;                       /* of a reduction that comes in several requests: its answer is not a value */
     unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
@@ -46,8 +47,15 @@ typedef struct rd_record {
 } rd_record;
 
 typedef struct rd_use {
-    uint64_t requests, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
+    uint64_t requests, pieces, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
 } rd_use;
+
+/* A request that succeeded and took long */
+enum { RD_SLOW = 16, RD_SLOW_MS = 100 };
+typedef struct rd_slow {
+    uint8_t op, dtype, path;
+    uint64_t bytes, end_ns, stage_ns[RD_STAGES]; /* end_ns: CLOCK_MONOTONIC, of its answer */
+} rd_slow;
 
 typedef struct rd_tally {
     uint64_t requests; /* answered */
@@ -58,9 +66,12 @@ typedef struct rd_tally {
     /* of the requests that the engine works for, those that succeeded */
     uint64_t by_op[RD_OPS]; /* accepted: REDUCE, REDUCE_AT, BEGIN */
     uint64_t done[RD_OPS][RD_DTYPES][RD_PATHS];
+    uint64_t pieces[RD_OPS][RD_DTYPES][RD_PATHS]; /* of `done` */
     uint64_t data_bytes[RD_PATHS];
     rd_histogram stage[RD_STAGES];
     rd_use use[RD_MAX_USERS];
+    rd_slow slow[RD_SLOW]; /* the last ones, the n-th in place n % RD_SLOW */
+    uint64_t slow_n;       /* ever */
 } rd_tally;
 
 typedef struct rd_shared_tally {

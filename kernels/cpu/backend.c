@@ -5,7 +5,8 @@
  * that end in the piece where they begin are finished by its worker. Each boundary between pieces cuts one line at most:
  * that line's state gathers in the slot of the piece where it begins, and is finished with the task.
  *
- * Of columns a piece has some, whole; of few long columns it has some rows of all, and each column a slot.
+ * Of columns a piece has some, whole: of small planes whole planes. Of few long columns it has some rows of all, and each
+ * column a slot; rows go through all planes.
  *
  * States are exact, so neither the cut nor the order in which pieces end shows in the result. A task is "open" while it has
  * pieces; the worker that ends the last one finishes the task.
@@ -41,7 +42,7 @@ typedef struct job {
     rk_task *t; /* NULL: this entry is free */
     cutting how;
     uint64_t pieces, next, left;
-    uint64_t each;    /* units of a piece: elements on the scale of lines, columns, or rows */
+    uint64_t each;    /* units of a piece: elements on the scale of lines, columns of all planes, or their rows */
     uint64_t units;   /* in all */
     uint64_t weight;  /* LINES: units before the elements of a line */
     uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
@@ -95,18 +96,25 @@ static void cut_lines(job *j, uint64_t bytes, size_t size)
         j->each = j->units / MAX_PIECES + 1;
 }
 
+/* Whole tiles, or whole planes, of columns, where each ends what is read from memory together. */
+static uint64_t whole_columns(const rp_spec *s, uint64_t columns)
+{
+    const uint64_t tile = least(rk_cpu_tile(s), at_least_1(s->row_len));
+    return round_up(columns, columns < s->row_len ? tile : at_least_1(s->row_len));
+}
+
 static void cut_columns(job *j, uint64_t bytes, size_t size)
 {
     const rp_spec *s = &j->t->spec;
-    uint64_t tile = rk_cpu_tile(s), row_bytes = s->row_len * size, column_bytes = s->rows * size + LINE_BYTES;
-    if (s->row_len <= FEW_COLUMNS && s->rows * row_bytes >= 2 * bytes) {
+    uint64_t row_bytes = s->row_len * size, column_bytes = s->rows * size + LINE_BYTES, columns = rp_results(s);
+    if (columns <= FEW_COLUMNS && rp_elements(s) * size >= 2 * bytes) {
         j->how = ROWS_OF_COLUMNS;
-        j->units = s->rows;
+        j->units = rp_planes(s) * s->rows;
         j->each = at_least_1(bytes / at_least_1(row_bytes));
     } else {
         j->how = COLUMNS;
-        j->units = s->row_len;
-        j->each = round_up(at_least_1(bytes / column_bytes), tile);
+        j->units = columns;
+        j->each = whole_columns(s, at_least_1(bytes / column_bytes));
     }
 }
 
@@ -196,14 +204,19 @@ static void run_lines(pool *p, job *j, uint64_t from, uint64_t to)
     run_whole(p, j, first, end > first ? end - first : 0);
 }
 
-static void run_columns(pool *p, job *j, uint64_t from, uint64_t rows)
+/* Rows [from, to) of all planes. */
+static void run_columns(pool *p, job *j, uint64_t from, uint64_t to)
 {
-    uint64_t columns = j->t->spec.row_len;
+    const rp_spec *s = &j->t->spec;
+    uint64_t first = from / s->rows * s->row_len, columns = ((to - 1) / s->rows + 1) * s->row_len - first;
     rk_state states[FEW_COLUMNS];
-    rk_cpu_columns(p->simd, j->t, 0, columns, from, rows, states);
+    for (uint64_t row = from, n, c = 0; row < to; row += n, c += s->row_len) {
+        n = least(s->rows - row % s->rows, to - row);
+        rk_cpu_columns(p->simd, j->t, first + c, s->row_len, row % s->rows, n, states + c);
+    }
     pthread_mutex_lock(&p->lock);
     for (uint64_t c = 0; c < columns; c++)
-        join_slot(j, c, c, &states[c]);
+        join_slot(j, first + c, first + c, &states[c]);
 }
 
 /* Lines in slots are whole now. */
@@ -241,7 +254,7 @@ static void run_piece(pool *p, job *j)
     else if (j->how == COLUMNS)
         run_whole(p, j, from, to - from);
     else
-        run_columns(p, j, from, to - from);
+        run_columns(p, j, from, to);
     p->busy_ns += rk_now_ns() - start;
     if (--j->left)
         return;
@@ -483,22 +496,24 @@ static bool cpu_batch_fits(const rk_task *t)
     return true;
 }
 
-static void cpu_batch_launch(void *impl, rk_task *tasks)
+static void cpu_batch_launch(void *impl, unsigned flight, rk_task *tasks)
 {
     (void)impl;
+    (void)flight;
     (void)tasks;
 }
 
-static bool cpu_batch_landed(void *impl, rk_task *tasks, bool closely)
+static bool cpu_batch_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
 {
     (void)impl;
+    (void)flight;
     (void)closely;
     for (rk_task *t = tasks; t; t = t->next)
         rk_cpu_run(t);
     return true;
 }
 
-static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, 0};
+static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, .flights = 1};
 
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,

@@ -181,17 +181,23 @@ static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, 
     }
 }
 
-static size_t tile_columns(const view *v) { return TILE_BYTES / v->size; }
+/* As many of the columns from `first` on as a tile takes; columns go through all planes, a tile through one. */
+static uint64_t columns_of_tile(const view *v, uint64_t first, uint64_t columns)
+{
+    const uint64_t tile = TILE_BYTES / v->size, left = v->spec->row_len - first % v->spec->row_len;
+    columns = columns < tile ? columns : tile;
+    return columns < left ? columns : left;
+}
 
 /* Rows [from, from + n) of the columns [first, first + columns), a tile at most, into their states. */
 static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     uint8_t turned[TILE_BYTES * TURNED_ROWS];
-    const uint64_t row_len = v->spec->row_len;
+    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
     for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
         size_t kept[TILE];
         rows = end - i < GATHER_ROWS ? end - i : GATHER_ROWS;
-        uint64_t at = i * row_len + first;
+        uint64_t at = i * row_len + begin;
         const uint8_t *mask = v->p.mask ? v->p.mask + at : NULL;
         turn(v->size, turned, v->p.elements + at * v->size, mask, row_len, (size_t)rows, columns, kept);
         for (size_t c = 0; c < columns; c++)
@@ -210,7 +216,7 @@ void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint6
     for (uint64_t c = 0; c < columns; c++)
         rk_state_init(&states[c], v.layout, v.spec->dtype);
     for (uint64_t c = 0, some; c < columns; c += some) {
-        some = columns - c < tile_columns(&v) ? columns - c : tile_columns(&v);
+        some = columns_of_tile(&v, first + c, columns - c);
         add_tile(&v, first + c, (size_t)some, from, n, states + c);
     }
 }
@@ -265,7 +271,7 @@ static void whole_columns(const view *v, const rk_task *t, uint64_t first, uint6
 {
     for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
         rk_state states[TILE];
-        some = end - c < tile_columns(v) ? end - c : tile_columns(v);
+        some = columns_of_tile(v, c, end - c);
         for (uint64_t k = 0; k < some; k++)
             rk_state_init(&states[k], v->layout, v->spec->dtype);
         add_tile(v, c, (size_t)some, 0, v->spec->rows, states);

@@ -1,14 +1,18 @@
 /* Batching: small tasks that come while the device is busy go into one launch.
  *
- *     submit -> queue -> nothing flies: all that wait take off -> landed: the next take off, then done
+ *     submit -> queue -> none flies, or a crowd waits -> a flight takes off -> landed -> done
  *
- * One batch flies at a time, so that the next one gathers meanwhile. A task that comes while none flies is launched by the
- * thread that brings it. That thread also watches for the landing, as long as the task is alone: to wake another thread takes
- * longer than the flight. When a second task comes, or after ALONE_NS, the batcher's thread takes the watch over. It launches
- * what has gathered and hands the tasks back. Nothing waits for company: a batch is what came while another one was flying.
- * So tasks wait in the queue only while a batch flies, whose landing takes them.
+ * A task that comes while nothing flies is launched by the thread that brings it. That thread also watches for the landing, as
+ * long as the task is alone: to wake another thread takes longer than the flight. When a second task comes, or after ALONE_NS,
+ * the flight is left to the crew. Nothing waits for company: a batch is what came while another one was flying. A second flight
+ * takes off beside it only for a CROWD: each launch takes a processor as long as some requests.
  *
- * Everything is under `lock` but launching, looking whether the batch has landed, and `done`. */
+ * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
+ * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
+ *
+ * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of the
+ * crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a batch
+ * has landed, and `done`. */
 #include "kernels/engine/batch.h"
 
 #include <pthread.h>
@@ -19,14 +23,25 @@
 enum {
     ALONE_NS = 40000,  /* a batch of one task takes some 15 us: its thread watches for so long, and serves nobody meanwhile */
     WATCH_NS = 100000, /* a batch takes some 10 us: look without a pause for so long, then every NAP_NS, with care */
-    NAP_NS = 20000
+    NAP_NS = 20000,
+    CROWD = 4,     /* tasks */
+    MOST_CREW = 3, /* on many cores; on few of them threads that linger would be in the clients' way */
+    MANY_CORES = 8
 };
 
 typedef enum {
     FREE,
-    LOADING, /* and, if its thread watches, until that is over */
-    FLYING   /* the batcher's thread watches */
+    HELD, /* by a thread that launches it, or watches for its landing */
+    LEFT  /* to the crew */
 } flight_state;
+
+typedef struct flight {
+    flight_state state;
+    unsigned number;
+    rk_task *tasks;
+    unsigned n;
+    uint64_t launched_ns;
+} flight;
 
 struct rk_batcher {
     const rk_batch_ops *ops;
@@ -35,60 +50,92 @@ struct rk_batcher {
     size_t max_bytes;
     pthread_mutex_t lock;
     rk_task *head, **tail;
-    atomic_bool company; /* the queue is not empty; looked at without the lock by a thread that watches */
-    /* the flight */
-    atomic_int state; /* a flight_state; changed under the lock, looked at without by the thread */
-    rk_task *tasks;
-    unsigned n;
-    uint64_t launched_ns;
-    pthread_t thread;
-    pthread_cond_t wake; /* it flies, or closing */
-    bool started, closing;
+    flight flights[RK_BATCH_FLIGHTS];
+    pthread_cond_t wake; /* there is work, or closing */
+    pthread_t crew[MOST_CREW];
+    unsigned threads, lingering; /* of these */
+    bool closing;
     uint64_t batches, batched, largest, busy_ns, sizes[RK_BATCH_SIZES];
+    /* counted under the lock, looked at without by threads that watch or linger */
+    atomic_uint waiting, out, left; /* tasks in the queue; flights that are not FREE; of these, LEFT */
 };
 
-static flight_state state_of(rk_batcher *b) { return (flight_state)atomic_load_explicit(&b->state, memory_order_acquire); }
-static void set_state(rk_batcher *b, flight_state s) { atomic_store_explicit(&b->state, (int)s, memory_order_release); }
+/* ---- the counts: changed with the lock ---- */
+static unsigned count_of(atomic_uint *n) { return atomic_load_explicit(n, memory_order_relaxed); }
+static void set_count(atomic_uint *n, unsigned to) { atomic_store_explicit(n, to, memory_order_relaxed); }
+
+static void set_state(rk_batcher *b, flight *f, flight_state s)
+{
+    set_count(&b->out, count_of(&b->out) + (s != FREE) - (f->state != FREE));
+    set_count(&b->left, count_of(&b->left) + (s == LEFT) - (f->state == LEFT));
+    f->state = s;
+}
+
+/* May the tasks that wait take off? */
+static bool may_take_off(rk_batcher *b)
+{
+    unsigned waiting = count_of(&b->waiting), out = count_of(&b->out);
+    return waiting && (out == 0 || (waiting >= CROWD && out < b->ops->flights));
+}
+
+static bool has_work(rk_batcher *b) { return count_of(&b->left) || may_take_off(b); }
 
 /* ---- launching: any thread ---- */
 
-/* With the lock: the tasks that wait, at most as many as a batch holds, for a launch. False: there are none, or a flight. */
-static bool load(rk_batcher *b)
+static flight *flight_in(rk_batcher *b, flight_state s)
 {
+    flight *f = b->flights;
+    while (f->state != s)
+        f++;
+    return f;
+}
+
+/* With the lock: the tasks that wait, at most as many as a batch holds, in a flight that is to be launched. NULL: there are
+ * none, or they have to wait. */
+static flight *load(rk_batcher *b)
+{
+    if (!may_take_off(b))
+        return NULL;
+    flight *f = flight_in(b, FREE);
     rk_task *last = b->head;
-    if (!last || state_of(b) != FREE)
-        return false;
-    b->tasks = last;
-    for (b->n = 1; b->n < RK_BATCH_TASKS && last->next; b->n++)
+    f->tasks = last;
+    for (f->n = 1; f->n < RK_BATCH_TASKS && last->next; f->n++)
         last = last->next;
     b->head = last->next;
     if (!b->head)
         b->tail = &b->head;
     last->next = NULL;
-    atomic_store_explicit(&b->company, b->head != NULL, memory_order_relaxed);
-    set_state(b, LOADING);
-    return true;
+    set_count(&b->waiting, count_of(&b->waiting) - f->n);
+    set_state(b, f, HELD);
+    return f;
 }
 
-static void launch(rk_batcher *b)
+static void launch(rk_batcher *b, flight *f)
 {
-    b->launched_ns = rk_now_ns();
-    for (rk_task *t = b->tasks; t; t = t->next) {
-        t->start_ns = b->launched_ns;
+    f->launched_ns = rk_now_ns();
+    for (rk_task *t = f->tasks; t; t = t->next) {
+        t->start_ns = f->launched_ns;
         t->copy_ns = t->compute_ns = 0;
         t->fault.code = RP_OK;
-        t->batch = b->n;
+        t->batch = f->n;
     }
     rk_busy_begin(b->busy);
-    b->ops->launch(b->impl, b->tasks);
+    b->ops->launch(b->impl, f->number, f->tasks);
 }
 
-/* The batcher's thread watches for the landing. */
-static void hand_over(rk_batcher *b)
+/* With the lock: who lingers sees for itself that there is work. */
+static void call_crew(rk_batcher *b)
+{
+    if (!b->lingering)
+        pthread_cond_signal(&b->wake);
+}
+
+/* The crew watches for the landing. */
+static void leave(rk_batcher *b, flight *f)
 {
     pthread_mutex_lock(&b->lock);
-    set_state(b, FLYING);
-    pthread_cond_signal(&b->wake);
+    set_state(b, f, LEFT);
+    call_crew(b);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -101,33 +148,33 @@ static bool fits(const rk_batcher *b, const rk_task *t)
 /* ---- landing: the thread that watches ---- */
 
 /* With the lock. */
-static void count(rk_batcher *b)
+static void count(rk_batcher *b, const flight *f)
 {
     unsigned size = 0;
-    while (size + 1 < RK_BATCH_SIZES && b->n >> (size + 1))
+    while (size + 1 < RK_BATCH_SIZES && f->n >> (size + 1))
         size++;
     b->batches++;
-    b->batched += b->n;
+    b->batched += f->n;
     b->sizes[size]++;
-    b->largest = b->n > b->largest ? b->n : b->largest;
-    b->busy_ns += rk_now_ns() - b->launched_ns;
+    b->largest = f->n > b->largest ? f->n : b->largest;
+    b->busy_ns += rk_now_ns() - f->launched_ns;
 }
 
 /* This thread hands tasks back: one that `done` submits is not watched here, or each would nest in the one before. */
 static _Thread_local bool handing_back;
 
-/* The tasks are finished: what waits takes off before they are handed back. */
-static void land(rk_batcher *b)
+/* The tasks are finished: what waits takes off before they are handed back, or another thread sees to it at once. */
+static void land(rk_batcher *b, flight *f)
 {
-    rk_task *t = b->tasks, *after;
+    rk_task *t = f->tasks, *after;
     pthread_mutex_lock(&b->lock);
-    count(b);
-    set_state(b, FREE);
-    bool loaded = load(b);
+    count(b, f);
+    set_state(b, f, FREE);
+    flight *next = b->lingering ? NULL : load(b);
     pthread_mutex_unlock(&b->lock);
-    if (loaded) {
-        launch(b);
-        hand_over(b);
+    if (next) {
+        launch(b, next);
+        leave(b, next);
     }
     rk_busy_end(b->busy);
     handing_back = true;
@@ -139,14 +186,14 @@ static void land(rk_batcher *b)
     handing_back = false;
 }
 
-/* The thread that launched watches. False: the batcher's thread has to. */
-static bool lands_alone(rk_batcher *b)
+/* The thread that launched watches. False: the crew has to. */
+static bool lands_alone(rk_batcher *b, flight *f)
 {
     if (handing_back)
         return false;
-    const uint64_t until = b->launched_ns + ALONE_NS;
-    while (!b->ops->landed(b->impl, b->tasks, false)) {
-        if (atomic_load_explicit(&b->company, memory_order_relaxed) || rk_now_ns() > until)
+    const uint64_t until = f->launched_ns + ALONE_NS;
+    while (!b->ops->landed(b->impl, f->number, f->tasks, false)) {
+        if (count_of(&b->waiting) || rk_now_ns() > until)
             return false;
         __builtin_ia32_pause();
     }
@@ -162,27 +209,28 @@ bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t))
     pthread_mutex_lock(&b->lock);
     *b->tail = t;
     b->tail = &t->next;
-    bool loaded = load(b);
-    if (!loaded)
-        atomic_store_explicit(&b->company, true, memory_order_relaxed);
+    set_count(&b->waiting, count_of(&b->waiting) + 1);
+    flight *f = count_of(&b->out) == 0 ? load(b) : NULL;
+    if (count_of(&b->waiting) == CROWD && may_take_off(b))
+        call_crew(b);
     pthread_mutex_unlock(&b->lock);
-    if (!loaded)
+    if (!f)
         return true;
-    launch(b);
-    if (lands_alone(b))
-        land(b);
+    launch(b, f);
+    if (lands_alone(b, f))
+        land(b, f);
     else
-        hand_over(b);
+        leave(b, f);
     return true;
 }
 
-/* ---- landing: the batcher's thread ---- */
+/* ---- the crew ---- */
 
-static void await_landing(rk_batcher *b)
+static void await_landing(rk_batcher *b, const flight *f)
 {
     const struct timespec nap = {0, NAP_NS};
     const uint64_t since = rk_now_ns();
-    for (bool late = false; !b->ops->landed(b->impl, b->tasks, late); late = rk_now_ns() - since > WATCH_NS) {
+    for (bool late = false; !b->ops->landed(b->impl, f->number, f->tasks, late); late = rk_now_ns() - since > WATCH_NS) {
         if (late)
             nanosleep(&nap, NULL);
         else
@@ -190,39 +238,83 @@ static void await_landing(rk_batcher *b)
     }
 }
 
-/* Requests that follow each other closely find the thread awake: to wake it takes as long as a batch. */
+/* Requests that follow each other closely find a thread awake: to wake one takes as long as a batch. Enters and leaves with the
+ * lock. */
 static void linger(rk_batcher *b)
 {
     const uint64_t until = rk_now_ns() + b->ops->linger_ns;
-    while (state_of(b) != FLYING && rk_now_ns() < until)
-        __builtin_ia32_pause();
+    b->lingering++;
+    while (!has_work(b) && rk_now_ns() < until) {
+        pthread_mutex_unlock(&b->lock);
+        while (!has_work(b) && rk_now_ns() < until)
+            __builtin_ia32_pause();
+        pthread_mutex_lock(&b->lock);
+    }
+    b->lingering--;
 }
 
-/* False: never again. */
-static bool await_launch(rk_batcher *b)
+/* With the lock: a flight to watch, to be launched before if it is `fresh`. NULL: there is no work. */
+static flight *take_work(rk_batcher *b, bool *fresh)
 {
-    linger(b);
-    pthread_mutex_lock(&b->lock);
-    while (state_of(b) != FLYING && !b->closing)
-        pthread_cond_wait(&b->wake, &b->lock);
-    bool flies = state_of(b) == FLYING;
-    pthread_mutex_unlock(&b->lock);
-    return flies;
+    *fresh = !count_of(&b->left);
+    if (*fresh)
+        return load(b);
+    flight *f = flight_in(b, LEFT);
+    set_state(b, f, HELD);
+    return f;
 }
 
-static void *batcher_main(void *arg)
+/* With the lock, and before anything else is awaited. NULL: never again. */
+static flight *await_work(rk_batcher *b, bool *fresh)
+{
+    flight *f;
+    linger(b);
+    while (!(f = take_work(b, fresh)) && !b->closing)
+        pthread_cond_wait(&b->wake, &b->lock);
+    if (has_work(b))
+        call_crew(b);
+    return f;
+}
+
+static void *crew_main(void *arg)
 {
     rk_batcher *b = arg;
-    while (await_launch(b)) {
-        await_landing(b);
-        land(b);
+    bool fresh;
+    pthread_mutex_lock(&b->lock);
+    for (flight *f; (f = await_work(b, &fresh));) {
+        pthread_mutex_unlock(&b->lock);
+        if (fresh)
+            launch(b, f);
+        await_landing(b, f);
+        land(b, f);
+        pthread_mutex_lock(&b->lock);
     }
+    pthread_mutex_unlock(&b->lock);
     return NULL;
 }
 
 /* ---- open, close, counters ---- */
 
-rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes)
+static void init_lock(rk_batcher *b)
+{
+    pthread_mutexattr_t spin; /* held for some 50 ns: spinning a little is cheaper than two system calls */
+    pthread_mutexattr_init(&spin);
+    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&b->lock, &spin);
+    pthread_mutexattr_destroy(&spin);
+    pthread_cond_init(&b->wake, NULL);
+}
+
+/* False: there is not even one. */
+static bool start_crew(rk_batcher *b, long cores)
+{
+    const unsigned want = b->ops->flights > 1 && cores >= MANY_CORES ? MOST_CREW : 1;
+    while (b->threads < want && pthread_create(&b->crew[b->threads], NULL, crew_main, b) == 0)
+        b->threads++;
+    return b->threads > 0;
+}
+
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes, long cores)
 {
     rk_batcher *b = calloc(1, sizeof *b);
     if (!b)
@@ -232,10 +324,10 @@ rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, si
     b->busy = busy;
     b->max_bytes = max_bytes;
     b->tail = &b->head;
-    pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->wake, NULL);
-    b->started = pthread_create(&b->thread, NULL, batcher_main, b) == 0;
-    if (b->started)
+    for (unsigned i = 0; i < RK_BATCH_FLIGHTS; i++)
+        b->flights[i].number = i;
+    init_lock(b);
+    if (start_crew(b, cores))
         return b;
     rk_batch_close(b);
     return NULL;
@@ -243,14 +335,14 @@ rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, si
 
 void rk_batch_stop(rk_batcher *b)
 {
-    if (!b || !b->started)
+    if (!b)
         return;
     pthread_mutex_lock(&b->lock);
     b->closing = true;
-    pthread_cond_signal(&b->wake);
+    pthread_cond_broadcast(&b->wake);
     pthread_mutex_unlock(&b->lock);
-    pthread_join(b->thread, NULL);
-    b->started = false;
+    while (b->threads)
+        pthread_join(b->crew[--b->threads], NULL);
 }
 
 void rk_batch_close(rk_batcher *b)

@@ -7,10 +7,11 @@
 
 typedef struct rk_batcher rk_batcher;
 
-/* NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay valid until rk_batch_stop. */
-rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes);
+/* On a machine of so many cores. NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay valid
+ * until rk_batch_stop. */
+rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes, long cores);
 
-/* Wait for every task that was taken, `done` included, and end the thread. Nobody submits any more; the counters stay. Again,
+/* Wait for every task that was taken, `done` included, and end the threads. Nobody submits any more; the counters stay. Again,
  * or NULL: nothing. */
 void rk_batch_stop(rk_batcher *b);
 

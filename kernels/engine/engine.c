@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/engine/batch.h"
@@ -95,7 +96,7 @@ static rp_err open_batcher(rk_engine *e, char *why, size_t why_cap)
 {
     if (e->o.batch_bytes == 0)
         return RP_OK;
-    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->tasks.busy, e->o.batch_bytes);
+    e->batcher = rk_batch_open(e->ops->batch, e->impl, &e->tasks.busy, e->o.batch_bytes, sysconf(_SC_NPROCESSORS_ONLN));
     if (e->batcher)
         return RP_OK;
     e->ops->stop(e->impl);

@@ -25,16 +25,19 @@ struct rk_memory {
     struct rk_memory *next;
 };
 
-/* Small tasks together (batch.c). One batch at a time: `launch`, then `landed` until it is true. */
+enum { RK_BATCH_FLIGHTS = 2 }; /* batches under way at a time, at most */
+
+/* Small tasks together (batch.c). One batch at a time in each flight: `launch`, then `landed` until it is true. Any thread, but
+ * one at a time for each flight. */
 typedef struct rk_batch_ops {
-    bool (*fits)(const rk_task *t); /* beside its size. Any thread */
-    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Any thread. What goes wrong is told when they
-     * land. */
-    void (*launch)(void *impl, rk_task *tasks);
-    /* Are they all finished? Then cells, fault, backend and times are set. Always the same thread. `closely`: it takes
-     * long, so ask the device what is wrong. */
-    bool (*landed)(void *impl, rk_task *tasks, bool closely);
-    uint64_t linger_ns; /* after a batch: how long that thread looks for the next launch before it sleeps */
+    bool (*fits)(const rk_task *t); /* beside its size */
+    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. What goes wrong is told when they land. */
+    void (*launch)(void *impl, unsigned flight, rk_task *tasks);
+    /* Are they all finished? Then cells, fault, backend and times are set. `closely`: it takes long, so ask the device what is
+     * wrong. */
+    bool (*landed)(void *impl, unsigned flight, rk_task *tasks, bool closely);
+    uint64_t linger_ns; /* after a batch: how long a thread looks for the next one before it sleeps */
+    unsigned flights;   /* 1 to RK_BATCH_FLIGHTS */
 } rk_batch_ops;
 
 typedef struct rk_backend_ops {

@@ -2,9 +2,9 @@
 
 #include "kernels/engine/clock.h"
 
-/* The engine is at rest when for so long nothing has been under way. Less than a client takes from one reply to its next
- * request, more than the owner takes from one task to the next: where tasks follow each other closely its threads are awake,
- * and share the work better than those that bring it. */
+/* The engine is at rest when for so long nothing has been under way that the owner polled. More than the owner takes from one
+ * task to the next: where such tasks follow each other closely its threads are awake, and share the work better than those that
+ * bring it. */
 static const uint64_t REST_NS = 20000;
 
 void rk_inflight_init(rk_inflight *f, const rk_options *o)
@@ -64,11 +64,11 @@ void rk_inflight_small(rk_inflight *f, const rk_task *t)
 
 /* ---- out ---- */
 
-/* With the lock: a task is no longer under way. */
-static void leave(rk_inflight *f)
+/* With the lock: a task is no longer under way. One that was alone leaves the engine at rest. */
+static void leave(rk_inflight *f, bool polled)
 {
     if (--f->under_way == 0)
-        f->idle_ns = rk_now_ns();
+        f->idle_ns = polled ? rk_now_ns() : 0;
 }
 
 /* With the lock. */
@@ -88,7 +88,7 @@ void rk_complete(rk_inflight *f, rk_task *t)
     f->device_tasks += t->backend == RP_BACKEND_CUDA;
     if (done) {
         f->alone = NULL;
-        leave(f);
+        leave(f, false);
     } else {
         make_pollable(f, t);
     }
@@ -108,7 +108,7 @@ rk_task *rk_inflight_poll(rk_inflight *f)
         if (!f->done)
             f->done_end = &f->done;
         t->next = NULL;
-        leave(f);
+        leave(f, true);
     }
     pthread_mutex_unlock(&f->lock);
     return t;

@@ -19,7 +19,7 @@ typedef struct rk_inflight {
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     unsigned under_way; /* tasks handed in, and neither polled nor handed back */
-    uint64_t idle_ns;   /* since when there are none */
+    uint64_t idle_ns;   /* since when there are none; 0: the last was not polled */
     rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
 } rk_inflight;

@@ -26,6 +26,8 @@ RK_FN rk_line rk_line_of(const rp_spec *s, const uint8_t *offsets, uint64_t resu
         l.n = rk_offset(offsets, result + 1) - l.first;
     } else if (s->flags & RP_COLUMNS) {
         l.first = result;
+        if (s->planes > 1) /* past the rows of the planes before */
+            l.first += result / s->row_len * (s->rows - 1) * s->row_len;
         l.stride = s->row_len;
         l.n = s->rows;
     }

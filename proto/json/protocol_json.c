@@ -105,6 +105,8 @@ static void put_flags(void)
     number("info", RP_TOPIC_INFO);
     number("status", RP_TOPIC_STATUS);
     number("metrics", RP_TOPIC_METRICS);
+    number("requests", RP_TOPIC_REQUESTS);
+    number("sessions", RP_TOPIC_SESSIONS);
     close_map("  ");
     open_map("  ", "entry_kinds");
     number("u64", RP_KIND_U64);
@@ -302,6 +304,7 @@ static void put_reduce(void)
     FIELD(rp_spec, rp_put_spec, NO_SPEC, row_len);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, index_base);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, initial);
+    FIELD(rp_spec, rp_put_spec, NO_SPEC, planes);
     end_struct();
     begin_struct("result", RP_RESULT_SIZE);
     FIELD(rp_result, rp_put_result, NO_RESULT, dtype);

@@ -21,8 +21,8 @@ from sideclient import DROP as DROP_HANDLE  # noqa: E402
 SESSION = 0x0123456789ABCDEF
 
 
-def message(kind, body=b"", session=SESSION, mid=1, reply=0, **fields):
-    return header(kind, len(body), session=session, mid=mid, flags=reply, **fields) + body
+def message(kind, body=b"", session=SESSION, mid=1, reply=0, version=1, **fields):
+    return header(kind, len(body), session=session, mid=mid, flags=reply, version=version, **fields) + body
 
 
 def hello(low, high, name, priority=0):
@@ -90,6 +90,8 @@ def messages():
         + struct.pack("<3Q3H3B", 0, 1, 3, 0x3F80, 0x4000, 0x7FC0, 1, 0, 2), mid=15)
     yield "reduce_columns", "minmax of the columns of the i8 matrix 1 -2; 3 4", message(
         REDUCE, spec("minmax", "i8", flags=COLUMNS, rows=2, row_len=2) + struct.pack("<4b", 1, -2, 3, 4), mid=16)
+    yield "reduce_planes", "version 2: max of the columns of two u8 planes 0 5 2; 3 4 1 and 6 11 8; 9 10 7", message(
+        REDUCE, spec("max", "u8", flags=COLUMNS, rows=2, row_len=3, planes=2) + bytes([0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7]), mid=29, version=2)
     yield "result_minmax", "its reply: 1 3; -2 4", message(REDUCE, result("i64", 1, 1, 2, 4, (1, 2, 3), struct.pack("<4q", 1, 3, -2, 4)), mid=16, reply=1)
     yield "result_stats", "stats of the u8 elements 0 2 4", message(
         REDUCE, result("u64", 1, 1, 1, 3, (1, 2, 3), oracle.reduce("stats", "u8", oracle.bits_of("u8", b"\0\2\4")).to_bytes(96, "little")), mid=17, reply=1)

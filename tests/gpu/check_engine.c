@@ -191,6 +191,19 @@ static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
     free(c.cells);
 }
 
+/* The bytes of a task whose spec is complete. */
+static void measure(rk_task *t)
+{
+    rp_spec *s = &t->spec;
+    rp_fault f;
+    if (rp_spec_check(s, &f) != RP_OK) {
+        printf("FAIL the test's own spec: %s\n", f.text);
+        failed++;
+    }
+    t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) +
+               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
+}
+
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
 {
     rk_task t = {.spec = {.op = (uint8_t)op,
@@ -202,13 +215,15 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
                           .index_base = 1000},
                  .data = data,
                  .base = 24};
-    rp_fault f;
-    if (rp_spec_check(&t.spec, &f) != RP_OK) {
-        printf("FAIL the test's own spec: %s\n", f.text);
-        failed++;
-    }
-    size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
-    t.bytes = rp_elements(&t.spec) * (item + (flags & RP_MASK ? 1 : 0)) + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
+    measure(&t);
+    return t;
+}
+
+/* The same of columns: of several planes. */
+static rk_task planes_of(rk_task t, uint64_t planes)
+{
+    t.spec.planes = planes;
+    measure(&t);
     return t;
 }
 
@@ -269,14 +284,16 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
 {
     static const struct {
         uint32_t flags;
-        uint64_t rows, row_len;
+        uint64_t rows, row_len, planes;
     } shapes[] = {{RP_MASK, 1, 5000},
                   {RP_MASK, 3, 777},
+                  {RP_COLUMNS, 37, 5, 11}, /* planes narrower than a warp */
                   {RP_MASK, 200, 20},
                   {RP_OFFSETS, 7, 3000},
                   {RP_OFFSETS, 400, 9000},
                   {RP_OFFSETS, 1, 0},
                   {RP_COLUMNS, 50, 40},
+                  {RP_COLUMNS, 300, 100, 3},
                   {RP_COLUMNS, 3000, 3},
                   {RP_COLUMNS, 5, 1000},
                   {RP_COLUMNS, 100, 1},
@@ -285,12 +302,18 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_OFFSETS | RP_MASK, 20, 4000},
                   {RP_OFFSETS, 3000, 60000},
                   {RP_OFFSETS, 3, 60000},
-                  {RP_COLUMNS, 300, 200}};
+                  {RP_COLUMNS, 300, 200},
+                  {RP_COLUMNS | RP_MASK, 29, 33, 7},
+                  {RP_COLUMNS, 8, 8, 900},
+                  {RP_COLUMNS, 1, 13, 50},
+                  {RP_COLUMNS, 500, 1, 40},
+                  {RP_COLUMNS, 20000, 2, 3}}; /* few long ones: several teams a column */
     size_t count = sizeof shapes / sizeof shapes[0];
-    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 10 : 3); i++) {
+    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 12 : 4); i++) {
         const bool initial = i % 3 == 1;
         uint32_t states = !initial && i % 4 == 2 ? RP_STATES_OUT : 0;
         rk_task t = task_of(op, dtype, nan, shapes[i].flags | states, shapes[i].rows, shapes[i].row_len, memory);
+        t = planes_of(t, shapes[i].planes);
         lay_out(&t, memory, (kind)k, initial);
         compare(e, w, &t, kind_names[k]);
     }
@@ -459,7 +482,7 @@ static void check_handles(rk_engine *e)
 }
 
 /* ---- batches: small tasks of all kinds, from several threads at once ---- */
-enum { SUBMITTERS = 4, SMALL_SHAPES = 17 };
+enum { SUBMITTERS = 4, SMALL_SHAPES = 19 };
 
 typedef struct {
     rk_engine *e;
@@ -528,6 +551,7 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
     static const struct {
         uint32_t flags;
         uint64_t rows, bytes; /* of the elements; columns: of a row */
+        uint64_t planes;
     } shapes[SMALL_SHAPES] = {{0, 1, 0},
                               {0, 1, 8},
                               {0, 1, 64},
@@ -544,13 +568,15 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
                               {RP_COLUMNS, 50, 80},
                               {RP_COLUMNS, 500, 8},
                               {RP_COLUMNS | RP_MASK, 7, 64},
-                              {RP_OFFSETS | RP_MASK, 3, 24}};
+                              {RP_OFFSETS | RP_MASK, 3, 24},
+                              {RP_COLUMNS, 9, 24, 12},
+                              {RP_COLUMNS | RP_MASK, 70, 8, 3}};
     const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
     const uint32_t flags = shapes[i].flags;
     const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
     const uint64_t row_len = flags & (RP_OFFSETS | RP_COLUMNS) ? n : n / rows;
     const bool states = rows < 8 && !(flags & RP_COLUMNS) && rng() % 4 == 0, initial = !states && rng() % 4 == 0;
-    rk_task t = task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL);
+    rk_task t = planes_of(task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL), shapes[i].planes);
     char *memory = malloc(t.bytes + 8);
     t.data = memory + rng() % 8;
     lay_out(&t, (char *)t.data, k, initial && t.bytes >= 8);

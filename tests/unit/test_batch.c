@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,8 +28,9 @@ static sem_t finished;
 
 static bool patient_fits(const rk_task *t) { return t->spec.op != RP_OP_PROD; }
 
-static void patient_launch(void *impl, rk_task *tasks)
+static void patient_launch(void *impl, unsigned flight, rk_task *tasks)
 {
+    (void)flight;
     patient *p = impl;
     unsigned n = 0;
     for (rk_task *t = tasks; t; t = t->next)
@@ -38,9 +40,10 @@ static void patient_launch(void *impl, rk_task *tasks)
     sem_post(&p->launch);
 }
 
-static bool patient_landed(void *impl, rk_task *tasks, bool closely)
+static bool patient_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
 {
     patient *p = impl;
+    (void)flight;
     (void)closely;
     if (!atomic_exchange(&p->may_land, false))
         return false;
@@ -49,7 +52,9 @@ static bool patient_landed(void *impl, rk_task *tasks, bool closely)
     return true;
 }
 
-static const rk_batch_ops patient_ops = {patient_fits, patient_launch, patient_landed, 50000};
+static const rk_batch_ops patient_ops = {patient_fits, patient_launch, patient_landed, 50000, 1};
+static const rk_batch_ops two_flights = {patient_fits, patient_launch, patient_landed, 50000, 2};
+enum { FEW_CORES = 2, MANY_CORES = 16 };
 
 static void post_finished(rk_task *t)
 {
@@ -91,7 +96,7 @@ static void a_lone_task_is_handed_back_by_the_thread_that_brought_it(void **stat
     sem_init(&p.launch, 0, 0);
     rk_busy busy;
     rk_busy_init(&busy);
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64, FEW_CORES);
     assert_non_null(b);
     atomic_store(&p.may_land, true);
     assert_true(rk_batch_submit(b, &t, note_thread));
@@ -112,7 +117,7 @@ static void what_comes_while_one_flies_goes_together(void **state)
     sem_init(&finished, 0, 0);
     rk_busy busy;
     rk_busy_init(&busy);
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64);
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 64, FEW_CORES);
     assert_non_null(b);
     for (int i = 0; i < ALL; i++) {
         t[i] = small_task(RP_OP_SUM);
@@ -149,13 +154,87 @@ static void what_comes_while_one_flies_goes_together(void **state)
     sem_destroy(&finished);
 }
 
+static void a_crowd_takes_off_beside_a_flight(void **state)
+{
+    (void)state;
+    enum { CROWD = 4 };
+    patient p = {0};
+    rk_task t[1 + CROWD];
+    rk_stats stats = {0};
+    sem_init(&p.launch, 0, 0);
+    sem_init(&finished, 0, 0);
+    rk_busy busy;
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&two_flights, &p, &busy, 64, MANY_CORES);
+    assert_non_null(b);
+    for (int i = 0; i <= CROWD; i++) {
+        assert_int_equal(atomic_load(&p.launches), i > 0);
+        t[i] = small_task(RP_OP_SUM);
+        assert_true(rk_batch_submit(b, &t[i], post_finished));
+    }
+    wait_for(&p.launch, 2); /* and none has landed */
+    assert_int_equal(atomic_load(&p.launched), CROWD);
+    atomic_store(&p.may_land, true);
+    while (atomic_load(&p.may_land))
+        sched_yield();
+    atomic_store(&p.may_land, true);
+    wait_for(&finished, 1 + CROWD);
+    rk_batch_stats(b, &stats);
+    assert_int_equal(stats.batches, 2);
+    assert_int_equal(stats.largest_batch, CROWD);
+    rk_batch_close(b);
+    assert_int_equal(busy.n, 0);
+    rk_busy_fini(&busy);
+    sem_destroy(&p.launch);
+    sem_destroy(&finished);
+}
+
+static sem_t slow;
+
+static void hand_back_slowly(rk_task *t)
+{
+    (void)t;
+    wait_for(&slow, 1);
+    sem_post(&finished);
+}
+
+static void one_that_is_handed_back_slowly_does_not_hold_up_the_next(void **state)
+{
+    (void)state;
+    patient p = {0};
+    rk_task t[2] = {small_task(RP_OP_SUM), small_task(RP_OP_SUM)};
+    sem_init(&p.launch, 0, 0);
+    sem_init(&slow, 0, 0);
+    sem_init(&finished, 0, 0);
+    rk_busy busy;
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&two_flights, &p, &busy, 64, MANY_CORES);
+    assert_non_null(b);
+    assert_true(rk_batch_submit(b, &t[0], hand_back_slowly));
+    assert_true(rk_batch_submit(b, &t[1], post_finished));
+    wait_for(&p.launch, 1);
+    atomic_store(&p.may_land, true);
+    wait_for(&p.launch, 1);
+    atomic_store(&p.may_land, true);
+    wait_for(&finished, 1);
+    assert_int_equal(sem_trywait(&finished), -1);
+    sem_post(&slow);
+    wait_for(&finished, 1);
+    rk_batch_close(b);
+    assert_int_equal(busy.n, 0);
+    rk_busy_fini(&busy);
+    sem_destroy(&p.launch);
+    sem_destroy(&slow);
+    sem_destroy(&finished);
+}
+
 static void others_are_not_taken(void **state)
 {
     (void)state;
     patient p = {0};
     rk_busy busy;
     rk_busy_init(&busy);
-    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 36); /* 4 of data, 32 of the state */
+    rk_batcher *b = rk_batch_open(&patient_ops, &p, &busy, 36, FEW_CORES); /* 4 of data, 32 of the state */
     rk_task t = small_task(RP_OP_PROD);
     assert_false(rk_batch_submit(b, &t, post_finished));
     t = small_task(RP_OP_SUM);
@@ -284,6 +363,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_task_is_handed_back_by_the_thread_that_brought_it),
         cmocka_unit_test(what_comes_while_one_flies_goes_together),
+        cmocka_unit_test(a_crowd_takes_off_beside_a_flight),
+        cmocka_unit_test(one_that_is_handed_back_slowly_does_not_hold_up_the_next),
         cmocka_unit_test(others_are_not_taken),
         cmocka_unit_test(tasks_of_many_threads_keep_their_own),
         cmocka_unit_test(closing_waits_for_what_was_taken),

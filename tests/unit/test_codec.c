@@ -229,6 +229,14 @@ static void encodes_shapes(void **state)
     bytes("\1\xfe\3\4", 4);
     check("reduce_columns", out, h);
     begin_message(out);
+    h.version = 2;
+    h.id = 29;
+    body_len = rp_put_spec(
+        body, &(rp_spec){.op = RP_OP_MAX, .dtype = RP_U8, .flags = RP_COLUMNS, .rows = 2, .row_len = 3, .planes = 2});
+    bytes("\0\5\2\3\4\1\6\13\10\11\12\7", 12);
+    check("reduce_planes", out, h);
+    h.version = 1;
+    begin_message(out);
     h.id = 18;
     body_len = rp_put_spec(
         body,
@@ -630,8 +638,8 @@ static void bad_values_are_named(void **state)
         {"welcome", 41, 3, RP_BAD_MESSAGE, "priority", RP_PRIORITY_COUNT - 1},
         {"hello", 42, 65, RP_TOO_LARGE, "name_len", RP_MAX_NAME},
         {"welcome", 72, 65, RP_TOO_LARGE, "server_len", RP_MAX_NAME},
-        {"query_info", 40, RP_TOPIC_REQUESTS + 1, RP_BAD_MESSAGE, "topic", RP_TOPIC_REQUESTS},
-        {"query_info", 40, 0, RP_BAD_MESSAGE, "topic", RP_TOPIC_REQUESTS},
+        {"query_info", 40, RP_TOPIC_SESSIONS + 1, RP_BAD_MESSAGE, "topic", RP_TOPIC_SESSIONS},
+        {"query_info", 40, 0, RP_BAD_MESSAGE, "topic", RP_TOPIC_SESSIONS},
         {"entries", 40, 4, RP_BAD_MESSAGE, "kind", RP_KIND_TEXT},
         {"entries", 41, 49, RP_TOO_LARGE, "key_len", RP_MAX_KEY},
         {"entries", 43, 2, RP_TOO_LARGE, "value_len", RP_MAX_VALUE},
@@ -642,6 +650,10 @@ static void bad_values_are_named(void **state)
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},
         {"reduce", 80, 1, RP_BAD_MESSAGE, "initial", 0},
+        {"reduce", 40 + 48, 1, RP_BAD_MESSAGE, "planes", 0},
+        {"reduce", 40 + 56, 1, RP_BAD_MESSAGE, "spec", 0},
+        {"reduce_planes", 40 + 48, 3, RP_SHAPE, "row_len", 0},
+        {"reduce_planes", 40 + 55, 0x10, RP_TOO_LARGE, "planes", RP_MAX_COUNT},
         {"reduce", 48, RP_MASK, RP_SHAPE, "data", 5},
         {"reduce", 48, RP_OFFSETS, RP_SHAPE, "offsets", 16},
         {"reduce_segments", 104 + 8, 4, RP_SHAPE, "offsets", 3},

@@ -352,6 +352,16 @@ static rk_engine *open_cpu(int threads, size_t small)
     return e;
 }
 
+/* The bytes of a task whose spec is complete. */
+static void measure(rk_task *t)
+{
+    const rp_spec *s = &t->spec;
+    t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) +
+               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
+    assert_int_equal(rp_spec_check(&t->spec, &t->fault), RP_OK);
+    assert_int_equal(rp_spec_match(&t->spec, t->bytes, &t->fault), RP_OK);
+}
+
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *x, void *cells)
 {
     rk_task t = {
@@ -359,11 +369,15 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
             {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)nan, .flags = flags, .rows = rows, .row_len = row_len},
         .data = x,
         .cells = cells};
-    size_t item = flags & RP_STATES_IN ? rp_state_size(rp_state_layout(op, dtype)) : rp_dtype_size(dtype);
-    item += flags & RP_MASK ? 1 : 0;
-    t.bytes = rp_elements(&t.spec) * item + (flags & RP_OFFSETS ? 8 * (rows + 1) : 0);
-    assert_int_equal(rp_spec_check(&t.spec, &t.fault), RP_OK);
-    assert_int_equal(rp_spec_match(&t.spec, t.bytes, &t.fault), RP_OK);
+    measure(&t);
+    return t;
+}
+
+/* The same of columns: of several planes. */
+static rk_task planes_of(rk_task t, uint64_t planes)
+{
+    t.spec.planes = planes;
+    measure(&t);
     return t;
 }
 
@@ -378,10 +392,10 @@ static void check_cell(const rk_task *t, uint64_t row, uint64_t got, uint64_t wa
     if (got == want)
         return;
     const rp_spec *s = &t->spec;
-    print_error("%s: result %llu of %llu x %llu, %s of %s as %s, policy %s, flags %u: got %llx, want %llx\n", what,
-                (unsigned long long)row, (unsigned long long)s->rows, (unsigned long long)s->row_len, rp_op_name(s->op),
-                rp_dtype_name(s->dtype), rp_dtype_name(s->out), rp_nan_name(s->nan), s->flags, (unsigned long long)got,
-                (unsigned long long)want);
+    print_error("%s: result %llu of %llu x %llu x %llu, %s of %s as %s, policy %s, flags %u: got %llx, want %llx\n", what,
+                (unsigned long long)row, (unsigned long long)rp_planes(s), (unsigned long long)s->rows,
+                (unsigned long long)s->row_len, rp_op_name(s->op), rp_dtype_name(s->dtype), rp_dtype_name(s->out),
+                rp_nan_name(s->nan), s->flags, (unsigned long long)got, (unsigned long long)want);
     fail();
 }
 
@@ -396,7 +410,7 @@ static t_facts facts_of(const rk_task *t, uint64_t result)
         first = T_LOAD(uint64_t, p.offsets + 8 * result);
         n = T_LOAD(uint64_t, p.offsets + 8 * result + 8) - first;
     } else if (s->flags & RP_COLUMNS) {
-        first = result;
+        first = result / s->row_len * s->rows * s->row_len + result % s->row_len;
         n = s->rows;
         stride = s->row_len;
     }
@@ -562,10 +576,14 @@ static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
     uint64_t rows = 1 + t_below(r, (const uint64_t[]){8, 300, most / 20}[t_below(r, 3)]), row_len = t_below(r, most / rows + 1);
     if (flags & RP_OFFSETS)
         row_len = t_below(r, most + 1);
+    uint64_t planes = flags & RP_COLUMNS && t_below(r, 2) ? 1 + t_below(r, 1 + most / 20 / rows) : 0;
+    if (planes)
+        row_len = t_below(r, t_below(r, 3) ? 2 + row_len / planes : 1 + row_len / planes / 10);
     uint8_t *data = m->data + t_below(r, 9);
     rk_task t = task_of(op, dtype, (int)t_below(r, rk_is_float(dtype) ? 3 : 1), flags, rows, row_len, data,
                         m->cells + t_below(r, 9));
     rp_spec *s = &t.spec;
+    t = planes_of(t, planes);
     assert_true(t.bytes + 16 <= m->room && rp_results(s) * rp_cell_size(s) + 16 <= m->room);
     rp_parts p = rp_spec_parts(s, data);
     if (flags & RP_OFFSETS)
@@ -623,6 +641,9 @@ static void test_short_sums(void **state)
         uint64_t rows = 1 + t_below(&r, 40), row_len = t_below(&r, flags & RP_OFFSETS ? MOST : MOST / 40);
         uint8_t *p = data + t_below(&r, 9);
         rk_task t = task_of(RP_OP_SUM, dtype, (int)t_below(&r, 3), flags, rows, row_len, p, cells);
+        if (flags & RP_COLUMNS && row_len && row_len * rows < 2 * MOST)
+            t = planes_of(t,
+                          t_below(&r, 64 / row_len < 2 * MOST / (rows * row_len) ? 64 / row_len : 2 * MOST / (rows * row_len)));
         if (flags & RP_OFFSETS)
             fill_offsets(&r, &t.spec, p);
         rp_parts parts = rp_spec_parts(&t.spec, p);

@@ -55,6 +55,11 @@ static void success_counts_everywhere(void **state)
     assert_int_equal(t->use[3].engine_ns, 50);
     assert_int_equal(t->stage[RD_KERNEL].sum, 30);
     assert_int_equal(t->errors, 0);
+    assert_int_equal(t->pieces[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 0);
+    a.piece = true;
+    rd_stats_answered(s, &a);
+    assert_int_equal(t->pieces[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 1);
+    assert_int_equal(t->use[3].pieces, 1);
     free(s);
 }
 

@@ -186,6 +186,47 @@ static void caps(void **state)
     }
 }
 
+static void planes(void **state)
+{
+    (void)state;
+    rp_spec s = good();
+    s.planes = 1, refused(s, RP_BAD_MESSAGE, "planes", 0);
+    s.flags = RP_MASK | RP_INITIAL, refused(s, RP_BAD_MESSAGE, "planes", 0);
+    s = good();
+    s.flags = RP_COLUMNS, s.row_len = 3, s.planes = 5;
+    accepted(s);
+    assert_int_equal(rp_results(&s), 15);
+    assert_int_equal(rp_elements(&s), 15 * s.rows);
+    s.planes = RP_MAX_COUNT + 1, refused(s, RP_TOO_LARGE, "planes", RP_MAX_COUNT);
+    s.planes = RP_MAX_DATA / 8 / 3, accepted(s);
+    s.planes++, refused(s, RP_TOO_LARGE, "planes", RP_MAX_DATA / 8 / 3);
+    s.row_len = RP_MAX_DATA / 8 + 1, refused(s, RP_TOO_LARGE, "row_len", RP_MAX_DATA / 8);
+    s.row_len = 16, s.planes = UINT64_C(1) << 60, refused(s, RP_TOO_LARGE, "planes", RP_MAX_DATA / 8 / 16); /* 2^64 results */
+    s.row_len = 0, accepted(s);
+}
+
+static void match_planes(uint64_t planes, uint64_t rows, uint64_t row_len, uint64_t bytes, rp_err code)
+{
+    rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .flags = RP_COLUMNS, .rows = rows, .row_len = row_len};
+    rp_fault f = {0};
+    s.planes = planes;
+    assert_int_equal(rp_spec_match(&s, bytes, &f), code);
+    assert_string_equal(f.field, code ? "row_len" : "");
+}
+
+static void planes_match(void **state)
+{
+    (void)state;
+    match_planes(0, 2, 5, 80, RP_OK);
+    match_planes(1, 2, 5, 80, RP_OK);
+    match_planes(3, 2, 5, 240, RP_OK);
+    match_planes(3, 2, 5, 80, RP_SHAPE);
+    match_planes(3, 2, 5, 248, RP_SHAPE);
+    match_planes(3, 2, 0, 0, RP_OK);
+    match_planes(UINT64_C(1) << 32, UINT64_C(1) << 30, 4, 0, RP_SHAPE); /* 2^64 elements look like none */
+    match_planes(UINT64_C(1) << 60, 1, 16, 0, RP_SHAPE);
+}
+
 static void match(uint32_t set, uint64_t rows, uint64_t row_len, uint64_t bytes, rp_err code, const char *field)
 {
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .flags = set, .rows = rows, .row_len = row_len};
@@ -293,9 +334,10 @@ static void state_layouts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reply_types), cmocka_unit_test(bad_fields), cmocka_unit_test(flags),
-        cmocka_unit_test(parameters),  cmocka_unit_test(caps),       cmocka_unit_test(data_match),
-        cmocka_unit_test(parts),       cmocka_unit_test(offsets),    cmocka_unit_test(state_layouts),
+        cmocka_unit_test(reply_types),  cmocka_unit_test(bad_fields),    cmocka_unit_test(flags),
+        cmocka_unit_test(parameters),   cmocka_unit_test(caps),          cmocka_unit_test(planes),
+        cmocka_unit_test(planes_match), cmocka_unit_test(data_match),    cmocka_unit_test(parts),
+        cmocka_unit_test(offsets),      cmocka_unit_test(state_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,6 +125,7 @@ static void random_shape(t_rng *r, rp_spec *s, array *a)
     s->row_len = t_below(r, MOST_ELEMENTS / s->rows);
     if (kind == 1) {
         s->flags |= RP_COLUMNS;
+        s->planes = t_below(r, 3) ? 0 : 1 + t_below(r, MOST_ELEMENTS / (s->rows * (s->row_len + 1)));
     } else if (kind == 2) {
         s->flags |= RP_OFFSETS;
         a->offsets = 8 * (s->rows + 1);
@@ -171,9 +172,11 @@ static rc_level describe(const rp_spec *s, const array *a)
                   .mask = a->mask ? elements + a->elements : NULL,
                   .offsets = a->offsets ? a->bytes : NULL,
                   .item = rp_dtype_size(s->dtype),
-                  .lines = columns ? s->row_len : s->rows,
-                  .len = columns ? s->rows : s->row_len};
+                  .lines = rp_results(s),
+                  .len = columns ? s->rows : s->row_len,
+                  .width = columns ? s->row_len : 0};
     l.spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS);
+    l.spec.planes = 0;
     return l;
 }
 
@@ -210,13 +213,21 @@ static void any_cut_gives_the_same(void **state)
 
 /* ---- the limits of a tile ---- */
 
-static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most)
+static rc_level plan_planes(uint32_t flags, uint64_t planes, uint64_t lines, uint64_t len, uint64_t most)
 {
     rc_sizes sizes = {most, most};
-    rc_level l = {
-        .spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags}, .item = 4, .lines = lines, .len = len};
+    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags},
+                  .item = 4,
+                  .lines = planes * lines,
+                  .len = len,
+                  .width = flags & RP_COLUMNS ? lines : 0};
     rc_tiling(&l, &sizes);
     return l;
+}
+
+static rc_level plan(uint32_t flags, uint64_t lines, uint64_t len, uint64_t most)
+{
+    return plan_planes(flags, 1, lines, len, most);
 }
 
 static void messages_are_full(void **state)
@@ -241,6 +252,32 @@ static void messages_are_full(void **state)
     assert_int_equal(l.tile_len, RP_MAX_DATA / 12);
 }
 
+static void planes_are_cut(void **state)
+{
+    (void)state;
+    rc_tile t;
+    rc_level l = plan_planes(RP_COLUMNS, 1000, 8, 8, 4096);
+    assert_int_equal(l.tile_lines, 16 * 8); /* whole planes, as many as fit */
+    assert_true(rc_next_tile(&l, &t) && rc_next_tile(&l, &t));
+    assert_int_equal(t.spec.planes, 16);
+    assert_int_equal(t.at, 16 * 64);
+    l = plan_planes(RP_COLUMNS, UINT64_C(1) << 40, 3, 1 << 20, UINT64_MAX); /* what the daemon has: as many as a reply holds */
+    assert_int_equal(l.tile_lines, RP_MAX_DATA / 8 / 3 * 3);
+    assert_int_equal(l.blocks, 1);
+    l = plan_planes(RP_COLUMNS, 5, 1000, 2000, RP_MAX_DATA); /* a plane is too large: some of its columns */
+    assert_int_equal(l.tile_lines, RP_MAX_DATA / 8000);
+    for (uint64_t planes = 0, lines = 0; planes < 5; planes += lines == 0) {
+        assert_true(rc_next_tile(&l, &t));
+        assert_int_equal(t.spec.planes, 0);
+        assert_int_equal(t.at, planes * 2000000 + lines);
+        lines = (lines + t.lines) % 1000;
+    }
+    assert_false(rc_next_tile(&l, &t));
+    l = plan_planes(RP_COLUMNS, 5, 3, UINT64_C(1) << 30, RP_MAX_DATA); /* narrow and long: blocks of rows */
+    assert_int_equal(l.tile_lines, 3);
+    assert_true(l.blocks > 1);
+}
+
 static void long_segments(void **state)
 {
     (void)state;
@@ -258,6 +295,6 @@ static void long_segments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
-                                       cmocka_unit_test(long_segments)};
+                                       cmocka_unit_test(planes_are_cut), cmocka_unit_test(long_segments)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -75,12 +75,12 @@ static void put(void *arg, bool heading, const char *line)
 
 static const char *frame(const char *then_text, const char *now_text, int rows)
 {
-    ctl_metrics then = read_text(then_text), now = read_text(now_text);
+    ctl_moment then = {.metrics = read_text(then_text)}, now = {.metrics = read_text(now_text)};
     shown[0] = '\0';
     lines = 0;
-    ctl_frame(&then, &now, rows, put, NULL);
-    ctl_metrics_free(&then);
-    ctl_metrics_free(&now);
+    ctl_frame(&(ctl_view){.then = &then, .now = &now}, rows, put, NULL);
+    ctl_metrics_free(&then.metrics);
+    ctl_metrics_free(&now.metrics);
     return shown;
 }
 
@@ -140,6 +140,103 @@ static void tables_keep_to_the_rows(void **state)
     assert_non_null(strstr(frame("reduced_uptime_seconds 1\n", text, 13), "\n29 ")); /* the busiest user */
 }
 
+static void pieces_are_not_requests(void **state)
+{
+    (void)state;
+#define PIECES(path, n) "reduced_pieces_total{op=\"sum\",dtype=\"f32\",path=\"" path "\"} " n "\n"
+#define OF_FILE(n) "reduced_requests_total{op=\"sum\",dtype=\"f32\",path=\"file\",result=\"OK\"} " n "\n"
+    const char *text = frame(
+        "reduced_uptime_seconds 10\n" REQUESTS("sum", "OK", "100") PIECES("inline", "50") OF_FILE("7") PIECES("file", "7"),
+        "reduced_uptime_seconds 11\n" REQUESTS("sum", "OK", "300") PIECES("inline", "240") OF_FILE("9") PIECES("file", "9"),
+        INT_MAX);
+    assert_non_null(strstr(text, "sum            f32      inline           10.0        0.0             60\n"));
+    assert_null(strstr(text, "file"));
+    assert_non_null(strstr(text, "pieces 192.0/s"));
+#undef PIECES
+#undef OF_FILE
+}
+
+static void processes_are_read_from_their_text(void **state)
+{
+    (void)state;
+    ctl_process p;
+    assert_true(ctl_process_read(
+        &p, "session.7",
+        "uid=1000 pid=12 priority=normal requests=9 pieces=2 errors=1 bytes=4096 engine_us=1500 name=a uid=1 b"));
+    assert_string_equal(p.uid, "1000");
+    assert_string_equal(p.pid, "12");
+    assert_string_equal(p.name, "a uid=1 b");
+    assert_true(p.requests == 9 && p.pieces == 2 && p.errors == 1 && p.bytes == 4096 && p.engine_s == 0.0015);
+    assert_true(ctl_process_read(&p, "session.8", "address=10.0.0.1:4 requests=1 name="));
+    assert_string_equal(p.uid, "-");
+    assert_string_equal(p.pid, "10.0.0.1:4");
+    assert_string_equal(p.name, "");
+    assert_false(ctl_process_read(&p, "sessions", "uid=1 name=x"));
+    assert_false(ctl_process_read(&p, "session.9", "uid=1"));
+}
+
+/* The order of two processes: a busy one with little data, and a lazy one with much. */
+static const char *sorted_processes(ctl_sort by)
+{
+    ctl_process was[] = {{.key = "1", .pid = "11", .name = "zeal"}, {.key = "2", .pid = "12", .name = "calm"}};
+    ctl_process is[] = {was[0], was[1]};
+    is[0].requests = 100;
+    is[0].bytes = 10;
+    is[0].engine_s = 0.5;
+    is[1].requests = 50;
+    is[1].bytes = 4096;
+    is[1].engine_s = 0.1;
+    was[1].requests = 30;
+    ctl_moment then = {read_text("reduced_uptime_seconds 1\n"), was, 2}, now = {read_text("reduced_uptime_seconds 2\n"), is, 2};
+    shown[0] = '\0';
+    ctl_frame(&(ctl_view){.then = &then, .now = &now, .sort = by}, INT_MAX, put, NULL);
+    ctl_metrics_free(&then.metrics);
+    ctl_metrics_free(&now.metrics);
+    return shown;
+}
+
+static void keys_choose_the_order(void **state)
+{
+    (void)state;
+    static const struct {
+        ctl_sort by;
+        bool zeal_first;
+    } cases[] = {
+        {CTL_BY_REQUESTS, true}, {CTL_BY_DATA, false}, {CTL_BY_ENGINE, true}, {CTL_BY_TOTAL, true}, {CTL_BY_NAME, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = sorted_processes(cases[i].by);
+        assert_true((strstr(text, "zeal") < strstr(text, "calm")) == cases[i].zeal_first);
+    }
+    assert_non_null(strstr(sorted_processes(CTL_BY_NAME),
+                           "12              10.0%    4.0 KiB/s         20.0        0.0             50  calm ("));
+}
+
+static void history_is_a_line_of_heights(void **state)
+{
+    (void)state;
+    ctl_moment then = {.metrics = read_text("reduced_uptime_seconds 1\n")}, now = then;
+    ctl_history h = {.requests = {0, 1, 4, 8}, .bytes = {0, 0, 0, 0}, .n = 4};
+    shown[0] = '\0';
+    ctl_frame(&(ctl_view){.then = &then, .now = &now, .history = &h}, INT_MAX, put, NULL);
+    assert_non_null(strstr(shown, "history   requests _.-# "));
+    assert_non_null(strstr(shown, "most 8.0/s"));
+    assert_non_null(strstr(shown, "data     ____ "));
+    for (int i = 0; i < 2 * CTL_HISTORY; i++)
+        ctl_history_add(&h, &(ctl_view){.then = &then, .now = &now});
+    assert_int_equal(h.n, CTL_HISTORY);
+    ctl_metrics_free(&then.metrics);
+}
+
+static void a_device_has_a_line_if_it_is_metered(void **state)
+{
+    (void)state;
+    const char *device = "reduced_uptime_seconds 1\nreduced_device_memory_bytes{kind=\"used\"} 1073741824\n"
+                         "reduced_device_memory_bytes{kind=\"total\"} 4294967296\nreduced_device_temperature_celsius 45\n"
+                         "reduced_device_busy_ratio 0.37\nreduced_device_power_watts 120.5\n";
+    assert_non_null(strstr(frame(device, device, INT_MAX), "device    busy 37%  memory 1.0 GiB of 4.0 GiB  45 C  120 W"));
+    assert_null(strstr(frame("reduced_uptime_seconds 1\n", "reduced_uptime_seconds 2\n", INT_MAX), "device  "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +248,11 @@ int main(void)
         cmocka_unit_test(one_text_has_no_rates),
         cmocka_unit_test(quantiles_are_of_the_difference),
         cmocka_unit_test(tables_keep_to_the_rows),
+        cmocka_unit_test(pieces_are_not_requests),
+        cmocka_unit_test(processes_are_read_from_their_text),
+        cmocka_unit_test(keys_choose_the_order),
+        cmocka_unit_test(history_is_a_line_of_heights),
+        cmocka_unit_test(a_device_has_a_line_if_it_is_metered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

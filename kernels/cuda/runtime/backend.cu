@@ -53,7 +53,7 @@ struct Backend {
     Slot slots[kMaxSlots];
     bool taken[kMaxSlots]; // of these: from before the launch until the landing
     Pins pins;
-    BatchFlight batch; // memory NULL: no batches
+    BatchFlight batch[RK_BATCH_FLIGHTS]; // memory NULL: no batches
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
@@ -441,27 +441,27 @@ void *completer_main(void *arg)
 
 // ---- batches: the front's threads launch and land them ----
 
-void cuda_batch_launch(void *impl, rk_task *tasks)
+void cuda_batch_launch(void *impl, unsigned flight, rk_task *tasks)
 {
     Backend *b = (Backend *)impl;
     cudaSetDevice(b->device.id); // whatever thread this is
-    batch_launch(&b->batch, tasks);
+    batch_launch(&b->batch[flight], tasks);
 }
 
-bool cuda_batch_landed(void *impl, rk_task *tasks, bool closely)
+bool cuda_batch_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
 {
     Backend *b = (Backend *)impl;
-    cudaError_t err = batch_landed(&b->batch, closely);
+    cudaError_t err = batch_landed(&b->batch[flight], closely);
     if (err == cudaErrorNotReady)
         return false;
     if (err == cudaSuccess)
-        batch_finish(&b->batch, tasks);
+        batch_finish(&b->batch[flight], tasks);
     for (rk_task *t = err == cudaSuccess ? NULL : tasks; t; t = t->next)
         fail(b, t, err, "running small tasks");
     return true;
 }
 
-constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kLingerNs};
+constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kLingerNs, RK_BATCH_FLIGHTS};
 
 // ---- the interface ----
 
@@ -493,7 +493,8 @@ void destroy(Backend *b)
     for (int i = 0; i < b->slot_count; i++)
         if (b->slots[i].open)
             slot_close(&b->slots[i]);
-    batch_close(&b->batch);
+    for (BatchFlight &f : b->batch)
+        batch_close(&f);
     pthread_cond_destroy(&b->flying);
     pthread_cond_destroy(&b->freed);
     pthread_cond_destroy(&b->work);
@@ -564,8 +565,9 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why
         err = pins_open(&b->pins, o->device, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
         err = open_first(b);
-    if (err == cudaSuccess && o->batch_bytes)
-        err = batch_open(&b->batch);
+    for (BatchFlight &f : b->batch)
+        if (err == cudaSuccess && o->batch_bytes)
+            err = batch_open(&f);
     if (err != cudaSuccess) {
         snprintf(why, cap, "device %d: %s", o->device, cudaGetErrorString(err));
         destroy(b);
@@ -646,7 +648,7 @@ void cuda_stats(void *impl, rk_stats *s)
         s->device_bytes += __atomic_load_n(&b->slots[i].device_bytes, __ATOMIC_RELAXED);
         s->pinned_bytes += __atomic_load_n(&b->slots[i].pinned_bytes, __ATOMIC_RELAXED);
     }
-    const u64 batch = b->batch.memory ? batch_pinned_bytes() : 0;
+    const u64 batch = b->batch[0].memory ? RK_BATCH_FLIGHTS * batch_pinned_bytes() : 0;
     s->pinned_bytes += batch;
     size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
     s->device_cap = (u64)b->slot_limit * slot_device_bytes(b);

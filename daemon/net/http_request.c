@@ -1,0 +1,117 @@
+#include "daemon/net/http_request.h"
+
+#include <string.h>
+#include <strings.h>
+
+typedef struct line {
+    const char *at;
+    size_t n;
+} line;
+
+/* The line at `p`, without its end; NULL: it has none. Returns where the next one begins. */
+static const char *take_line(const char *p, const char *end, line *out)
+{
+    const char *feed = memchr(p, '\n', (size_t)(end - p));
+    if (!feed)
+        return NULL;
+    *out = (line){p, (size_t)(feed - p)};
+    if (out->n && p[out->n - 1] == '\r')
+        out->n--;
+    return feed + 1;
+}
+
+/* The next word of a request line, which has exactly one blank between. */
+static line take_word(line *l)
+{
+    const char *blank = memchr(l->at, ' ', l->n);
+    line word = {l->at, blank ? (size_t)(blank - l->at) : l->n};
+    size_t used = word.n + (blank != NULL);
+    l->at += used;
+    l->n -= used;
+    return word;
+}
+
+static bool is(line l, const char *text) { return l.n == strlen(text) && !memcmp(l.at, text, l.n); }
+
+static bool is_printable(line l)
+{
+    for (size_t i = 0; i < l.n; i++)
+        if (l.at[i] < '!' || l.at[i] > '~')
+            return false;
+    return l.n > 0;
+}
+
+static void take_path(rd_http_request *r, line target)
+{
+    const char *query = memchr(target.at, '?', target.n);
+    size_t n = query ? (size_t)(query - target.at) : target.n;
+    r->path[0] = '\0';
+    if (n >= sizeof r->path)
+        return;
+    memcpy(r->path, target.at, n);
+    r->path[n] = '\0';
+}
+
+static int take_request_line(rd_http_request *r, line l)
+{
+    line method = take_word(&l), target = take_word(&l);
+    r->keep = is(l, "HTTP/1.1");
+    if (!is_printable(method) || !is_printable(target) || (!r->keep && !is(l, "HTTP/1.0")))
+        return 400;
+    r->head_only = is(method, "HEAD");
+    if (!r->head_only && !is(method, "GET"))
+        return 405;
+    take_path(r, target);
+    return 200;
+}
+
+static bool named(line l, const char *name, line *value)
+{
+    size_t n = strlen(name);
+    if (l.n <= n || l.at[n] != ':' || strncasecmp(l.at, name, n))
+        return false;
+    *value = (line){l.at + n + 1, l.n - n - 1};
+    while (value->n && (*value->at == ' ' || *value->at == '\t')) {
+        value->at++;
+        value->n--;
+    }
+    while (value->n && (value->at[value->n - 1] == ' ' || value->at[value->n - 1] == '\t'))
+        value->n--;
+    return true;
+}
+
+/* GET has no body here: what would follow it is not read. */
+static int take_field(rd_http_request *r, line l)
+{
+    line value;
+    if (named(l, "Content-Length", &value) && !is(value, "0"))
+        return 413;
+    if (named(l, "Transfer-Encoding", &value))
+        return 413;
+    if (named(l, "Connection", &value) && value.n == 5 && !strncasecmp(value.at, "close", 5))
+        r->keep = false;
+    return memchr(l.at, ':', l.n) && l.at[0] != ' ' && l.at[0] != '\t' ? 200 : 400;
+}
+
+bool rd_http_parse(rd_http_request *r, const char *in, size_t n)
+{
+    const char *p = in, *end = in + n;
+    line l;
+    *r = (rd_http_request){.status = 0};
+    while ((p = take_line(p, end, &l))) {
+        bool ends = r->status && l.n == 0;
+        if (!r->status)
+            r->status = take_request_line(r, l);
+        else if (!ends && r->status == 200)
+            r->status = take_field(r, l);
+        r->size = (size_t)(p - in);
+        if (ends || r->status == 400)
+            break;
+    }
+    if (!p && n >= RD_HTTP_MAX_HEAD) /* it would be longer */
+        r->status = 431;
+    else if (!p)
+        return false;
+    r->keep = r->keep && r->status == 200;
+    return true;
+}

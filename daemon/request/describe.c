@@ -1,0 +1,28 @@
+#include "daemon/request/describe.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool rd_may_see(const rd_session *viewer, const rd_session *x)
+{
+    if (!viewer || viewer == x || rd_session_is_admin(viewer))
+        return true;
+    return viewer->peer.local && x->peer.local && viewer->peer.uid == x->peer.uid;
+}
+
+void rd_describe_peer(FILE *f, const rd_session *x)
+{
+    const rd_peer *p = &x->peer;
+    const char *blank = strrchr(p->text, ' ');
+    if (p->local)
+        fprintf(f, "uid=%" PRIu64 " pid=%" PRIu64, p->uid, p->pid);
+    else
+        fprintf(f, "address=%s", blank ? blank + 1 : "?");
+}
+
+/* The client chose the name: it must not look like lines of its own in the log. */
+void rd_describe_name(FILE *f, const rd_session *x)
+{
+    for (const char *c = x->name; *c; c++)
+        fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, f);
+}

@@ -1,0 +1,67 @@
+#include "daemon/request/session_list.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/request/describe.h"
+
+static void count(atomic_uint_fast64_t *counter, uint64_t n)
+{
+    if (n)
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+void rd_session_count(rd_session *x, const rd_record *a)
+{
+    count(&x->use.requests, 1);
+    count(&x->use.pieces, a->piece && !a->err);
+    count(&x->use.errors, a->err != RP_OK);
+    if (a->err)
+        return;
+    count(&x->use.bytes, a->data_bytes);
+    count(&x->use.engine_ns, a->stage_ns[RD_COPY] + a->stage_ns[RD_KERNEL]);
+}
+
+static uint64_t counted(const atomic_uint_fast64_t *counter) { return atomic_load_explicit(counter, memory_order_relaxed); }
+
+/* "uid=1000 pid=12 priority=normal requests=7 ... name=demo": the name, which may have blanks, last */
+static void describe(const rd_session *x, char *out, size_t cap)
+{
+    FILE *f = fmemopen(out, cap, "w"); /* cuts what is too long, and ends the text */
+    out[0] = '\0';
+    if (!f)
+        return;
+    rd_describe_peer(f, x);
+    fprintf(f, " priority=%s requests=%" PRIu64 " pieces=%" PRIu64 " errors=%" PRIu64 " bytes=%" PRIu64 " engine_us=%" PRIu64,
+            rp_priority_name((int)x->priority), counted(&x->use.requests), counted(&x->use.pieces), counted(&x->use.errors),
+            counted(&x->use.bytes), counted(&x->use.engine_ns) / 1000);
+    fputs(" name=", f);
+    rd_describe_name(f, x);
+    fclose(f);
+}
+
+static bool listed(const rd_session *viewer, const rd_session *x) { return x->id && rd_may_see(viewer, x); }
+
+static void put_session(const rd_session *x, rp_writer *w)
+{
+    char key[RP_MAX_KEY + 1], text[RP_MAX_VALUE + 1];
+    snprintf(key, sizeof key, "session.%" PRIu32, x->connection);
+    describe(x, text, sizeof text);
+    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key), .text = text};
+    e.text_len = (uint16_t)strlen(text);
+    rp_put_entry(w, &e);
+}
+
+void rd_session_list_put(const rd_sessions *s, const rd_session *viewer, rp_writer *w)
+{
+    rp_entry n = {.kind = RP_KIND_U64, .key = "sessions", .key_len = 8};
+    for (size_t i = 0; i <= s->mask; i++)
+        for (const rd_session *x = s->bucket[i]; x; x = x->next)
+            n.u64 += listed(viewer, x);
+    rp_put_entry(w, &n);
+    for (size_t i = 0; i <= s->mask; i++)
+        for (const rd_session *x = s->bucket[i]; x; x = x->next)
+            if (listed(viewer, x) && w->n < RP_MAX_ENTRIES)
+                put_session(x, w);
+}

@@ -1,0 +1,16 @@
+/* The page that a browser shows, gzip'd into the program at build (page/). */
+#ifndef RD_PAGE_H
+#define RD_PAGE_H
+
+#include <stddef.h>
+
+typedef struct rd_page_file {
+    const char *path, *type;
+    const unsigned char *bytes; /* gzip'd */
+    size_t size;
+} rd_page_file;
+
+enum { RD_PAGE_FILES = 4 };
+extern const rd_page_file rd_page_files[RD_PAGE_FILES];
+
+#endif

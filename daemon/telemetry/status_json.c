@@ -1,0 +1,176 @@
+#include "daemon/telemetry/status_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/clock.h"
+#include "proto/codec.h"
+
+enum {
+    FIRST_LE = 10, /* as in the metrics: the smallest bucket is below 2^10 ns, ... */
+    LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
+};
+
+/* Text from elsewhere: the device's name, say. Bytes above 0x7f are UTF-8. */
+static void put_text(FILE *f, const char *text, size_t n)
+{
+    fputc('"', f);
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '"' || text[i] == '\\')
+            fprintf(f, "\\%c", text[i]);
+        else if ((unsigned char)text[i] < ' ')
+            fprintf(f, "\\u%04x", (unsigned char)text[i]);
+        else
+            fputc(text[i], f);
+    fputc('"', f);
+}
+
+/* Where it listens is for its users, who may ask it. */
+static bool is_public(const rp_entry *e) { return e->key_len < 7 || memcmp(e->key, "listen.", 7) != 0; }
+
+static void put_entry(FILE *f, const rp_entry *e)
+{
+    put_text(f, e->key, e->key_len);
+    fputc(':', f);
+    if (e->kind == RP_KIND_TEXT)
+        put_text(f, e->text, e->text_len);
+    else if (e->kind == RP_KIND_U64)
+        fprintf(f, "%" PRIu64, e->u64);
+    else
+        fprintf(f, "%.9g", e->f64);
+}
+
+static void put_status(FILE *f, const void *entries, size_t n)
+{
+    rp_reader r = {.body = entries, .len = n};
+    rp_entry e;
+    rp_fault fault;
+    bool end = false;
+    const char *between = "";
+    fputs("\"status\":{", f);
+    while (rp_get_entry(&r, &e, &end, &fault) == RP_OK && !end)
+        if (is_public(&e)) {
+            fputs(between, f);
+            put_entry(f, &e);
+            between = ",";
+        }
+    fputc('}', f);
+}
+
+static const char *known(int code, const char *(*name)(int)) { return code ? name(code) : "unknown"; }
+
+static uint64_t failures(const rd_stats *s, int op, int dtype, int path)
+{
+    uint64_t n = 0;
+    for (int e = 1; e < RD_ERRS; e++)
+        n += s->failed[op][dtype][path][e];
+    return n;
+}
+
+static void put_op(FILE *f, const rd_stats *s, int op, int dtype, int path, const char **between)
+{
+    uint64_t done = s->tally.done[op][dtype][path], failed = failures(s, op, dtype, path);
+    if (done + failed == 0)
+        return;
+    fprintf(f,
+            "%s{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"ok\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64
+            "}",
+            *between, known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), done,
+            s->tally.pieces[op][dtype][path], failed);
+    *between = ",";
+}
+
+static void put_ops(FILE *f, const rd_stats *s)
+{
+    const char *between = "";
+    fputs(",\"ops\":[", f);
+    for (int op = 0; op < RD_OPS; op++)
+        for (int dtype = 0; dtype < RD_DTYPES; dtype++)
+            for (int path = 0; path < RD_PATHS; path++)
+                put_op(f, s, op, dtype, path, &between);
+    fputs("],\"bytes\":{", f);
+    for (int path = 1; path < RD_PATHS; path++)
+        fprintf(f, "%s\"%s\":%" PRIu64, path > 1 ? "," : "", rp_path_name(path), s->tally.data_bytes[path]);
+    fputc('}', f);
+}
+
+/* How many requests took less than 2^10, 2^11, ... ns, and all. */
+static void put_times(FILE *f, const rd_tally *t)
+{
+    static const char *const names[RD_STAGES] = {"queue", "copy", "kernel", "total"};
+    fputs(",\"times\":{", f);
+    for (int i = 0; i < RD_STAGES; i++) {
+        fprintf(f, "%s\"%s\":[", i ? "," : "", names[i]);
+        for (unsigned e = FIRST_LE; e <= LAST_LE; e++)
+            fprintf(f, "%" PRIu64 ",", rd_histogram_below(&t->stage[i], e));
+        fprintf(f, "%" PRIu64 "]", t->stage[i].count);
+    }
+    fputc('}', f);
+}
+
+static void put_users(FILE *f, const rd_stats *s)
+{
+    const char *between = "";
+    fputs(",\"users\":[", f);
+    for (unsigned i = 0; i < RD_FIRST_USER + s->users; i++) {
+        const rd_use *u = &s->tally.use[i];
+        if (i < RD_FIRST_USER && !u->requests)
+            continue;
+        if (i < RD_FIRST_USER)
+            fprintf(f, "%s{\"uid\":\"%s\"", between, i == RD_USER_OTHER ? "other" : "tcp");
+        else
+            fprintf(f, "%s{\"uid\":\"%" PRIu64 "\"", between, s->uid[i]);
+        fprintf(f,
+                ",\"requests\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"bytes\":%" PRIu64
+                ",\"engine_s\":%.9f}",
+                u->requests, u->pieces, u->errors, u->bytes, (double)u->engine_ns * 1e-9);
+        between = ",";
+    }
+    fputc(']', f);
+}
+
+static void put_one_slow(FILE *f, const rd_slow *x, uint64_t now_ns)
+{
+    fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"bytes\":%" PRIu64 ",\"age_s\":%.3f", known(x->op, rp_op_name),
+            known(x->dtype, rp_dtype_name), known(x->path, rp_path_name), x->bytes,
+            now_ns > x->end_ns ? (double)(now_ns - x->end_ns) * 1e-9 : 0);
+    fprintf(f, ",\"queue_s\":%.9f,\"copy_s\":%.9f,\"kernel_s\":%.9f,\"total_s\":%.9f}", (double)x->stage_ns[RD_QUEUE] * 1e-9,
+            (double)x->stage_ns[RD_COPY] * 1e-9, (double)x->stage_ns[RD_KERNEL] * 1e-9, (double)x->stage_ns[RD_TOTAL] * 1e-9);
+}
+
+/* The last one first */
+static void put_slow(FILE *f, const rd_tally *t)
+{
+    uint64_t now = rd_now_ns(), n = t->slow_n < RD_SLOW ? t->slow_n : RD_SLOW;
+    fprintf(f, ",\"slow_total\":%" PRIu64 ",\"slow\":[", t->slow_n);
+    for (uint64_t i = 0; i < n; i++) {
+        fputs(i ? "," : "", f);
+        put_one_slow(f, &t->slow[(t->slow_n - 1 - i) % RD_SLOW], now);
+    }
+    fputc(']', f);
+}
+
+char *rd_status_json(const rd_measures *m, const void *entries, size_t n, double best, size_t *len)
+{
+    char *text = NULL;
+    struct timespec now;
+    FILE *f = open_memstream(&text, len);
+    if (!f)
+        return NULL;
+    clock_gettime(CLOCK_REALTIME, &now);
+    fprintf(f, "{\"now_ms\":%lld,\"best_bytes_per_s\":%.9g,", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, best);
+    fprintf(f, "\"busy_s\":%.9f,", (double)m->gauges.active * 1e-9);
+    put_status(f, entries, n);
+    put_ops(f, m->stats);
+    put_times(f, &m->stats->tally);
+    put_users(f, m->stats);
+    put_slow(f, &m->stats->tally);
+    fputs("}\n", f);
+    if (fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
