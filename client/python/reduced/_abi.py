@@ -95,6 +95,7 @@ PRIORITY_BACKGROUND = 2
 TOPIC_INFO = 1
 TOPIC_STATUS = 2
 TOPIC_REQUESTS = 4
+TOPIC_SESSIONS = 5
 KIND_U64 = 1
 KIND_F64 = 2
 KIND_TEXT = 3
@@ -241,6 +242,7 @@ class Spec(Structure):  # reduce_spec
         ("initial", c_void_p),
         ("mask", c_void_p),
         ("offsets", c_void_p),
+        ("planes", c_uint64),
     ]
 
 

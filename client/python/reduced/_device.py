@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 import warnings
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -225,10 +226,11 @@ def _torch_int16() -> Any:
 
 def bfloat16() -> np.dtype[Any]:
     try:
-        import ml_dtypes  # type: ignore[import-not-found]
+        import ml_dtypes
     except ImportError:
         raise TypeError("a: elements of type bfloat16 need the package ml_dtypes") from None
-    return np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def _dl_dtype(t: _DLTensor) -> np.dtype[Any]:
@@ -258,7 +260,7 @@ def by_dlpack(a: Any, owner: Any) -> Any:
     strides = tuple(t.strides[i] * dtype.itemsize for i in range(t.ndim)) if t.strides else None
     pointer = (t.data or 0) + t.byte_offset
     if kind == CPU:
-        raw = (ctypes.c_uint16 * max(1, Tensor(owner, 0, dtype, shape, None).size)).from_address(pointer)
+        raw: Any = (ctypes.c_uint16 * max(1, prod(shape))).from_address(pointer or ctypes.addressof(t))
         raw._keep = capsule
         return np.ndarray(shape, dtype, raw, strides=strides)
     if pointer and t.device_type == CUDA:

@@ -92,6 +92,17 @@ def native(data: Any) -> Any:
     return data if data.dtype.isnative or isinstance(data, Remote) else data.astype(data.dtype.newbyteorder("="))
 
 
+def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
+    """A piece of elements of a type, one behind the other. Arrays must have a type that fits in it, lists numbers of its kind."""
+    data = np.asarray(a)
+    if data.dtype.newbyteorder("=") != dtype:
+        if not np.can_cast(data.dtype, dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
+            raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
+        if dtype.kind in "iu" and not np.array_equal(data, data.astype(dtype)):
+            raise ValueError(f"{name}: it has numbers that {dtype} cannot be")
+    return np.ascontiguousarray(data, dtype).reshape(-1)
+
+
 def in_memory(data: Any, why: str) -> Array:
     return data.copy(why) if isinstance(data, Remote) else data
 
