@@ -94,6 +94,9 @@ ifeq ($(HDF5),auto)
   override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
 endif
 
+# What $(CC) makes code for, as x86_64-linux-gnu or aarch64-linux-gnu.
+MACHINE := $(shell $(CC) -dumpmachine)
+
 VARIANT := $(if $(filter yes,$(CUDA)),cuda,cpu)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter 1,$(PORTABLE)),-portable)
 B       ?= build/$(VARIANT)
 Q       := $(if $(filter 1,$(V)),,@)
@@ -140,7 +143,8 @@ LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
-SIMD_O   := $(foreach s,baseline avx2 avx512,$(B)/kernels/cpu/simd_$(s).o)
+SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
+SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, without the engines: libreduce has it, too.
@@ -191,6 +195,7 @@ $(B)/%.c.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 SIMD_FLAGS_baseline :=
+SIMD_FLAGS_neon     :=
 SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
 SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags

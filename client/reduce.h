@@ -515,7 +515,7 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
 
-/* ---- partial states here, without a daemon ---------------------------------------------------------------------- */
+/* ---- partial states: here, without a daemon --------------------------------------------------------------------- */
 
 /* What a reduction knows of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
  * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
@@ -584,7 +584,7 @@ int reduce_state_to_words(const void *state, int64_t *words, size_t n);
  * words are not such sums; "count": more than 2^60 elements). */
 int reduce_state_from_words(void *state, size_t size, int op, int dtype, const int64_t *words, size_t n);
 
-/* ---- collectives: one reduction of many processes ----------------------------------------------------------------- */
+/* ---- collectives: one reduction of many processes --------------------------------------------------------------- */
 
 /* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that
  * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and

@@ -27,7 +27,7 @@ $(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt
 # it two variables of its own.
 $(W)/libnng.a:
 	@mkdir -p $(@D)
-	$(Q)objcopy --redefine-sym stdout=nng_stdout --redefine-sym stderr=nng_stderr $(call archive,nng) $@
+	$(Q)objcopy --redefine-sym stdout=archive_stdout --redefine-sym stderr=archive_stderr $(call archive,nng) $@
 $(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
 $(W)/libreduce.so: LIBS = -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map $(wordlist 2,9,$(WHEEL_NNG))
 
