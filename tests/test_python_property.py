@@ -1,6 +1,7 @@
 """Properties over arrays that hypothesis makes: every function, type, axis and order. (hypothesis comes from PyPI: `make test-python`.)"""
 import fractions
 import math
+import os
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from hypothesis.extra import numpy as arrays  # noqa: E402
 
 from pythonpackage import package  # noqa: F401, E402
 
-SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+# `make test-python` asks for more of them
+SETTINGS = settings(max_examples=int(os.environ.get("REDUCED_EXAMPLES", "40")), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+pytestmark = pytest.mark.slow
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 FLOATS = st.sampled_from(["f2", "f4", "f8"])
 INTEGERS = st.sampled_from(["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
