@@ -69,8 +69,8 @@ class Prepared:
             self.keep = ~missing if self.keep is None else self.keep & ~missing
         self.nan = "propagate"
         parts = self.shape + (2,)
-        self.data = self.data.pairs(self.element.view) if isinstance(self.data, Remote) else np.ascontiguousarray(self.data).reshape(
-            self.shape).view(self.element.view).reshape(parts)
+        self.data = self.data.pairs(self.element.view) if isinstance(self.data, Remote) else np.ascontiguousarray(
+            self.data).view(self.element.view).reshape(parts)
         self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], parts)
         if self.op in OVER_BOTH:
             self.axes += (len(self.shape),)
