@@ -129,9 +129,13 @@ void rd_workers_close(rd_workers *w)
     w->closing = true;
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
-    for (rd_worker *x = w->worker; x < w->worker + w->most; x++)
-        if (x->state != RD_WORKER_NONE)
+    for (rd_worker *x = w->worker; x < w->worker + w->most; x++) {
+        pthread_mutex_lock(&w->lock);
+        bool started = x->state != RD_WORKER_NONE;
+        pthread_mutex_unlock(&w->lock);
+        if (started)
             pthread_join(x->thread, NULL);
+    }
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
     w->closed = true;
