@@ -225,7 +225,7 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
 {
     bool gone = false;
     for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
-        if (!gone && child && rc_child_gone(child)) {
+        if (!gone && child && rc_child_gone(child->pidfd)) {
             gone = true;
             uint64_t soon = rc_now_ns() + OTHER_STARTS_MS * RC_NS_PER_MS;
             end = soon < end ? soon : end;
