@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/op_table.h"
 #include "client/ctl/suggest.h"
 
 enum {
@@ -423,6 +424,14 @@ static bool has_op(const ctl_options *o, int op)
     return found;
 }
 
+static bool has_ddof(const ctl_options *o)
+{
+    bool found = ctl_has_ddof(o->spec.op);
+    for (int k = 0; k < o->n_ops; k++)
+        found |= ctl_has_ddof(o->ops[k]);
+    return found;
+}
+
 bool ctl_needs_indexes(const ctl_options *o)
 {
     int op = o->spec.op;
@@ -477,8 +486,8 @@ static const char *clash(const ctl_options *o)
         return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_stdin(o))
         return "standard input ('-') is read once: not for a line of its own and for --total";
-    if (o->spec.ddof && !has_op(o, REDUCE_VAR) && !has_op(o, REDUCE_STD) && !has_op(o, REDUCE_SEM) && !has_op(o, REDUCE_STATS))
-        return "--ddof applies to var, std, sem and stats only";
+    if (o->spec.ddof && !has_ddof(o))
+        return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
         return "--wrap applies to prod only";
     if (o->initial && partial)
