@@ -163,7 +163,8 @@ def run(daemon, pick):
         except Fault:
             pass
         except (Closed, OSError):  # its connection or its channel is gone
-            peers.remove(peer)
+            peers = [p for p in peers if p is not peer]
+            rude = [p for p in rude if p is not peer]
             peer.end()
     return peers + rude, strangers
 

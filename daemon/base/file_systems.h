@@ -1,9 +1,9 @@
 /* Which file systems the daemon reads for clients, by what fstatfs says of a passed descriptor.
  *
- * A read of a local disk or of memory ends. A file system that a user runs (FUSE) answers when that user likes, a network's when a
- * server does. Files of /proc and the like show what the reader may see instead of what their opener may. So the last are never
- * read, and the others only if the configuration says so: their client reads them itself then and sends the bytes, which costs one
- * copy through the socket. */
+ * A read of a local disk or of memory ends. A file system that a user runs (FUSE) answers when that user likes, a network's
+ * when a server does. Files of /proc and the like show what the reader may see instead of what their opener may. So the last
+ * are never read, and the others only if the configuration says so: otherwise their client reads them itself and sends the
+ * bytes, which costs one copy through the socket. */
 #ifndef RD_FILE_SYSTEMS_H
 #define RD_FILE_SYSTEMS_H
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/request/charges.h"
+#include "daemon/request/held.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
 #include "daemon/request/reply.h"
@@ -260,7 +260,7 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     else
         put_status(q, &m, &w);
     if (topic == RP_TOPIC_STATUS)
-        rd_put_charges(q, r->session, &w);
+        rd_put_held(q, r->session, &w);
     rd_answer(q, r, w.used);
     return RP_OK;
 }

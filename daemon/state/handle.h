@@ -6,9 +6,10 @@
  *
  * * Life: made by a worker -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed
  * by a worker once no request uses it. DROP gives an arena's memory back to the system; what the client writes later, and
- * arenas of sessions that ended, whose data a program may still use, stay charged until nobody has them open or mapped. The loop owns all of it; a worker owns what it makes or closes. Nng's threads may
- * look one up and use it for a request (fastpath.h): the loop changes lists under holdings->lock and reads them without, and
- * uses are counted atomically. */
+ * arenas of sessions that ended, whose data a program may still use, stay charged until nobody has them open or mapped.
+ *
+ * The loop owns all of it; a worker owns what it makes or closes. Nng's threads may look one up and use it for a request
+ * (fastpath.h): the loop changes lists under holdings->lock and reads them without, and uses are counted atomically. */
 #ifndef RD_HANDLE_H
 #define RD_HANDLE_H
 

@@ -1,4 +1,4 @@
-#include "daemon/request/charges.h"
+#include "daemon/request/held.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void put_user(rd_requests *q, const rd_user *user, rp_writer *w)
     put_limit(w, group, "threads", rd_workers_running(q->holdings->workers, &user->running), "", 0);
 }
 
-void rd_put_charges(rd_requests *q, const rd_session *x, rp_writer *w)
+void rd_put_held(rd_requests *q, const rd_session *x, rp_writer *w)
 {
     unsigned rows = 0;
     put_own(q, x->owner, w);
