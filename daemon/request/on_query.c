@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/request/held.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
+#include "daemon/request/held.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/session_list.h"
 
