@@ -33,7 +33,8 @@ static uint64_t connection_cap(uint64_t sessions) { return 2 * sessions + 16; }
 static bool has_room(rd_server *s, rd_session *x)
 {
     uint64_t uid = x->peer.local ? x->peer.uid : RD_NETWORK;
-    return rd_session_own(&s->sessions, x, uid) && x->owner->connections <= connection_cap(s->users.session_cap);
+    return rd_session_own(&s->sessions, x, uid) &&
+           rd_held(&x->owner->charges, RD_HELD_CONNECTIONS) <= connection_cap(s->users.cap[RD_HELD_SESSIONS]);
 }
 
 static void open_session(rd_server *s, uint32_t connection)

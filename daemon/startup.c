@@ -33,8 +33,8 @@ static void set_resident_caps(rd_server *s)
 {
     rk_stats k;
     rk_get_stats(s->requests.engine, &k);
-    s->users.resident_cap = k.resident_cap;
-    s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
+    s->users.cap_all[RD_HELD_RESIDENT_BYTES] = k.resident_cap;
+    s->users.cap[RD_HELD_RESIDENT_BYTES] = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
 /* For monitoring only: without NVML it shows less. */

@@ -52,6 +52,10 @@
 #define RP_MAX_USER_FILES 256u
 #define RP_MAX_FILES 1024u
 
+/* Arenas of one user, and of all together: each is a descriptor and a mapping of the daemon. */
+#define RP_MAX_USER_ARENAS 512u
+#define RP_MAX_ARENAS 2048u
+
 /* Resident arrays of one user, and of all together: one reply of LIST has all of a user. Their bytes are settings of the
  * daemon. */
 #define RP_MAX_USER_RESIDENTS 1024u

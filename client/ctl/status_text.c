@@ -21,6 +21,8 @@ static const section sections[] = {
     {"engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
     {"shared memory and files", {"side."}},
     {"resident data", {"resident."}},
+    {"held for this user, and limits", {"held.", "limit."}},
+    {"held for all and for other users", {"all.", "all_limit.", "user."}},
     {"other", {""}}};
 enum { SECTIONS = sizeof sections / sizeof *sections, MAX_TEXT = 64 };
 

@@ -150,15 +150,17 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns)
     pthread_mutex_unlock(&w->lock);
 }
 
-unsigned rd_workers_stuck(rd_workers *w)
+unsigned rd_workers_running(rd_workers *w, const unsigned *running)
 {
     if (!w->wake || w->closed)
         return 0;
     pthread_mutex_lock(&w->lock);
-    unsigned n = w->stuck;
+    unsigned n = *running;
     pthread_mutex_unlock(&w->lock);
     return n;
 }
+
+unsigned rd_workers_stuck(rd_workers *w) { return rd_workers_running(w, &w->stuck); }
 
 void rd_workers_close(rd_workers *w)
 {

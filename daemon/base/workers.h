@@ -55,6 +55,9 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns);
 
 unsigned rd_workers_stuck(rd_workers *w);
 
+/* Threads that a user has now, by its works' counter. */
+unsigned rd_workers_running(rd_workers *w, const unsigned *running);
+
 /* Run what is queued, then end the threads. */
 void rd_workers_close(rd_workers *w);
 

@@ -24,6 +24,7 @@ static void fdpass_closed(uv_handle_t *h)
 {
     rd_channel *c = h->data;
     rd_handle_reject(c->all->holdings, c->user, c->fd);
+    rd_discharge(c->all->holdings->users, c->user, RD_HELD_CHANNELS, 1);
     rd_user_put(c->all->holdings->users, c->user);
     free(c);
 }
@@ -151,7 +152,8 @@ static void fdpass_readable(uv_poll_t *poll, int status, int events)
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     int fds[FDS_TAKEN];
     (void)events;
-    if (status < 0 || c->user->closing >= RP_MAX_USER_CLOSING) { /* broken, or its packet may bring more of what hangs */
+    if (status < 0 || rd_held(&c->user->charges, RD_HELD_CLOSING) >=
+                          RP_MAX_USER_CLOSING) { /* broken, or its packet may bring more of what hangs */
         rd_fdpass_hang_up(c);
         return;
     }
@@ -190,6 +192,7 @@ static void welcome(rd_fdpass *f, int fd, uint64_t uid)
     *(f->last ? &f->last->next : &f->first) = c;
     f->last = c;
     f->channels++;
+    rd_charge_anyway(f->holdings->users, user, RD_HELD_CHANNELS, 1);
     if (++f->strangers > RP_MAX_STRANGERS)
         close_oldest_stranger(f);
     rd_fdpass_watch(c);

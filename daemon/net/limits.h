@@ -23,9 +23,6 @@
 #define RD_MAX_QUEUED_BYTES (4 * RP_MAX_DATA)
 #define RD_MAX_UNDER_WAY (2 * RP_MAX_INFLIGHT)
 
-/* Bytes of unread replies of one user, on however many connections: with more, what makes larger ones gets BUSY. */
-#define RD_MAX_USER_UNREAD (256u << 20)
-
 /* A user with more bytes of unread replies is handled by the loop, which knows the user's quota. One large reply may wait. */
 #define RD_FAST_UNREAD RP_MAX_DATA
 

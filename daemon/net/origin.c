@@ -56,3 +56,9 @@ void rd_origin_release(rd_origins *all, rd_origin_use *o, bool stranger, uint64_
     if (stranger)
         all->stranger_bytes -= bytes;
 }
+
+uint64_t rd_origin_frame_bytes(rd_origins *all, rd_origin id)
+{
+    const rd_origin_use *o = *use_of(all, id);
+    return o ? o->frame_bytes : 0;
+}

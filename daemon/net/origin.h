@@ -35,4 +35,7 @@ void rd_origin_end_stranger(rd_origins *all, rd_origin_use *o, uint64_t bytes);
 bool rd_origin_charge(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes);
 void rd_origin_release(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes);
 
+/* Bytes of frames that are not whole, of one origin. */
+uint64_t rd_origin_frame_bytes(rd_origins *all, rd_origin id);
+
 #endif

@@ -141,3 +141,11 @@ void rd_transport_hang_up(rd_transport *t, uint32_t connection)
     rd_connection_hang_up(c);
     rd_connection_let_go(c);
 }
+
+uint64_t rd_transport_frame_bytes(rd_transport *t, uint64_t uid)
+{
+    pthread_mutex_lock(&t->connections.lock);
+    uint64_t bytes = rd_origin_frame_bytes(&t->connections.origins, (rd_origin){.local = true, .key = uid});
+    pthread_mutex_unlock(&t->connections.lock);
+    return bytes;
+}

@@ -51,4 +51,7 @@ bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
 
 void rd_transport_hang_up(rd_transport *t, uint32_t connection);
 
+/* Memory of the frames that are not whole of a local user's connections. */
+uint64_t rd_transport_frame_bytes(rd_transport *t, uint64_t uid);
+
 #endif

@@ -73,8 +73,8 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
         return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
     if (q->sessions->greeted >= q->config->max_sessions)
         return busy(f, "sessions", q->config->max_sessions, DRAIN_RETRY_MS, "no free session");
-    if (x->owner->sessions >= q->users->session_cap)
-        return busy(f, "user_sessions", q->users->session_cap, DRAIN_RETRY_MS, "no free session of this user");
+    if (rd_held(&x->owner->charges, RD_HELD_SESSIONS) >= q->users->cap[RD_HELD_SESSIONS])
+        return busy(f, "user_sessions", q->users->cap[RD_HELD_SESSIONS], DRAIN_RETRY_MS, "no free session of this user");
     err = choose_priority(q, x, h.priority, f);
     if (err)
         return err;
@@ -153,13 +153,16 @@ static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
     const rd_users *u = q->users;
     if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > c->max_inflight)
         return full(q, f, "inflight", c->max_inflight, "too many requests of this session at once");
-    if (x->owner->inflight > u->inflight_cap)
-        return full(q, f, "user_inflight", u->inflight_cap, "too many requests of this user at once");
+    const rd_charges *held = &x->owner->charges;
+    uint64_t unread = rd_held(held, RD_HELD_REPLY_BYTES), messages = rd_held(held, RD_HELD_MESSAGE_BYTES);
+    if (rd_held(held, RD_HELD_REQUESTS) > u->cap[RD_HELD_REQUESTS])
+        return full(q, f, "user_inflight", u->cap[RD_HELD_REQUESTS], "too many requests of this user at once");
     if (c->max_held && x->message_bytes + rd_account_bytes(&x->unsent) > c->max_held << 20)
         return full(q, f, "held", c->max_held << 20, "too many bytes of this session at once");
-    uint64_t unread = rd_account_bytes(&x->owner->unsent);
-    if (x->owner->message_bytes + unread > u->held_cap || unread > RD_MAX_USER_UNREAD)
-        return full(q, f, "user_held", u->held_cap, "too many bytes of this user at once");
+    if (unread > u->cap[RD_HELD_REPLY_BYTES])
+        return full(q, f, "user_held", u->cap[RD_HELD_REPLY_BYTES], "too many bytes of unread replies of this user");
+    if (u->cap[RD_HELD_MESSAGE_BYTES] && messages + unread > u->cap[RD_HELD_MESSAGE_BYTES])
+        return full(q, f, "user_held", u->cap[RD_HELD_MESSAGE_BYTES], "too many bytes of this user at once");
     if (x->inflight > FEW && rd_transport_busy(q->transport) > c->contexts - c->contexts / 8)
         return full(q, f, "contexts", c->contexts, "too many requests of all sessions at once");
     return RP_OK;

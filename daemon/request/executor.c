@@ -93,15 +93,61 @@ static void executor_read(rd_work *w)
     rd_schedule(q, r);
 }
 
+/* ---- reads that wait for a buffer of their user's ---- */
+
+/* Three quarters of the buffers are a user's: its reads may take long, or for ever. So many more it may have. */
+static uint64_t buffers_left(const rd_requests *q, const rd_user *user)
+{
+    uint64_t most = q->buffers.cap - q->buffers.cap / 4, held = rd_held(&user->charges, RD_HELD_BUFFERS);
+    return held < most ? most - held : 0;
+}
+
+static void park(rd_requests *q, rd_request *r)
+{
+    rd_request **at = &r->session->owner->parked;
+    rd_sched_end(&q->sched, &r->job.item, 0);
+    while (*at)
+        at = &(*at)->next_parked;
+    *at = r;
+    r->next_parked = NULL;
+    r->parked = true;
+    q->parked++;
+}
+
+static void unpark(rd_requests *q, rd_request *r)
+{
+    rd_request **at = &r->session->owner->parked;
+    while (*at != r)
+        at = &(*at)->next_parked;
+    *at = r->next_parked;
+    r->parked = false;
+    q->parked--;
+}
+
+/* Those whose user has room now take turns again. */
+static void recall_parked(rd_requests *q)
+{
+    for (rd_user *user = q->parked ? q->users->first : NULL; user; user = user->next)
+        for (uint64_t left = buffers_left(q, user); left && user->parked; left--) {
+            rd_request *r = user->parked;
+            unpark(q, r);
+            rd_schedule(q, r);
+        }
+}
+
 /* Free buffers for requests that wait for one. */
 static void feed_readers(rd_requests *q)
 {
+    recall_parked(q);
     while (q->sched.lane[RD_LANE_READ].queued) {
         rd_buffer *b = rd_buffer_take(&q->buffers);
         if (!b && q->buffers.made)
             return;
         rd_request *r = rd_request_of_item(rd_sched_next(&q->sched, RD_LANE_READ));
-        if (b) {
+        if (b && !buffers_left(q, r->session->owner)) {
+            rd_buffer_give(b);
+            park(q, r);
+        } else if (b) {
             rd_read_start(&r->read, b, r->session->owner, executor_read);
             r->job.task.data = r->read.data;
         } else {
@@ -136,6 +182,8 @@ const char *rd_whereabouts(const rd_request *r)
 {
     static const char *const queues[RD_LANES] = {"small", "large", "read"};
     const rd_item *i = &r->job.item;
+    if (r->parked)
+        return queues[RD_LANE_READ];
     if (i->taker)
         return queues[i->lane];
     if (i->running)
@@ -148,13 +196,15 @@ const char *rd_whereabouts(const rd_request *r)
 /* With a reader, in the engine, or waiting for memory. FINISH waits for its stream's chunks without having begun. */
 static bool has_begun(const rd_request *r)
 {
-    bool parked = r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running;
-    return !parked && !r->job.item.taker;
+    bool waits = r->parked || (r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running);
+    return !waits && !r->job.item.taker;
 }
 
 static void take_back(rd_requests *q, rd_request *r, const rp_fault *f)
 {
     rd_sched_remove(&q->sched, &r->job.item);
+    if (r->parked)
+        unpark(q, r);
     r->job.task.fault = *f;
     r->job.done(q, &r->job);
 }

@@ -192,7 +192,7 @@ static bool answer(rd_fastpath *p, rd_request *r)
                                     atomic_load_explicit(&p->max_unsent, memory_order_relaxed));
     if (!x)
         return false;
-    if (rd_account_bytes(&x->owner->unsent) > RD_FAST_UNREAD) {
+    if (rd_held(&x->owner->charges, RD_HELD_REPLY_BYTES) > RD_FAST_UNREAD) {
         rd_session_release(x);
         return false;
     }

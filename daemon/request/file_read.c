@@ -41,6 +41,9 @@ rd_buffer *rd_buffer_take(rd_buffers *b)
 
 void rd_buffer_give(rd_buffer *x)
 {
+    if (x->user)
+        rd_discharge(x->all->holdings->users, x->user, RD_HELD_BUFFERS, 1);
+    x->user = NULL;
     x->next = x->all->idle;
     x->all->idle = x;
 }
@@ -112,6 +115,8 @@ static void file_read_range(rd_work *w)
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))
 {
     r->buffer = x;
+    x->user = user;
+    rd_charge_anyway(x->all->holdings->users, user, RD_HELD_BUFFERS, 1);
     r->data = x->memory + r->offset % RD_DIRECT_BLOCK;
     r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running};
     rd_workers_add(x->all->holdings->workers, &r->work);

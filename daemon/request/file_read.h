@@ -15,6 +15,7 @@ typedef struct rd_buffer {
     struct rd_buffers *all;
     uint8_t *memory; /* RD_BUFFER_BYTES, page-aligned */
     bool tried, pinned;
+    rd_user *user; /* whose file it is for */
     struct rd_buffer *next;
 } rd_buffer;
 

@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
+#include "daemon/request/held.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/session_list.h"
 
@@ -122,14 +123,15 @@ static void put_latency(const rd_histogram *h, rp_writer *w)
 static void measure_users(const rd_requests *q, rd_gauges *g)
 {
     const rd_users *u = q->users;
-    g->files = u->files;
-    g->devices = u->devices;
-    g->arena_bytes = u->arena_bytes;
-    g->arena_cap = u->arena_cap;
-    g->residents = u->residents;
-    g->resident_bytes = u->resident_bytes;
-    g->resident_cap = u->resident_cap;
-    g->resident_user_cap = u->resident_user_cap;
+    const rd_charges *all = &u->charges;
+    g->files = rd_held(all, RD_HELD_FILES);
+    g->devices = rd_held(all, RD_HELD_DEVICES);
+    g->arena_bytes = rd_held(all, RD_HELD_ARENA_BYTES);
+    g->arena_cap = u->cap_all[RD_HELD_ARENA_BYTES];
+    g->residents = rd_held(all, RD_HELD_RESIDENTS);
+    g->resident_bytes = rd_held(all, RD_HELD_RESIDENT_BYTES);
+    g->resident_cap = u->cap_all[RD_HELD_RESIDENT_BYTES];
+    g->resident_user_cap = u->cap[RD_HELD_RESIDENT_BYTES];
     g->buffers = q->buffers.made;
     g->stuck = rd_workers_stuck(q->holdings->workers);
     g->read_bytes = (uint64_t)q->buffers.made * RP_MAX_DATA;
@@ -174,7 +176,7 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
 void rd_measure(void *requests, rd_measures *m)
 {
     rd_requests *q = requests;
-    *m = (rd_measures){.stats = q->stats, .trace = q->trace};
+    *m = (rd_measures){.stats = q->stats, .users = q->users, .trace = q->trace};
     rd_stats_collect(q->stats);
     rk_get_stats(q->engine, &m->engine);
     m->device = rd_device_meter_read(q->meter);
@@ -247,7 +249,7 @@ static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_fault *f)
 {
     rd_measures m;
-    enum { ROOM = 16384 }; /* some 80 entries of at most 300 bytes; all but a few have 40 */
+    enum { ROOM = 32768 }; /* a reply's most entries, of at most 300 bytes; all but a few have 40 */
     uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
     if (!body)
         return rd_no_memory(f);
@@ -257,6 +259,8 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
         put_info(q, &m.engine, &w);
     else
         put_status(q, &m, &w);
+    if (topic == RP_TOPIC_STATUS)
+        rd_put_held(q, r->session, &w);
     rd_answer(q, r, w.used);
     return RP_OK;
 }

@@ -34,6 +34,9 @@ rp_err rd_on_begin(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     if (list->open >= q->config->max_streams)
         return rp_fail(f, RP_QUOTA, "streams", q->config->max_streams, "this session has %u open streams", list->open);
+    err = rd_may_hold(q->users, r->session->owner, RD_HELD_STREAM_BYTES, sizeof(rd_stream), f);
+    if (err)
+        return err;
     rd_stream *x = rd_stream_open(list, ++q->streams_opened, &spec);
     if (!x)
         return rp_fail(f, RP_NO_MEMORY, "stream", 0, "no memory for a stream");
@@ -163,7 +166,9 @@ rp_err rd_on_append(rd_requests *q, rd_request *r, rp_fault *f)
         *f = x->fault;
         return f->code;
     }
-    err = rd_stream_claim(x, a.offset, a.data_len, &r->count, f);
+    err = rd_may_hold(q->users, r->session->owner, RD_HELD_STREAM_BYTES, x->state_size, f);
+    if (!err)
+        err = rd_stream_claim(x, a.offset, a.data_len, &r->count, f);
     if (err)
         return err;
     r->offset = a.offset;

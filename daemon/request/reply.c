@@ -12,9 +12,9 @@ void rd_request_enter(rd_request *r)
 {
     rd_session *x = r->session;
     x->inflight++;
-    x->owner->inflight++;
+    rd_charge_anyway(r->all->users, x->owner, RD_HELD_REQUESTS, 1);
     x->message_bytes += r->exchange.len;
-    x->owner->message_bytes += r->exchange.len;
+    rd_charge_anyway(r->all->users, x->owner, RD_HELD_MESSAGE_BYTES, r->exchange.len);
 }
 
 void rd_wait(rd_requests *q, rd_request *r)
@@ -50,9 +50,9 @@ static void leave(rd_requests *q, rd_request *r)
     rd_sched_remove(&q->sched, &r->job.item);
     release(r);
     x->inflight--;
-    x->owner->inflight--;
+    rd_discharge(q->users, x->owner, RD_HELD_REQUESTS, 1);
     x->message_bytes -= r->exchange.len;
-    x->owner->message_bytes -= r->exchange.len;
+    rd_discharge(q->users, x->owner, RD_HELD_MESSAGE_BYTES, r->exchange.len);
 }
 
 /* ---- the builder ---- */

@@ -28,6 +28,8 @@ typedef struct rd_request {
     rp_path path;                          /* how the data come; 0: not known */
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
+    bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
+    struct rd_request *next_parked;        /* of the same user */
     rd_read read;                          /* REDUCE_AT, WRITE_AT: of a file */
     struct rd_resident *resident;          /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
     bool written;                          /* WRITE, WRITE_AT: the bytes got where they go */

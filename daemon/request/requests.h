@@ -43,6 +43,7 @@ typedef struct rd_requests {
     rd_sched sched;
     rd_price price;      /* of tasks, as the engine did them so far */
     unsigned jobs;       /* in the engine */
+    unsigned parked;     /* reads that wait for a buffer of their user's */
     atomic_bool crowded; /* the loop has tasks in the engine, or in the queues for it: nothing goes past them */
     bool device_suspect; /* a task came back as DEVICE_LOST: ask the engine */
     uv_timer_t deadline_timer;

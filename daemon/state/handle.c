@@ -126,6 +126,24 @@ static void close_handle(rd_work *c)
         leave_arena(x);
 }
 
+static void give_arena(rd_handle *x)
+{
+    rd_users *users = x->holdings->users;
+    x->charged = false;
+    rd_discharge(users, x->user, RD_HELD_ARENA_BYTES, x->size);
+    rd_discharge(users, x->user, RD_HELD_ARENAS, 1);
+}
+
+static rp_err take_arena(rd_users *users, rd_user *user, uint64_t size, rp_fault *f)
+{
+    if (size == 0)
+        return rp_fail(f, RP_TOO_LARGE, "bytes", users->cap[RD_HELD_ARENA_BYTES], "an arena of 0 bytes");
+    rp_err err = rd_charge(users, user, RD_HELD_ARENA_BYTES, size, f);
+    if (!err && (err = rd_charge(users, user, RD_HELD_ARENAS, 1, f)))
+        rd_discharge(users, user, RD_HELD_ARENA_BYTES, size);
+    return err;
+}
+
 static void closed(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
@@ -136,11 +154,11 @@ static void closed(rd_work *c)
         return;
     }
     if (x->kind == RD_HANDLE_FILE)
-        rd_user_give_file(users, x->user);
+        rd_discharge(users, x->user, RD_HELD_FILES, 1);
     else if (x->kind == RD_HANDLE_ARENA && x->charged)
-        rd_user_give_arena(users, x->user, x->size);
+        give_arena(x);
     else if (x->kind == RD_HANDLE_DEVICE)
-        rd_user_give_device(users, x->user);
+        rd_discharge(users, x->user, RD_HELD_DEVICES, 1);
     rd_user_put(users, x->user);
     free(x);
 }
@@ -192,8 +210,7 @@ static void stop_charging(rd_holdings *h, const rd_user *user)
             continue;
         }
         *at = x->next;
-        rd_user_give_arena(h->users, x->user, x->size);
-        x->charged = false;
+        give_arena(x);
         rd_workers_add(h->workers, &x->work);
     }
 }
@@ -229,9 +246,9 @@ static rp_err begin(rd_holdings *h, rd_handle *given, rd_user *user, void (*run)
 rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *tell, void *maker, rd_handle **out, rp_fault *f)
 {
     rd_handle x = {.kind = RD_HANDLE_FILE, .fd = fd, .made = tell, .maker = maker};
-    rp_err err = rd_user_take_file(h->users, user, f);
+    rp_err err = rd_charge(h->users, user, RD_HELD_FILES, 1, f);
     if (!err && (err = begin(h, &x, user, look_at_file, out, f)))
-        rd_user_give_file(h->users, user);
+        rd_discharge(h->users, user, RD_HELD_FILES, 1);
     if (err)
         rd_handle_reject(h, user, fd);
     return err;
@@ -242,19 +259,26 @@ rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t size = bytes <= INT64_MAX - page ? (bytes + page - 1) / page * page : bytes; /* the latter is refused */
-    rd_handle x = {.kind = RD_HANDLE_ARENA, .fd = -1, .size = size, .engine = h->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_ARENA,
+                   .holdings = h,
+                   .user = user,
+                   .fd = -1,
+                   .size = size,
+                   .engine = h->engine,
+                   .made = tell,
+                   .maker = maker};
     stop_charging(h, user);
-    rp_err err = rd_user_take_arena(h->users, user, size, f);
+    rp_err err = take_arena(h->users, user, size, f);
     if (!err && (err = begin(h, &x, user, make_arena, out, f)))
-        rd_user_give_arena(h->users, user, size);
+        give_arena(&x);
     return err;
 }
 
 static rp_err begin_device(rd_holdings *h, rd_handle *x, rd_user *user, void (*run)(rd_work *), rd_handle **out, rp_fault *f)
 {
-    rp_err err = rd_user_take_device(h->users, user, f);
+    rp_err err = rd_charge(h->users, user, RD_HELD_DEVICES, 1, f);
     if (!err && (err = begin(h, x, user, run, out, f)))
-        rd_user_give_device(h->users, user);
+        rd_discharge(h->users, user, RD_HELD_DEVICES, 1);
     return err;
 }
 
@@ -291,7 +315,7 @@ static void close_reject(rd_work *w) { close_passed(((reject *)w)->fd); }
 static void rejected(rd_work *w)
 {
     reject *x = (reject *)w;
-    x->user->closing--;
+    rd_discharge(x->users, x->user, RD_HELD_CLOSING, 1);
     rd_user_put(x->users, x->user);
     free(x);
 }
@@ -304,7 +328,7 @@ void rd_handle_reject(rd_holdings *h, rd_user *user, int fd)
         return;
     }
     user->refs++;
-    user->closing++;
+    rd_charge_anyway(h->users, user, RD_HELD_CLOSING, 1);
     *x = (reject){{.run = close_reject, .done = rejected, .running = &user->running}, h->users, user, fd};
     rd_workers_add(h->workers, &x->work);
 }

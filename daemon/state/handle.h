@@ -7,9 +7,9 @@
  * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
  * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later, and
  * arenas of sessions that ended, whose data a program may still use, stay charged until no process has them open or mapped.
- * The loop owns all of it; a worker owns what it makes or closes. The wires' threads may
- * look one up and use it for a request (fastpath.h): the loop changes lists under holdings->lock and reads them without, and
- * uses are counted atomically. */
+ *
+ * The loop owns all of it; a worker owns what it makes or closes. The wires' threads may look one up and use it for a request
+ * (fastpath.h): the loop changes lists under holdings->lock and reads them without, and uses are counted atomically. */
 #ifndef RD_HANDLE_H
 #define RD_HANDLE_H
 

@@ -20,11 +20,27 @@ static void free_memory(rd_work *c)
     rk_memory_close(x->holdings->engine, x->memory);
 }
 
+static rp_err take(rd_users *users, rd_user *user, uint64_t bytes, rp_fault *f)
+{
+    if (bytes > users->cap[RD_HELD_RESIDENT_BYTES])
+        return rp_fail(f, RP_TOO_LARGE, "bytes", users->cap[RD_HELD_RESIDENT_BYTES], "an array of %" PRIu64 " bytes", bytes);
+    rp_err err = rd_charge(users, user, RD_HELD_RESIDENTS, 1, f);
+    if (!err && (err = rd_charge(users, user, RD_HELD_RESIDENT_BYTES, bytes, f)))
+        rd_discharge(users, user, RD_HELD_RESIDENTS, 1);
+    return err;
+}
+
+static void give(rd_users *users, rd_user *user, uint64_t bytes)
+{
+    rd_discharge(users, user, RD_HELD_RESIDENT_BYTES, bytes);
+    rd_discharge(users, user, RD_HELD_RESIDENTS, 1);
+}
+
 static void freed(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rd_users *users = x->holdings->users;
-    rd_user_give_resident(users, x->user, x->bytes);
+    give(users, x->user, x->bytes);
     rd_user_put(users, x->user);
     free(x);
 }
@@ -123,10 +139,10 @@ rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *sessio
     rd_user *user = rd_user_get(h->users, uid);
     if (!user)
         return rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory for a user");
-    rp_err err = rd_user_take_resident(h->users, user, ask->bytes, f);
+    rp_err err = take(h->users, user, ask->bytes, f);
     rd_resident *x = err ? NULL : new_resident(h, user, session, ask);
     if (!err && !x) {
-        rd_user_give_resident(h->users, user, ask->bytes);
+        give(h->users, user, ask->bytes);
         err = rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory for resident data");
     }
     if (err) {

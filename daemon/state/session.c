@@ -42,8 +42,10 @@ bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
 {
     x->owner = rd_user_get(s->users, uid);
     if (x->owner) {
-        x->owner->connections++;
-        x->unsent.of = &x->owner->unsent;
+        rd_charge_anyway(s->users, x->owner, RD_HELD_CONNECTIONS, 1);
+        x->unsent.of = &x->owner->charges.unsent;
+        x->streams.users = s->users;
+        x->streams.user = x->owner;
     }
     return x->owner != NULL;
 }
@@ -77,7 +79,7 @@ bool rd_session_greet(rd_sessions *s, rd_session *x, const char *name, size_t na
     memcpy(x->name, name, name_len);
     x->name[name_len] = '\0';
     s->greeted++;
-    x->owner->sessions++;
+    rd_charge_anyway(s->users, x->owner, RD_HELD_SESSIONS, 1);
     return true;
 }
 
@@ -108,8 +110,8 @@ void rd_session_close(rd_sessions *s, rd_session *x)
     s->greeted -= x->id != 0;
     s->barred -= x->barred;
     if (x->owner) {
-        x->owner->connections--;
-        x->owner->sessions -= x->id != 0;
+        rd_discharge(s->users, x->owner, RD_HELD_CONNECTIONS, 1);
+        rd_discharge(s->users, x->owner, RD_HELD_SESSIONS, x->id != 0);
     }
     x->dead = true;
     rd_streams_end(&x->streams);

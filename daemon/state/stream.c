@@ -4,6 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- charges ---- */
+static void charge(const rd_stream_list *l, rd_charge_kind kind, uint64_t n)
+{
+    if (l->user)
+        rd_charge_anyway(l->users, l->user, kind, n);
+}
+
+static void discharge(const rd_stream_list *l, rd_charge_kind kind, uint64_t n) { charge(l, kind, 0 - n); }
+
 /* ---- the list ---- */
 rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec)
 {
@@ -17,6 +26,8 @@ rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec)
     s->next = l->first;
     l->first = s;
     l->open++;
+    charge(l, RD_HELD_STREAMS, 1);
+    charge(l, RD_HELD_STREAM_BYTES, sizeof *s);
     return s;
 }
 
@@ -43,6 +54,8 @@ void rd_streams_end(rd_stream_list *l)
 
 static void free_stream(rd_stream *s)
 {
+    discharge(s->list, RD_HELD_STREAM_BYTES, sizeof *s + s->cap * s->state_size + s->folding_bytes);
+    discharge(s->list, RD_HELD_STREAMS, 1);
     free(s->states);
     free(s->folding);
     free(s);
@@ -119,6 +132,7 @@ void rd_stream_keep(rd_stream *s, const void *state)
             rd_stream_fail(s, &f);
             return;
         }
+        charge(s->list, RD_HELD_STREAM_BYTES, (cap - s->cap) * s->state_size);
         s->states = states;
         s->cap = cap;
     }
@@ -149,6 +163,7 @@ bool rd_stream_fold(rd_stream *s)
     if (s->n * s->state_size < RD_FOLD_BYTES || s->folding)
         return false;
     s->folding = s->states;
+    s->folding_bytes = s->cap * s->state_size;
     merge_task(s, &s->fold.task, s->folding, s->n, RP_STATES_OUT, s->folded);
     s->states = NULL;
     s->n = s->cap = 0;
@@ -159,6 +174,8 @@ void rd_stream_folded(rd_stream *s)
 {
     free(s->folding);
     s->folding = NULL;
+    discharge(s->list, RD_HELD_STREAM_BYTES, s->folding_bytes);
+    s->folding_bytes = 0;
     if (s->fold.task.fault.code)
         rd_stream_fail(s, &s->fold.task.fault);
     else

@@ -6,6 +6,7 @@
 
 #include "daemon/state/engine_job.h"
 #include "daemon/state/extents.h"
+#include "daemon/state/users.h"
 
 enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 of 32 bytes */
 
@@ -17,6 +18,7 @@ typedef struct rd_stream {
     size_t state_size;
     uint8_t *states; /* `n` of them */
     size_t n, cap;
+    size_t folding_bytes;
     uint8_t *folding; /* the states that the fold job reads; NULL: no fold under way */
     uint8_t folded[RP_MAX_STATE];
     unsigned jobs;                /* chunks, fold and final merge in the engine */
@@ -31,6 +33,8 @@ typedef struct rd_stream {
 typedef struct rd_stream_list {
     rd_stream *first;
     unsigned open; /* not ended */
+    rd_users *users;
+    rd_user *user; /* whose they are, for its charges; NULL: nobody's */
 } rd_stream_list;
 
 /* `spec` is checked. NULL: no memory. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/state/limits.h"
+
 static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
 
 /* The caps of one user leave room for others: an eighth of the sessions, a quarter of the contexts, half of the
@@ -11,11 +13,24 @@ static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given :
 void rd_users_configure(rd_users *u, const rd_config *c)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    u->session_cap = or (c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
-    u->inflight_cap = or (c->max_user_inflight, c->contexts - c->contexts / 4);
-    u->held_cap = or (c->max_user_held << 20, UINT64_MAX);
-    u->arena_cap = or (c->arena << 20, memory / 4);
-    u->arena_user_cap = or (c->arena_user << 20, u->arena_cap / 2);
+    u->cap[RD_HELD_SESSIONS] = or (c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
+    u->cap[RD_HELD_REQUESTS] = or (c->max_user_inflight, c->contexts - c->contexts / 4);
+    u->cap[RD_HELD_MESSAGE_BYTES] = c->max_user_held << 20;
+    u->cap[RD_HELD_REPLY_BYTES] = RD_MAX_USER_UNREAD;
+    u->cap[RD_HELD_STREAM_BYTES] = RD_MAX_USER_STREAM_BYTES;
+    u->cap[RD_HELD_FILES] = RP_MAX_USER_FILES;
+    u->cap[RD_HELD_ARENAS] = RP_MAX_USER_ARENAS;
+    u->cap[RD_HELD_DEVICES] = RP_MAX_USER_DEVICES;
+    u->cap[RD_HELD_RESIDENTS] = RP_MAX_USER_RESIDENTS;
+    u->cap[RD_HELD_CLOSING] = RP_MAX_USER_CLOSING;
+    u->cap_all[RD_HELD_SESSIONS] = c->max_sessions;
+    u->cap_all[RD_HELD_REQUESTS] = c->contexts;
+    u->cap_all[RD_HELD_FILES] = RP_MAX_FILES;
+    u->cap_all[RD_HELD_ARENAS] = RP_MAX_ARENAS;
+    u->cap_all[RD_HELD_DEVICES] = RP_MAX_DEVICES;
+    u->cap_all[RD_HELD_RESIDENTS] = RP_MAX_RESIDENTS;
+    u->cap_all[RD_HELD_ARENA_BYTES] = or (c->arena << 20, memory / 4);
+    u->cap[RD_HELD_ARENA_BYTES] = or (c->arena_user << 20, u->cap_all[RD_HELD_ARENA_BYTES] / 2);
 }
 
 rd_user *rd_user_find(const rd_users *u, uint64_t uid)
@@ -31,6 +46,7 @@ rd_user *rd_user_get(rd_users *u, uint64_t uid)
     rd_user *x = rd_user_find(u, uid);
     if (!x && (x = calloc(1, sizeof *x))) {
         x->uid = uid;
+        x->charges.unsent.of = &u->charges.unsent;
         x->next = u->first;
         u->first = x;
     }
@@ -50,85 +66,64 @@ void rd_user_put(rd_users *u, rd_user *user)
     free(user);
 }
 
-rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f)
+/* ---- charges ---- */
+static const struct {
+    const char *key, *field, *what;
+} table[] = {
+#define X(NAME, key, field, what) {key, field, what},
+    RD_CHARGES(X)
+#undef X
+};
+
+const char *rd_charge_key(rd_charge_kind kind) { return table[kind].key; }
+
+uint64_t rd_held(const rd_charges *c, rd_charge_kind kind)
 {
-    if (user->files >= RP_MAX_USER_FILES)
-        return rp_fail(f, RP_QUOTA, "files", RP_MAX_USER_FILES, "this user has passed %u files", user->files);
-    if (u->files >= RP_MAX_FILES)
-        return rp_fail(f, RP_QUOTA, "files", RP_MAX_FILES, "all users have passed %u files", u->files);
-    user->files++;
-    u->files++;
+    if (kind == RD_HELD_REPLIES)
+        return rd_account_things(&c->unsent);
+    if (kind == RD_HELD_REPLY_BYTES)
+        return rd_account_bytes(&c->unsent);
+    return atomic_load_explicit((atomic_uint_least64_t *)&c->held[kind], memory_order_relaxed);
+}
+
+static void add(rd_charges *c, rd_charge_kind kind, uint64_t n)
+{
+    atomic_fetch_add_explicit(&c->held[kind], n, memory_order_relaxed);
+}
+
+void rd_charge_anyway(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n)
+{
+    add(&user->charges, kind, n);
+    add(&u->charges, kind, n);
+}
+
+void rd_discharge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n) { rd_charge_anyway(u, user, kind, 0 - n); }
+
+/* Are `n` more of them above the cap, which may have been lowered since? */
+static bool is_above(const rd_charges *c, rd_charge_kind kind, uint64_t n, uint64_t cap)
+{
+    uint64_t held = rd_held(c, kind);
+    return cap && (held > cap || n > cap - held);
+}
+
+rp_err rd_may_hold(const rd_users *u, const rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f)
+{
+    uint64_t cap = u->cap[kind], all = u->cap_all[kind];
+    if (cap && n > cap)
+        return rp_fail(f, RP_TOO_LARGE, "bytes", cap, "%" PRIu64 " %s", n, table[kind].what);
+    if (is_above(&user->charges, kind, n, cap))
+        return rp_fail(f, RP_QUOTA, table[kind].field, cap, "this user has %" PRIu64 " %s", rd_held(&user->charges, kind),
+                       table[kind].what);
+    if (is_above(&u->charges, kind, n, all))
+        return rp_fail(f, RP_QUOTA, table[kind].field, all, "all users have %" PRIu64 " %s", rd_held(&u->charges, kind),
+                       table[kind].what);
     return RP_OK;
 }
 
-rp_err rd_user_take_device(rd_users *u, rd_user *user, rp_fault *f)
+rp_err rd_charge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f)
 {
-    if (user->devices >= RP_MAX_USER_DEVICES)
-        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_USER_DEVICES, "this user has %u allocations on the device open",
-                       user->devices);
-    if (u->devices >= RP_MAX_DEVICES)
-        return rp_fail(f, RP_QUOTA, "devices", RP_MAX_DEVICES, "all users have %u allocations on the device open", u->devices);
-    user->devices++;
-    u->devices++;
-    return RP_OK;
-}
-
-rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
-{
-    if (bytes == 0 || bytes > u->arena_user_cap)
-        return rp_fail(f, RP_TOO_LARGE, "bytes", u->arena_user_cap, "an arena of %" PRIu64 " bytes", bytes);
-    if (bytes > u->arena_user_cap - user->arena_bytes)
-        return rp_fail(f, RP_QUOTA, "arena", u->arena_user_cap, "this user's arenas have %" PRIu64 " bytes", user->arena_bytes);
-    if (bytes > u->arena_cap - u->arena_bytes)
-        return rp_fail(f, RP_QUOTA, "arena", u->arena_cap, "all arenas have %" PRIu64 " bytes", u->arena_bytes);
-    user->arena_bytes += bytes;
-    u->arena_bytes += bytes;
-    return RP_OK;
-}
-
-rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f)
-{
-    if (bytes > u->resident_user_cap)
-        return rp_fail(f, RP_TOO_LARGE, "bytes", u->resident_user_cap, "an array of %" PRIu64 " bytes", bytes);
-    if (user->residents >= RP_MAX_USER_RESIDENTS)
-        return rp_fail(f, RP_QUOTA, "residents", RP_MAX_USER_RESIDENTS, "this user has %u resident arrays", user->residents);
-    if (u->residents >= RP_MAX_RESIDENTS)
-        return rp_fail(f, RP_QUOTA, "residents", RP_MAX_RESIDENTS, "all users have %u resident arrays", u->residents);
-    if (bytes > u->resident_user_cap - user->resident_bytes)
-        return rp_fail(f, RP_QUOTA, "resident", u->resident_user_cap, "this user's resident arrays have %" PRIu64 " bytes",
-                       user->resident_bytes);
-    if (bytes > u->resident_cap - u->resident_bytes)
-        return rp_fail(f, RP_QUOTA, "resident", u->resident_cap, "all resident arrays have %" PRIu64 " bytes",
-                       u->resident_bytes);
-    user->residents++;
-    u->residents++;
-    user->resident_bytes += bytes;
-    u->resident_bytes += bytes;
-    return RP_OK;
-}
-
-void rd_user_give_file(rd_users *u, rd_user *user)
-{
-    user->files--;
-    u->files--;
-}
-
-void rd_user_give_device(rd_users *u, rd_user *user)
-{
-    user->devices--;
-    u->devices--;
-}
-
-void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes)
-{
-    user->arena_bytes -= bytes;
-    u->arena_bytes -= bytes;
-}
-
-void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes)
-{
-    user->residents--;
-    u->residents--;
-    user->resident_bytes -= bytes;
-    u->resident_bytes -= bytes;
+    rp_err err = rd_may_hold(u, user, kind, n, f);
+    if (!err)
+        rd_charge_anyway(u, user, kind, n);
+    return err;
 }

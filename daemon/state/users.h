@@ -1,4 +1,4 @@
-/* Users, as the kernel reports them for connections: what they hold (files, arenas, resident data) and how much each may.
+/* Users, as the kernel reports them for connections, what they hold (charges.def) and how much each may.
  * The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
@@ -8,37 +8,42 @@
 
 #include "daemon/base/account.h"
 #include "daemon/base/config.h"
+#include "daemon/state/charges.def"
 #include "daemon/state/sched.h"
 #include "proto/types.h"
 
 #define RD_NETWORK UINT64_MAX /* the user of all peers whose user the kernel does not name: on tcp, unmapped */
 
+/* The rows of charges.def. */
+typedef enum {
+#define X(NAME, key, field, what) RD_HELD_##NAME,
+    RD_CHARGES(X)
+#undef X
+        RD_CHARGE_KINDS
+} rd_charge_kind;
+
+/* What one user, or all together, hold of each kind: changed by the loop, read by any thread. Unread replies are in an account
+ * of their own, which any thread changes. */
+typedef struct rd_charges {
+    atomic_uint_least64_t held[RD_CHARGE_KINDS];
+    rd_account unsent;
+} rd_charges;
+
 typedef struct rd_user {
     uint64_t uid;
-    unsigned refs;                    /* sessions, channels, handles and resident data */
-    uint64_t connections, sessions;   /* open connections; those that said HELLO */
-    uint64_t inflight, message_bytes; /* requests not answered, and of their messages */
-    rd_account unsent;                /* replies that the kernel has not taken */
+    unsigned refs; /* sessions, channels, handles and resident data */
+    rd_charges charges;
     rd_sched_user queues;
-    unsigned running; /* works that run in a thread now; under the lock of the workers */
-    unsigned files, devices;
-    unsigned closing; /* descriptors that wait for a reader to close them */
-    uint64_t arena_bytes;
-    unsigned residents;
-    uint64_t resident_bytes;
+    unsigned running;             /* works in a thread now: under the lock of the workers */
     struct rd_resident *resident; /* the list of them (resident.h) */
+    struct rd_request *parked;    /* reads that wait for one of this user's buffers, oldest first (executor.c) */
     struct rd_user *next;
 } rd_user;
 
 typedef struct rd_users {
     rd_user *first;
-    unsigned files, devices;
-    uint64_t arena_bytes;
-    uint64_t arena_cap, arena_user_cap; /* bytes */
-    unsigned residents;
-    uint64_t resident_bytes;
-    uint64_t resident_cap, resident_user_cap;     /* bytes */
-    uint64_t session_cap, inflight_cap, held_cap; /* of one user */
+    rd_charges charges;                                      /* of all */
+    uint64_t cap[RD_CHARGE_KINDS], cap_all[RD_CHARGE_KINDS]; /* of one user and of all; 0: none */
 } rd_users;
 
 /* The caps, from the settings. */
@@ -48,15 +53,17 @@ rd_user *rd_user_get(rd_users *u, uint64_t uid);        /* NULL: no memory */
 rd_user *rd_user_find(const rd_users *u, uint64_t uid); /* NULL: holds nothing */
 void rd_user_put(rd_users *u, rd_user *user);
 
-/* Room for one file, for an allocation on the device, for an arena, or for resident data? Errors: QUOTA; TOO_LARGE for what can
- * never be. */
-rp_err rd_user_take_file(rd_users *u, rd_user *user, rp_fault *f);
-rp_err rd_user_take_device(rd_users *u, rd_user *user, rp_fault *f);
-rp_err rd_user_take_arena(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
-rp_err rd_user_take_resident(rd_users *u, rd_user *user, uint64_t bytes, rp_fault *f);
-void rd_user_give_file(rd_users *u, rd_user *user);
-void rd_user_give_device(rd_users *u, rd_user *user);
-void rd_user_give_arena(rd_users *u, rd_user *user, uint64_t bytes);
-void rd_user_give_resident(rd_users *u, rd_user *user, uint64_t bytes);
+/* May the user, and all together, have `n` more of a kind? Errors: QUOTA, and TOO_LARGE for what can never be. */
+rp_err rd_may_hold(const rd_users *u, const rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f);
+
+/* Charge them, if so. */
+rp_err rd_charge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f);
+
+/* Charge what has been allowed already, or cannot be refused. */
+void rd_charge_anyway(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n);
+void rd_discharge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n);
+
+uint64_t rd_held(const rd_charges *c, rd_charge_kind kind);
+const char *rd_charge_key(rd_charge_kind kind);
 
 #endif

@@ -212,6 +212,31 @@ static void put_use(FILE *f, const rd_stats *s)
     put_user_seconds(f, s);
 }
 
+/* What each user holds, of the kinds that it holds any of. */
+static void put_held(FILE *f, const rd_users *u)
+{
+    enum { MOST_USERS = 64 }; /* as many as have counters of their own */
+    unsigned n = 0;
+    family(f, "user_held", "gauge", "What the daemon holds for the user: things, or bytes.");
+    for (const rd_user *user = u->first; user && n < MOST_USERS; user = user->next, n++)
+        for (unsigned k = 0; k < RD_CHARGE_KINDS; k++) {
+            uint64_t held = rd_held(&user->charges, k);
+            if (held && user->uid == RD_NETWORK)
+                fprintf(f, "reduced_user_held{uid=\"tcp\",what=\"%s\"} %" PRIu64 "\n", rd_charge_key(k), held);
+            else if (held)
+                fprintf(f, "reduced_user_held{uid=\"%" PRIu64 "\",what=\"%s\"} %" PRIu64 "\n", user->uid, rd_charge_key(k),
+                        held);
+        }
+}
+
+static void put_limits(FILE *f, const rd_users *u)
+{
+    family(f, "user_limit", "gauge", "Most that the daemon holds for one user.");
+    for (unsigned k = 0; k < RD_CHARGE_KINDS; k++)
+        if (u->cap[k])
+            labelled(f, "user_limit", "what", rd_charge_key(k), u->cap[k]);
+}
+
 static void put_trace(FILE *f, rd_trace *t)
 {
     rd_trace_counts c = rd_trace_counted(t);
@@ -246,6 +271,7 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
+    put_limits(f, m->users);
     if (m->device.valid)
         put_device(f, &m->device);
     if (m->trace)
@@ -276,6 +302,7 @@ static char *render(const rd_measures *m, size_t *len, size_t *totals)
     put_totals(f, m);
     *totals = (size_t)ftell(f);
     put_use(f, m->stats);
+    put_held(f, m->users);
     if (fclose(f) == 0)
         return text;
     free(text);

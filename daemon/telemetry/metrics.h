@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/state/users.h"
 #include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
 #include "daemon/telemetry/trace.h"
@@ -22,6 +23,7 @@ typedef struct rd_measures {
     rk_stats engine;
     rd_device_reading device;
     const rd_stats *stats;
+    const rd_users *users;
     rd_trace *trace; /* NULL: none */
 } rd_measures;
 

@@ -35,8 +35,8 @@ static int open_server(void **state)
     s->holdings.workers = &s->workers;
     s->holdings.residents_until_ns = UINT64_MAX;
     s->workers.closed = true;
-    s->users.resident_cap = 8 * MIB;
-    s->users.resident_user_cap = 4 * MIB;
+    s->users.cap_all[RD_HELD_RESIDENT_BYTES] = 8 * MIB;
+    s->users.cap[RD_HELD_RESIDENT_BYTES] = 4 * MIB;
     *state = s;
     return 0;
 }
@@ -45,7 +45,8 @@ static int close_server(void **state)
 {
     server *s = *state;
     rd_residents_close(&s->holdings);
-    bool left = s->users.first || s->users.residents || s->users.resident_bytes;
+    bool left = s->users.first || rd_held(&s->users.charges, RD_HELD_RESIDENTS) ||
+                rd_held(&s->users.charges, RD_HELD_RESIDENT_BYTES);
     rk_close(s->holdings.engine);
     free(s);
     return left ? -1 : 0;
@@ -120,9 +121,9 @@ static void what_is_written_is_its_sessions_alone(void **state)
     assert_null(named(s, ME, "x"));
     assert_null(rd_resident_by_id(rd_user_find(&s->users, ME), x->id, 1));
     rd_residents_leave(&s->holdings, ME, &second);
-    assert_int_equal(s->users.residents, 1);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 1);
     rd_residents_leave(&s->holdings, ME, &mine);
-    assert_int_equal(s->users.residents, 0);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 0);
     assert_null(s->users.first);
 }
 
@@ -133,7 +134,7 @@ static void a_session_that_goes_leaves_what_it_committed(void **state)
     begun(s, ME, &mine, asked("y", 8));
     rd_residents_leave(&s->holdings, ME, &mine);
     assert_ptr_equal(named(s, ME, "x"), x);
-    assert_int_equal(s->users.residents, 1);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 1);
 }
 
 static void every_byte_comes_once(void **state)
@@ -180,9 +181,9 @@ static void a_name_is_taken_once(void **state)
     assert_int_equal(rd_resident_commit(after, 0, &f), RP_OK);
     assert_ptr_equal(named(s, ME, "x"), after);
     assert_true(x->dropped);
-    assert_int_equal(s->users.residents, 3);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 3);
     rd_resident_release(x);
-    assert_int_equal(s->users.residents, 2);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 2);
 }
 
 static void dropped_in_use_it_is_freed_by_the_last(void **state)
@@ -195,9 +196,9 @@ static void dropped_in_use_it_is_freed_by_the_last(void **state)
     rd_resident_drop(x); /* again: nothing */
     assert_null(named(s, ME, "x"));
     rd_resident_release(x);
-    assert_int_equal(s->users.resident_bytes, MIB);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENT_BYTES), MIB);
     rd_resident_release(x);
-    assert_int_equal(s->users.resident_bytes, 0);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENT_BYTES), 0);
     assert_null(s->users.first);
 }
 
@@ -241,9 +242,9 @@ static void time_to_live(void **state)
     rd_resident_hold(l); /* in use when its time is over */
     rd_residents_expire(&s->holdings, UINT64_MAX - 1);
     assert_null(named(s, OTHER, "longer"));
-    assert_int_equal(s->users.residents, 2);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 2);
     rd_resident_release(l);
-    assert_int_equal(s->users.residents, 1);
+    assert_int_equal(rd_held(&s->users.charges, RD_HELD_RESIDENTS), 1);
     assert_non_null(named(s, ME, "ever"));
 }
 

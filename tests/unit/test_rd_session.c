@@ -55,10 +55,11 @@ static void ids_are_random_and_told_at_hello(void **state)
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");
     assert_int_equal(s.greeted, 2);
-    assert_true(a->owner == b->owner && a->owner->connections == 2 && a->owner->sessions == 2);
+    assert_true(a->owner == b->owner && rd_held(&a->owner->charges, RD_HELD_CONNECTIONS) == 2 &&
+                rd_held(&a->owner->charges, RD_HELD_SESSIONS) == 2);
     rd_session_close(&s, a);
     assert_int_equal(s.greeted, 1);
-    assert_true(b->owner->connections == 1 && b->owner->sessions == 1);
+    assert_true(rd_held(&b->owner->charges, RD_HELD_CONNECTIONS) == 1 && rd_held(&b->owner->charges, RD_HELD_SESSIONS) == 1);
     rd_sessions_fini(&s);
     assert_null(users.first);
 }

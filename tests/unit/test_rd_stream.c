@@ -146,7 +146,7 @@ static rp_spec sum_f64(void) { return (rp_spec){.op = RP_OP_SUM, .dtype = RP_F64
 static void claims_check_size_and_range(void **state)
 {
     (void)state;
-    rd_stream_list l = {NULL, 0};
+    rd_stream_list l = {0};
     rp_spec spec = sum_f64();
     rd_stream *s = rd_stream_open(&l, 1, &spec);
     uint64_t count;
@@ -167,7 +167,7 @@ static void claims_check_size_and_range(void **state)
 static void a_mask_byte_comes_with_each_element(void **state)
 {
     (void)state;
-    rd_stream_list l = {NULL, 0};
+    rd_stream_list l = {0};
     rp_spec spec = sum_f64();
     spec.flags = RP_MASK;
     rd_stream *s = rd_stream_open(&l, 1, &spec);
@@ -184,7 +184,7 @@ static void a_mask_byte_comes_with_each_element(void **state)
 static void specs_of_chunks_and_merges(void **state)
 {
     (void)state;
-    rd_stream_list l = {NULL, 0};
+    rd_stream_list l = {0};
     rp_spec spec = {.op = RP_OP_PROD,
                     .dtype = RP_I32,
                     .out = RP_I64,
@@ -218,7 +218,7 @@ static void states_gather_and_fold(void **state)
 {
     (void)state;
     enum { SIZE = 288, MANY = (RD_FOLD_BYTES + SIZE - 1) / SIZE };
-    rd_stream_list l = {NULL, 0};
+    rd_stream_list l = {0};
     rp_spec spec = sum_f64();
     rd_stream *s = rd_stream_open(&l, 1, &spec);
     uint8_t one[SIZE];
@@ -249,7 +249,7 @@ static void states_gather_and_fold(void **state)
 static void ended_streams_stay_until_their_jobs_are_back(void **state)
 {
     (void)state;
-    rd_stream_list l = {NULL, 0};
+    rd_stream_list l = {0};
     rp_spec spec = sum_f64();
     rd_stream *a = rd_stream_open(&l, 1, &spec), *b = rd_stream_open(&l, 2, &spec);
     assert_int_equal(l.open, 2);

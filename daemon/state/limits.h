@@ -1,0 +1,11 @@
+/* Limits of what users hold beside those of the protocol (proto/limits.h), each with its reason. */
+#ifndef RD_STATE_LIMITS_H
+#define RD_STATE_LIMITS_H
+
+/* Bytes of unread replies of one user, on however many connections: with more, what makes larger ones gets BUSY. */
+#define RD_MAX_USER_UNREAD (256u << 20)
+
+/* Bytes of the states and extents of one user's streams, which take up to 260 KiB each: 250 of the largest, 10,000 in order. */
+#define RD_MAX_USER_STREAM_BYTES (64u << 20)
+
+#endif
