@@ -62,7 +62,7 @@ static bool open_engine(rd_server *s)
                     .log = startup_engine_log};
     rp_err err = rk_open(&q->engine, &o, q->why, sizeof q->why);
     if (err) {
-        rd_log(RD_LOG_ERROR, "cannot start an engine: %s (%s)", q->why, rp_err_name((int)err));
+        rd_log(RD_LOG_ERROR, "no engine: %s (%s)", q->why, rp_err_name((int)err));
         return false;
     }
     rd_log(RD_LOG_INFO, "%s", q->why);
@@ -173,7 +173,7 @@ static bool open_tls(rd_server *s)
     if (!wants_tls(c) ||
         (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
         return true;
-    rd_log(RD_LOG_ERROR, "cannot set up TLS: %s", why);
+    rd_log(RD_LOG_ERROR, "no tls: %s", why);
     return false;
 }
 
@@ -215,7 +215,7 @@ static bool open_trace(rd_server *s)
     s->requests.trace = s->trace = rd_trace_open(s->config.trace, s->stats.started_ns, s->config.trace_size << 20, why,
                                                  sizeof why);
     if (!s->trace)
-        rd_log(RD_LOG_ERROR, "cannot write a trace: %s", why);
+        rd_log(RD_LOG_ERROR, "no trace: %s", why);
     return s->trace != NULL;
 }
 

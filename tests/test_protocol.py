@@ -152,7 +152,7 @@ def test_queries(conn):
     info, status = conn.query(1), conn.query(2)
     assert info and status
     assert info["backend"] in ("cpu", "cuda")
-    for body, field in ((b"", "query"), (bytes(7), "query"), (bytes(9), "query"), (bytes(8), "topic"), (struct.pack("<II", 5, 0), "topic"),
+    for body, field in ((b"", "query"), (bytes(7), "query"), (bytes(9), "query"), (bytes(8), "topic"), (struct.pack("<II", 6, 0), "topic"),
                         (struct.pack("<II", 1, 1), "query")):
         with faults("BAD_MESSAGE", field):
             conn.call(QUERY, body)

@@ -261,6 +261,6 @@ void rd_trace_close(rd_trace *t)
     pthread_cond_signal(&t->filled);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    rd_log(RD_LOG_INFO, "the trace has %" PRIu64 " requests; %" PRIu64 " did not fit", t->counts.written, t->counts.dropped);
+    rd_log(RD_LOG_INFO, "the trace has %" PRIu64 " requests and lacks %" PRIu64, t->counts.written, t->counts.dropped);
     destroy(t);
 }
