@@ -257,16 +257,22 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
     err = keep_trying(c, u, rc_deadline_after(AUTOSTART_MS), &child, f);
     if (child.pidfd >= 0)
         close(child.pidfd);
+    rc_enter(c);
     c->autostarted = err == 0;
+    rc_leave(c);
     return err;
 }
 
 /* After a later loss of the daemon the client may start another one at its place (call.c). */
 static int allow_restart(reduce_client *c, const rc_urls *u, const reduce_open_opts *o, rp_fault *f)
 {
-    c->may_start = (o->flags & REDUCE_AUTOSTART) && u->own && !strcmp(c->url, u->url[0]);
-    c->daemon = c->may_start && o->daemon ? strdup(o->daemon) : NULL;
-    if (!c->may_start || !o->daemon || c->daemon)
+    bool may = (o->flags & REDUCE_AUTOSTART) && u->own && !strcmp(c->url, u->url[0]);
+    char *daemon = may && o->daemon ? strdup(o->daemon) : NULL;
+    rc_enter(c); /* the connection may be lost at any time */
+    c->daemon = daemon;
+    c->may_start = may;
+    rc_leave(c);
+    if (!may || !o->daemon || daemon)
         return 0;
     disconnect(c);
     return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a client");
