@@ -36,9 +36,9 @@ comma   := ,
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
-# Two MPIs and Fortran, 31 s: with `make deps test` only; without them their tests skip.
-DEPS_MPI   := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_MPI))
+# Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
+DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -444,7 +444,7 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/batch.cu %/chunking.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/chunking.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
@@ -504,7 +504,9 @@ DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*)
-DEST_OTHER := $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
+MONITORING := $(wildcard daemon/telemetry/monitoring/*)
+DEST_OTHER := $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
+              $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -534,6 +536,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
+	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
 uninstall: ## remove what install installed

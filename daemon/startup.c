@@ -37,7 +37,7 @@ static void set_resident_caps(rd_server *s)
     s->users.resident_user_cap = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
-/* It is for people who watch: without NVML they see less. */
+/* For monitoring only: without NVML it shows less. */
 static void open_meter(rd_server *s)
 {
     rk_stats k;
@@ -62,7 +62,7 @@ static bool open_engine(rd_server *s)
                     .log = startup_engine_log};
     rp_err err = rk_open(&q->engine, &o, q->why, sizeof q->why);
     if (err) {
-        rd_log(RD_LOG_ERROR, "no engine: %s (%s)", q->why, rp_err_name((int)err));
+        rd_log(RD_LOG_ERROR, "cannot start an engine: %s (%s)", q->why, rp_err_name((int)err));
         return false;
     }
     rd_log(RD_LOG_INFO, "%s", q->why);
@@ -152,7 +152,7 @@ static bool wants_tls(const rd_config *c)
     return false;
 }
 
-/* A key that anybody may read is none. */
+/* A key that everyone may read is not secret. */
 static bool private_key(const char *path, char *why, size_t cap)
 {
     struct stat st;
@@ -173,11 +173,11 @@ static bool open_tls(rd_server *s)
     if (!wants_tls(c) ||
         (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
         return true;
-    rd_log(RD_LOG_ERROR, "no tls: %s", why);
+    rd_log(RD_LOG_ERROR, "cannot set up TLS: %s", why);
     return false;
 }
 
-/* Half of a machine's cores fill its memory bus; the others are for those with small requests. */
+/* Half of a machine's cores fill its memory bus; the others are for small requests. */
 static unsigned readers(const rd_server *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -197,6 +197,7 @@ static bool open_workers(rd_server *s)
 {
     unsigned n = readers(s);
     rd_users_configure(&s->users, &s->config);
+    s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
     else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
@@ -214,11 +215,11 @@ static bool open_trace(rd_server *s)
     s->requests.trace = s->trace = rd_trace_open(s->config.trace, s->stats.started_ns, s->config.trace_size << 20, why,
                                                  sizeof why);
     if (!s->trace)
-        rd_log(RD_LOG_ERROR, "no trace: %s", why);
+        rd_log(RD_LOG_ERROR, "cannot write a trace: %s", why);
     return s->trace != NULL;
 }
 
-/* An ipc socket, already bound with no mode for others, and its side channel. */
+/* An ipc socket, already bound with no mode for others, and its fdpass socket. */
 static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
 {
     const rd_config *c = &s->config;
@@ -232,7 +233,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         return false;
     }
     if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
-        rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+        rd_log(RD_LOG_WARN, "no fdpass socket, so no shared memory and no passed files: %s", why);
     return true;
 }
 
@@ -245,7 +246,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
         return false;
     rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
-        rd_log(RD_LOG_WARN, "%s has no authentication%s: whoever reaches the port may use the device", url,
+        rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,
                rd_is_tls(url) ? "" : " and no encryption");
     return true;
 }

@@ -96,7 +96,7 @@ def send_garbage(daemon, pick):
             c.call(pick.randrange(256), pick.randbytes(pick.randrange(0, 300)))
 
 
-def leave_the_side_channel(daemon, pick):
+def leave_the_fdpass_channel(daemon, pick):
     with tempfile.TemporaryFile() as f, daemon.connect() as c, Side(c) as side:
         f.write(bytes(1 << 20))
         f.flush()
@@ -109,7 +109,7 @@ def leave_the_side_channel(daemon, pick):
             side.send(side.packet(FILE, 1), [f.fileno()])  # a malformed packet
 
 
-NUISANCES = (hang_up, be_late, send_garbage, leave_the_side_channel)
+NUISANCES = (hang_up, be_late, send_garbage, leave_the_fdpass_channel)
 
 
 # ---- what the daemon holds ----

@@ -42,7 +42,7 @@ def outcome(url):
 
 
 def knocks(path):
-    """Does the side channel's door let us in? Where it does, a stranger's ATTACH is answered."""
+    """Does the fdpass socket let us in? Where it does, a stranger's ATTACH is answered."""
     try:
         with Side(None, attach=False, path=str(path)) as side:
             side.attach(1, bytes(16))
@@ -131,7 +131,7 @@ def test_each_socket_has_its_list(public, scratch):
 
 
 def test_the_unlisted_keep_nobody_out(public):
-    """Their connections are few, and their side channels never count as strangers."""
+    """Their connections are few, and their fdpass channels never count as strangers."""
     daemon = public("--allow-uid", 0)
 
     def flood():
@@ -242,7 +242,7 @@ def test_names_of_another_user_mean_nothing(public):
 
 
 def what_is_mine(url):
-    """Store data as one user, and list them; then open a side channel."""
+    """Store data as one user, and list them; then open an fdpass channel."""
     with Connection(url) as c:
         c.hello()
         met = [c.reduce("sum", "u8", b"\1\2").cells[0][0]]

@@ -69,7 +69,7 @@ def test_the_right_certificates_give_the_same_bits(start, site, server, reduce, 
     context = ssl.create_default_context(cafile=site.ca.file("pem"))
     context.load_cert_chain(*site.client)
     with Connection(url, tls=context) as c:
-        assert c.hello()["token"] == bytes(16)  # no side channel
+        assert c.hello()["token"] == bytes(16)  # no fdpass channel
         assert c.reduce("sum", "u8", DATA).cells == [sum(DATA).to_bytes(8, "little")]
 
 
@@ -197,7 +197,7 @@ def test_no_secret_is_logged(start, site, server, reduce):
         secrets += [token.hex(), base64.b64encode(token).decode(), repr(token)[2:-1], "payload"]
         secrets += [form % n for n in (c.session, handle) for form in ("%d", "%x", "%016x")]
         side.send(b"malformed")
-        daemon.wait_log("bad packet")  # before the session ends, which closes the side channel too
+        daemon.wait_log("bad packet")  # before the session ends, which closes the channel too
     log = daemon.log()
     assert "debug: " in log and [s for s in secrets if s in log] == []
     with open(f"/proc/{daemon.process.pid}/environ", "rb") as env, open(f"/proc/{daemon.process.pid}/cmdline", "rb") as line:

@@ -43,6 +43,7 @@ typedef struct rd_config {
     uint64_t trace_size;                   /* MiB */
     char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE], tls_crl[RD_MAX_FILE];
     uint64_t readers;
+    uint64_t files_from;              /* an rd_files_from */
     uint64_t direct;                  /* MiB */
     uint64_t arena, arena_user;       /* MiB */
     uint64_t resident, resident_user; /* MiB */

@@ -23,7 +23,7 @@ typedef struct float_loops {
     void (*add)(acc *a, pace *p, const void *x, size_t n);   /* whole steps of a block */
     void (*rest)(acc *a, const void *x, size_t n);           /* less than a step */
     void (*squares)(square_acc *s, const void *x, size_t n); /* up to BLOCK64 elements */
-    /* Elements and squares of whole steps, up to BLOCK64 elements, in one pass. False: nothing was added. NULL: there is none. */
+    /* Elements and squares of whole steps, up to BLOCK64 elements, in one pass. False: nothing was added. NULL: none. */
     bool (*both)(acc *a, pace *p, square_acc *s, const void *x, size_t n);
 } float_loops;
 

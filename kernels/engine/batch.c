@@ -10,16 +10,17 @@
  * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
  * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
  *
- * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of
- * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a batch
- * has landed, and `done`. */
+ * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers. And before a thread of
+ * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a
+ * batch has landed, and `done`. */
 #include "kernels/engine/batch.h"
-#include "kernels/engine/spin.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "kernels/engine/spin.h"
 
 enum {
     ALONE_NS = 40000,  /* a batch of one task takes some 15 us: its thread watches for so long, and serves nobody meanwhile */
