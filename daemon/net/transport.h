@@ -23,7 +23,7 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
  * `why`. */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
-/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with the
+/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: see `why`. `bound` gets the URL with the
  * port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
 
