@@ -58,12 +58,12 @@ class Target:
 ATTACKS = {}
 
 
-def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, task=0.0):
-    """`issue`: the number in issue 14 of what broke; `strangers`: the daemon may hold 64 MiB for them at most. `task`: seconds
-    that one task of the attack takes on a busy core; nobody interrupts a task, so what comes next may wait for two of them."""
+def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, slow=False):
+    """`issue`: the number in issue 14 of what broke; `strangers`: the daemon may hold 64 MiB for them at most. `slow`: its
+    tasks take long. Nobody interrupts a task, so each of a cycle's three may wait for the one that runs and for the one behind it."""
     def add(f):
         ATTACKS[f.__name__] = f
-        f.issue, f.uid, f.processes, f.strangers, f.task = issue, uid, processes, strangers, task
+        f.issue, f.uid, f.processes, f.strangers, f.slow = issue, uid, processes, strangers, slow
         return f
     return add
 
@@ -76,7 +76,7 @@ def hold(target, things):
 
 
 # ---- what broke (the numbers of issue 14) ----
-@attack(1, processes=3, task=0.4)
+@attack(1, processes=3, slow=True)
 def replies_that_nobody_reads(t):
     c = t.connect()
     for _ in range(16):
@@ -84,7 +84,7 @@ def replies_that_nobody_reads(t):
     hold(t, [c])
 
 
-@attack(1, processes=4, task=0.4)
+@attack(1, processes=4, slow=True)
 def replies_that_are_read_slowly(t):
     c = t.connect()
     for _ in range(8):
@@ -334,14 +334,14 @@ def a_flood_of_small_requests(t):
                 c.wait(s)
 
 
-@attack(processes=2, task=0.4)
+@attack(processes=2, slow=True)
 def a_flood_of_slow_requests(t):
     with t.connect() as c:
         for s in [c.send(REDUCE, SLOW + MIB) for _ in range(4)]:
             c.wait(s)
 
 
-@attack(processes=2, task=0.4)
+@attack(processes=2, slow=True)
 def slow_requests_of_many_sessions(t):
     held = [t.connect(timeout=20) for _ in range(10)]
     sent = [(c, c.send(REDUCE, SLOW + MIB)) for c in held]
@@ -353,7 +353,7 @@ def slow_requests_of_many_sessions(t):
         c.close()
 
 
-@attack(task=0.4)
+@attack(slow=True)
 def slow_requests_abandoned(t):
     c = t.connect()
     for _ in range(8):
@@ -361,7 +361,7 @@ def slow_requests_abandoned(t):
     c.close()
 
 
-@attack(task=0.4)
+@attack(slow=True)
 def slow_requests_cancelled(t):
     with t.connect() as c:
         sent = [c.send(REDUCE, SLOW + MIB) for _ in range(8)]
@@ -374,7 +374,7 @@ def slow_requests_cancelled(t):
                 pass
 
 
-@attack(task=0.4)
+@attack(slow=True)
 def deadlines_of_a_millisecond(t):
     with t.connect() as c:
         for s in [c.send(REDUCE, SLOW + MIB, time_ms=1) for _ in range(8)]:
@@ -514,7 +514,7 @@ def states_of_noise(t):
                 pass
 
 
-@attack(task=0.4)
+@attack(slow=True)
 def replies_as_wide_as_they_get(t):
     with t.connect() as c:
         for s in [c.send(REDUCE, WIDE) for _ in range(4)]:

@@ -226,7 +226,7 @@ def doomed(url, seed, ready):
                 stream = c.begin("sum", "u8")
                 c.append(stream, 0, ONES[:n])
                 assert c.finish(stream, n).cells == want
-                c.put("mine" + str(pick.randrange(4)), "u8", ONES[: n // 8], replace=True)
+                c.put("mine" + str(pick.randrange(4)), "u8", ONES[: n // 8 + 1], replace=True)
 
 
 def start_doomed(url, seed):

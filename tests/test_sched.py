@@ -86,6 +86,27 @@ def test_bytes_of_a_session_and_a_user_have_caps(start):
         assert len(c.reduce("sum", "f64", b"", rows=5).cells) == 5, "room again"
 
 
+def test_bytes_of_a_user_are_given_back(start):
+    """Ten messages of 4 MiB one after the other, where a user may have two of them here."""
+    daemon = busy_daemon(start, "--max-user-held", 9)
+    with daemon.connect() as c:
+        for _ in range(10):
+            assert c.reduce("sum", "f64", BIG.tobytes()).cells == [np.float64(len(BIG)).tobytes()]
+
+
+def test_what_goes_past_the_loop_counts_too(start):
+    """The only request that the session may have reduces resident data, in the thread that read it."""
+    daemon = start("--threads", 1, "--max-inflight", 1)
+    with daemon.connect() as c:
+        handle = c.put("x", "f64", BIG.tobytes() * 8)
+        rows, size = 4096, 8 * MAX_DATA
+        slow = c.send(REDUCE_AT, spec("var", "f64", rows=rows, row_len=size // 8 // rows) + struct.pack("<QQQ", handle, 0, size))
+        with pytest.raises(Fault) as caught:
+            c.reduce("sum", "f64", BIG.tobytes()[:80000])
+        assert (caught.value.code, caught.value.field) == ("BUSY", "inflight")
+        assert c.wait(slow)[48:] == bytes(8 * rows), "the variance of ones"
+
+
 def test_a_user_has_a_cap_of_sessions(start):
     daemon = start("--max-user-sessions", 2)
     with daemon.connect(), daemon.connect():
