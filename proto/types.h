@@ -100,7 +100,7 @@ typedef struct rp_spec {
     uint8_t out;         /* rp_dtype of the reply; 0 = default, resolved by rp_spec_check */
     uint8_t nan;         /* rp_nan */
     uint32_t flags;      /* below */
-    uint32_t ddof;       /* var, std, sem, stats: the divisor of var is count - ddof; 0 elsewhere */
+    uint32_t ddof;       /* of operations that have one: the divisor of var is count - ddof; else 0 */
     uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments; with RP_COLUMNS: of a
                             plane */
     uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */

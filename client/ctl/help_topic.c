@@ -2,55 +2,57 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/op_table.h"
 #include "client/ctl/suggest.h"
 
-/* What the types of the value are, and what there is of no elements */
+/* What `help OP` says beyond the operation's help: the types of the value, the value of no elements, options of its own. It
+ * follows from the columns of types.def. */
 typedef struct note {
-    int op;
     const char *value, *empty, *options;
 } note;
 
 static const char FLOATS[] = "f64, or by --out f32, f16, bf16, of floats; i64 or u64 of integers, OVERFLOW if it does not fit";
-static const char REALS[] = "f64, or by --out f32, f16, bf16";
+
+#define SAME FLOATS
+#define REAL "f64, or by --out f32, f16, bf16"
+#define NUMBER "u64"
+#define BITS "i64 or u64; integers only"
+#define CHOICE_OK "0"
+#define CHOICE_EMPTY "an EMPTY error unless --initial is given"
+#define NOTE_TOTAL(value, nothing) value, "0", ""
+#define NOTE_CHOSEN(value, nothing) value, CHOICE_##nothing, ""
+#define NOTE_ENDS(value, nothing) value, CHOICE_##nothing, ""
+#define NOTE_RANGE(value, nothing) value, CHOICE_##nothing, ""
+#define NOTE_INDEX(value, nothing) "u64, counted from 0", "an EMPTY error", "--index-base"
+#define NOTE_COUNTED(value, nothing) value, "0", ""
+#define NOTE_ELEMENTS(value, nothing) value, "0", ""
+#define NOTE_SOME(value, nothing) "true or false", "false", ""
+#define NOTE_EVERY(value, nothing) "true or false", "true", ""
+#define NOTE_PRODUCT(value, nothing) value, "1", "--wrap"
+#define NOTE_MEAN(value, nothing) value, "nan", ""
+#define NOTE_SQUARES(value, nothing) value, "0", ""
+#define NOTE_SPREAD(value, nothing) value, "nan, as of up to --ddof elements", "--ddof"
+#define NOTE_WORD(value, nothing) value, "0", ""
+#define NOTE_SUMMARY(value, nothing) \
+    "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"
 
 static const note notes[] = {
-    {REDUCE_SUM, FLOATS, "0", ""},
-    {REDUCE_PROD, FLOATS, "1", "--wrap"},
-    {REDUCE_MIN, FLOATS, "an EMPTY error unless --initial is given", ""},
-    {REDUCE_MAX, FLOATS, "an EMPTY error unless --initial is given", ""},
-    {REDUCE_MINMAX, FLOATS, "an EMPTY error unless --initial is given", ""},
-    {REDUCE_RANGE, FLOATS, "an EMPTY error unless --initial is given", ""},
-    {REDUCE_ARGMIN, "u64, counted from 0", "an EMPTY error", "--index-base"},
-    {REDUCE_ARGMAX, "u64, counted from 0", "an EMPTY error", "--index-base"},
-    {REDUCE_MEAN, REALS, "nan", ""},
-    {REDUCE_VAR, REALS, "nan, as of up to --ddof elements", "--ddof"},
-    {REDUCE_STD, REALS, "nan, as of up to --ddof elements", "--ddof"},
-    {REDUCE_SEM, REALS, "nan, as of up to --ddof elements", "--ddof"},
-    {REDUCE_RMS, REALS, "nan", ""},
-    {REDUCE_NORM2, REALS, "0", ""},
-    {REDUCE_SUMSQ, FLOATS, "0", ""},
-    {REDUCE_NORM1, FLOATS, "0", ""},
-    {REDUCE_NORMINF, FLOATS, "0", ""},
-    {REDUCE_COUNT, "u64", "0", ""},
-    {REDUCE_COUNT_NONZERO, "u64", "0", ""},
-    {REDUCE_COUNT_NAN, "u64", "0", ""},
-    {REDUCE_ANY, "true or false", "false", ""},
-    {REDUCE_ALL, "true or false", "true", ""},
-    {REDUCE_AND, "i64 or u64; integers only", "all bits set", ""},
-    {REDUCE_OR, "i64 or u64; integers only", "0", ""},
-    {REDUCE_XOR, "i64 or u64; integers only", "0", ""},
-    {REDUCE_STATS, "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"}};
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) [code] = {NOTE_##finish(value, nothing)},
+    RP_OPS(X)
+#undef X
+};
+
+/* Two of a kind whose others give 0. */
+static const char *empty_of(int op) { return op == REDUCE_RMS ? "nan" : op == REDUCE_AND ? "all bits set" : notes[op].empty; }
 
 static void op_help(FILE *out, int op)
 {
     const char *name = reduce_op_name(op);
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
-    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
-        if (notes[i].op == op)
-            fprintf(out,
-                    "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan --initial --mask --rows "
-                    "--axis --offsets\n",
-                    notes[i].value, notes[i].empty, notes[i].options, notes[i].options[0] ? " " : "");
+    fprintf(out,
+            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan --initial --mask --rows --axis "
+            "--offsets\n",
+            notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "");
     fprintf(out,
             "\n  reducectl %s data.npy\n  reducectl %s --dtype f32 data.raw\n  reducectl %s --axis 0 matrix.npy\n"
             "\n'reducectl --help' explains the options.\n",

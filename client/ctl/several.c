@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/containers/container.h"
+#include "client/ctl/op_table.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -142,7 +143,7 @@ static ctl_options of_pass(table *t, int op)
     ctl_options one = *t->o;
     one.spec.op = op;
     one.sink = &t->sink;
-    if (op != REDUCE_VAR && op != REDUCE_STD && op != REDUCE_SEM && op != REDUCE_STATS)
+    if (!ctl_has_ddof(op))
         one.spec.ddof = 0;
     if (op != REDUCE_PROD)
         one.spec.flags &= ~(uint32_t)REDUCE_WRAP;

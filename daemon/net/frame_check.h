@@ -17,8 +17,8 @@ typedef struct rd_frame_check {
     bool relayed;     /* too often: the connection goes on, for it may serve others too */
 } rd_frame_check;
 
-/* A frame of `size` bytes, of which all are there, or RD_FRAME_START of one above RD_MAX_FRAME. RP_OK: it is a request, with route and header.
- * Errors: those of PROTOCOL.md's bad frames. */
+/* A frame of `size` bytes, of which all are there, or RD_FRAME_START of one above RD_MAX_FRAME. RP_OK: it is a request,
+ * with route and header. Errors: those of PROTOCOL.md's bad frames. */
 rp_err rd_check_frame(const uint8_t *frame, uint64_t size, rd_frame_check *c, rp_fault *f);
 
 #endif

@@ -1,5 +1,5 @@
-/* Users, by what the kernel says of their connections, what they hold (files, arenas, resident data) and how much each may.
- * The loop owns all of it but `running`; nng's threads read the list of resident data (resident.h). */
+/* Users, as the kernel reports them for connections: what they hold (files, arenas, resident data) and how much each may.
+ * The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -15,12 +15,12 @@
 
 typedef struct rd_user {
     uint64_t uid;
-    unsigned refs;                    /* sessions, channels, shares and residents */
+    unsigned refs;                    /* sessions, channels, handles and resident data */
     uint64_t connections, sessions;   /* open connections; those that said HELLO */
     uint64_t inflight, message_bytes; /* requests not answered, and of their messages */
     rd_account unsent;                /* replies that the kernel has not taken */
     rd_sched_user queues;
-    unsigned running; /* works in a thread now: under the lock of the workers */
+    unsigned running; /* works that run in a thread now; under the lock of the workers */
     unsigned files, devices;
     unsigned closing; /* descriptors that wait for a reader to close them */
     uint64_t arena_bytes;

@@ -1,0 +1,128 @@
+// The CUDA backend behind kernels/kernels.h, as its files share it. backend.cu opens and closes it and has the table of the
+// interface.
+//
+// Threads. The submitter (submitter.cu) takes tasks from the queue in order, waits for a free slot, copies the data into its
+// staging memory and enqueues the chain. The completer (completer.cu) watches the events of slots in flight, hands cells back
+// and frees slots. The owner's thread only queues. A task that is alone and needs nothing but launches is launched by the
+// thread that brings it, in the first slot: waking the submitter would take as long as launching. A thread that launches has
+// taken the slot under `lock`, which guards the queue and `lost` too.
+//
+// Tasks larger than a slot are cut by chunking.cu; the submitter feeds the parts like tasks. A part that joins states
+// becomes ready when the others are done, so the completer puts the split back at the head of the queue.
+//
+// Memory. Slots (slot_pool.cu) are opened when they are needed, lowest first, so the open ones are the first ones. When there
+// is no memory for another one, the open ones have to suffice until the pool is trimmed: then all but the first are closed.
+//
+// Errors (outcome.cu). Out of memory is the task's own. Any other error of CUDA is taken as the context's end: `lost` is set,
+// every task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
+#pragma once
+
+#include <pthread.h>
+
+#include "kernels/cuda/runtime/batch.h"
+#include "kernels/cuda/runtime/chunking.h"
+#include "kernels/cuda/runtime/pins.cuh"
+#include "kernels/cuda/runtime/slot.cuh"
+
+namespace rk {
+
+constexpr int kMaxSlots = 64;
+constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short; no slot has less
+
+struct Backend {
+    rk_inflight *tasks;
+    const rk_options *options;
+    Device device;
+    char name[96];
+    size_t chunk_bytes;
+    int slot_count, slot_limit; // slots that may be open now; at best
+    Slot slots[kMaxSlots];
+    bool taken[kMaxSlots]; // of these: from before the launch until the landing
+    Pins pins;
+    BatchFlight batch[RK_BATCH_FLIGHTS]; // memory NULL: no batches
+
+    pthread_t submitter, completer;
+    pthread_mutex_t lock;
+    pthread_cond_t work;   // the queue, or the closing flag, changed: submitter
+    pthread_cond_t freed;  // a slot was given back: submitter
+    pthread_cond_t flying; // a slot was launched, or closing: completer
+    rk_task *head, **tail;
+    int in_flight;
+    bool closing, trimming, submitter_gone, lost;
+    u64 busy_ns;
+};
+
+inline void queue_back(Backend *b, rk_task *t)
+{
+    t->next = NULL;
+    *b->tail = t;
+    b->tail = &t->next;
+}
+
+inline void queue_front(Backend *b, rk_task *t)
+{
+    t->next = b->head;
+    b->head = t;
+    if (!t->next)
+        b->tail = &t->next;
+}
+
+// ---- outcome.cu: how tasks end ----
+
+// The context is given up.
+void device_lost(Backend *b, cudaError_t err, const char *where);
+bool is_lost(Backend *b);
+
+// The task's fault, by CUDA's error.
+void fail(Backend *b, rk_task *t, cudaError_t err, const char *where);
+
+// A task or part is finished: parts report to their split, whole tasks to the engine.
+void complete(Backend *b, rk_task *t);
+
+// ---- slot_pool.cu ----
+
+// With the lock: take the first free one of the first `n`. NULL: there is none.
+Slot *take_of(Backend *b, int n);
+
+// With the lock.
+void give_back(Backend *b, const Slot *s);
+
+// The task, launched in a slot that was taken, or not because of `err`.
+void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err);
+
+// A slot, taken and open. Waits for one.
+Slot *open_slot(Backend *b, cudaError_t *err);
+
+// Wait until another large copy does not slow down those under way.
+void wait_for_bus(Backend *b);
+
+// Nothing is queued: unless something flies, close all slots but the first.
+void trim(Backend *b);
+
+// As many slots as may be had of `bytes` of device memory; 0: any number. False: not even one.
+bool limit_slots(Backend *b, u64 bytes);
+size_t slot_device_bytes(const Backend *b);
+
+// The first slot: the context and the first task's memory now, not later. Smaller chunks where there is little.
+cudaError_t open_first(Backend *b);
+
+// ---- submitter.cu ----
+void *submitter_main(void *arg);
+void cuda_submit(void *impl, rk_task *t);
+bool cuda_begin(void *impl, rk_task *t);
+
+// Closing: tasks never begun are dropped; a split whose joining part waits goes with it.
+void drop_queue(Backend *b);
+
+// ---- completer.cu ----
+void *completer_main(void *arg);
+
+// ---- device_memory.cu: pins and memory, for any thread ----
+bool cuda_pin(void *impl, const void *base, size_t bytes);
+void cuda_unpin(void *impl, const void *base);
+rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f);
+rp_err cuda_memory_open(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f);
+rp_err cuda_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f);
+void cuda_memory_close(void *impl, rk_memory *m);
+
+} // namespace rk

@@ -1,0 +1,165 @@
+#include "kernels/cuda/runtime/backend.cuh"
+
+#include <sched.h>
+
+namespace rk {
+namespace {
+
+// Large copies on the bus at a time: of 4 MiB each two take 52 GB/s of it, one 44, three 49, four 48 (H100, 2026-11-21).
+constexpr int kLargeCopies = 2;
+
+Slot *take_slot(Backend *b)
+{
+    Slot *s;
+    pthread_mutex_lock(&b->lock);
+    while (!(s = take_of(b, b->slot_count)))
+        pthread_cond_wait(&b->freed, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+    return s;
+}
+
+// No memory for another slot: work with the open ones. False: none is open.
+bool do_with_fewer(Backend *b, const Slot *missing)
+{
+    int open = (int)(missing - b->slots);
+    if (open == 0)
+        return false;
+    cudaGetLastError();
+    pthread_mutex_lock(&b->lock);
+    b->slot_count = open;
+    give_back(b, missing);
+    pthread_mutex_unlock(&b->lock);
+    rk_log(b->options, RK_LOG_WARN, "memory is short: working with %d of %d slots", open, b->slot_limit);
+    return true;
+}
+
+// The slot that was taken, opened. The completer and readers of counters look at slots meanwhile.
+cudaError_t open_taken(Backend *b, Slot *s)
+{
+    Slot fresh;
+    TRY_CUDA(slot_open(&fresh, b->chunk_bytes));
+    pthread_mutex_lock(&b->lock);
+    *s = fresh;
+    pthread_mutex_unlock(&b->lock);
+    return cudaSuccess;
+}
+
+void close_idle(Backend *b, Slot *s)
+{
+    pthread_mutex_lock(&b->lock);
+    Slot old = *s;
+    *s = Slot{};
+    pthread_mutex_unlock(&b->lock);
+    slot_close(&old);
+}
+
+// With the lock.
+int large_copies(Backend *b)
+{
+    int n = 0;
+    for (Slot *s = b->slots; s < b->slots + b->slot_limit; s++) {
+        if (!s->task || !s->copies_much)
+            continue;
+        s->copies_much = cudaEventQuery(s->copied) == cudaErrorNotReady;
+        n += s->copies_much;
+    }
+    cudaGetLastError(); // not an error that a later call should find
+    return n;
+}
+
+} // namespace
+
+Slot *take_of(Backend *b, int n)
+{
+    int i = 0;
+    while (i < n && b->taken[i])
+        i++;
+    if (i == n)
+        return NULL;
+    b->taken[i] = true;
+    return &b->slots[i];
+}
+
+void give_back(Backend *b, const Slot *s)
+{
+    b->taken[s - b->slots] = false;
+    pthread_cond_signal(&b->freed);
+}
+
+void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err)
+{
+    pthread_mutex_lock(&b->lock);
+    if (err == cudaSuccess) {
+        s->task = t;
+        b->in_flight++;
+        pthread_cond_signal(&b->flying);
+    } else {
+        give_back(b, s);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (err == cudaSuccess)
+        return;
+    fail(b, t, err, "submitting a task");
+    complete(b, t);
+}
+
+Slot *open_slot(Backend *b, cudaError_t *err)
+{
+    for (;;) {
+        Slot *s = take_slot(b);
+        *err = s->open ? cudaSuccess : open_taken(b, s);
+        if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
+            return s;
+    }
+}
+
+// A copy takes some 80 us, too short for a nap; meanwhile the bus is busy with the other one.
+void wait_for_bus(Backend *b)
+{
+    for (bool full = true; full;) {
+        pthread_mutex_lock(&b->lock);
+        full = large_copies(b) >= kLargeCopies;
+        pthread_mutex_unlock(&b->lock);
+        if (full)
+            sched_yield(); // other threads need the lock
+    }
+}
+
+void trim(Backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool idle = b->in_flight == 0;
+    b->trimming = false;
+    pthread_mutex_unlock(&b->lock);
+    if (!idle)
+        return;
+    for (int i = 1; i < b->slot_count; i++)
+        if (b->slots[i].open)
+            close_idle(b, &b->slots[i]);
+    pthread_mutex_lock(&b->lock);
+    b->slot_count = b->slot_limit;
+    pthread_mutex_unlock(&b->lock);
+}
+
+size_t slot_device_bytes(const Backend *b) { return b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA; }
+
+cudaError_t open_first(Backend *b)
+{
+    cudaError_t err;
+    while ((err = slot_open(&b->slots[0], b->chunk_bytes)) == cudaErrorMemoryAllocation && b->chunk_bytes / 2 >= kLeastChunk) {
+        cudaGetLastError();
+        b->chunk_bytes /= 2;
+    }
+    return err;
+}
+
+bool limit_slots(Backend *b, u64 bytes)
+{
+    u64 most = bytes ? bytes / slot_device_bytes(b) : kMaxSlots;
+    if (most < (u64)b->slot_limit)
+        b->slot_limit = (int)most;
+    b->slot_count = b->slot_limit;
+    return most > 0;
+}
+
+} // namespace rk

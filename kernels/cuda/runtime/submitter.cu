@@ -1,0 +1,130 @@
+#include "kernels/cuda/runtime/backend.cuh"
+
+namespace rk {
+namespace {
+
+void start(rk_task *t)
+{
+    t->backend = RP_BACKEND_CUDA;
+    t->start_ns = rk_now_ns();
+    t->copy_ns = t->compute_ns = 0;
+}
+
+// Are the partial states that it brings possible? Else its fault says why not.
+bool states_fine(rk_task *t) { return t->fill || !(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK; }
+
+void run(Backend *b, rk_task *t)
+{
+    start(t);
+    if (is_lost(b)) {
+        fail(b, t, cudaErrorUnknown, "lost already");
+        complete(b, t);
+        return;
+    }
+    if (!states_fine(t)) {
+        complete(b, t);
+        return;
+    }
+    cudaError_t err;
+    Slot *s = open_slot(b, &err);
+    if (slot_copies_much(t))
+        wait_for_bus(b);
+    if (err == cudaSuccess)
+        err = slot_launch(s, &b->device, t, pins_hold(&b->pins, t->data, t->bytes));
+    take_off(b, s, t, err);
+}
+
+// A task of any size, or a part that the completer queued again.
+void run_any(Backend *b, rk_task *t)
+{
+    if (t->impl || t->bytes <= b->chunk_bytes || (t->memory && !t->fill)) {
+        run(b, t);
+        return;
+    }
+    if (!t->fill && t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)) { // not to be cut. Rare: memory was short for slots
+        rk_cpu_run(t);
+        complete(b, t);
+        return;
+    }
+    start(t);
+    Split *s = states_fine(t) ? split_open(t, b->chunk_bytes) : NULL;
+    if (!s) {
+        complete(b, t);
+        return;
+    }
+    for (bool more = true; more;) { // once the last part runs, the completer may finish and free the split
+        pthread_mutex_lock(&b->lock);
+        rk_task *part = split_next(s, &more);
+        pthread_mutex_unlock(&b->lock);
+        run(b, part);
+    }
+}
+
+} // namespace
+
+void drop_queue(Backend *b)
+{
+    for (rk_task *t = b->head, *next; t; t = next) {
+        next = t->next;
+        if (t->impl)
+            split_close((Split *)t->impl); // and `t`, which is part of it
+    }
+}
+
+void *submitter_main(void *arg)
+{
+    Backend *b = (Backend *)arg;
+    cudaSetDevice(b->device.id);
+    for (;;) {
+        pthread_mutex_lock(&b->lock);
+        while (!b->head && !b->closing && !b->trimming)
+            pthread_cond_wait(&b->work, &b->lock);
+        bool closing = b->closing;
+        rk_task *t = closing ? NULL : b->head;
+        if (t) {
+            b->head = t->next;
+            if (!b->head)
+                b->tail = &b->head;
+        }
+        pthread_mutex_unlock(&b->lock);
+        if (closing)
+            break;
+        if (t)
+            run_any(b, t);
+        else
+            trim(b);
+    }
+    pthread_mutex_lock(&b->lock);
+    b->submitter_gone = true;
+    pthread_cond_signal(&b->flying);
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+void cuda_submit(void *impl, rk_task *t)
+{
+    Backend *b = (Backend *)impl;
+    pthread_mutex_lock(&b->lock);
+    queue_back(b, t);
+    pthread_cond_signal(&b->work);
+    pthread_mutex_unlock(&b->lock);
+}
+
+// In the first slot, which is never closed.
+bool cuda_begin(void *impl, rk_task *t)
+{
+    Backend *b = (Backend *)impl;
+    if (!slot_only_launches(t))
+        return false;
+    pthread_mutex_lock(&b->lock);
+    Slot *s = b->lost ? NULL : take_of(b, 1);
+    pthread_mutex_unlock(&b->lock);
+    if (!s)
+        return false;
+    cudaSetDevice(b->device.id); // any thread comes here
+    start(t);
+    take_off(b, s, t, slot_launch(s, &b->device, t, false));
+    return true;
+}
+
+} // namespace rk
