@@ -28,8 +28,8 @@ typedef struct rd_worker {
     struct rd_workers *all;
     pthread_t thread;
     bool started, runs; /* to be joined; not ended */
-    uint64_t since_ns; /* it runs a work since then; 0: it runs none */
-    bool stuck;        /* in that work, for longer than RD_STUCK_MS */
+    uint64_t since_ns;  /* it runs a work since then; 0: it runs none */
+    bool stuck;         /* in that work, for longer than RD_STUCK_MS */
 } rd_worker;
 
 typedef struct rd_workers {

@@ -19,11 +19,11 @@ typedef struct rd_transport rd_transport;
  * Not receiving yet. NULL: no memory. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: `why` says why. */
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
-/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with the
- * port that was taken if the URL asks for port 0. */
+/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with
+ * the port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
 
 /* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)

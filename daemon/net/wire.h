@@ -76,7 +76,7 @@ void rd_unix_close(rd_unix_threads *pool); /* no stream is left. NULL is fine */
 rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, const rd_wire_events *events, void *arg, char *why,
                             size_t cap);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: `why` says why. */
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`. */
 typedef struct rd_nng_tls rd_nng_tls;
 rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap);
 void rd_nng_tls_close(rd_nng_tls *tls); /* NULL is fine */

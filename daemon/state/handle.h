@@ -1,7 +1,7 @@
 /* Handles: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
- * client and never given to another: the kernel zeroes it, so the daemon does not have to. A file is a descriptor that the client
- * opened and passed. A device allocation is the client's, mapped by the engine. By handle, the driver lets a process open
- * what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
+ * client and never given to another: the kernel zeroes it, so the daemon does not have to. A file is a descriptor that the
+ * client opened and passed. A device allocation is the client's, mapped by the engine. By handle, the driver lets a process
+ * open what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
  * theirs. A descriptor is only with processes that its owner gave it to.
  *
  * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
