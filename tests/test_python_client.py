@@ -121,7 +121,7 @@ def test_resident_arrays(package):  # noqa: F811
             for axis in (None, 0, 1):
                 assert np.array_equal(getattr(np, name)(r, axis=axis), getattr(package, name)(a, axis=axis)), (name, axis)
         assert r.shape == (40, 50) and r.nbytes == 16_000 and r.ndim == 2 and r.size == 2000
-        assert package.Resident("matrix").shape == (2000,) and np.array_equal(package.sum(r.reshape(50, 40), axis=0), package.sum(a.reshape(50, 40), axis=0))
+        assert package.Resident("matrix").shape == (40, 50) and np.array_equal(package.sum(r.reshape(50, 40), axis=0), package.sum(a.reshape(50, 40), axis=0))
         assert package.residents() == [("matrix", "f64", 16_000)]
         assert package.submit("sum", r).result() == math.fsum(a.ravel()) and package.many([("sum", r), ("max", [1])]) == [math.fsum(a.ravel()), 1]
         with pytest.raises(package.ExistsError):

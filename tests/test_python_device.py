@@ -84,10 +84,10 @@ class Tensor:
 
 @pytest.fixture
 def device(start, monkeypatch):
-    """A fake driver; the package's calls go to a daemon that has the device."""
+    """A fake driver; the package's calls go to a daemon that has the device, and opens memory of this process as no sandbox lets it."""
     if not PROGRAM.exists():
         pytest.skip("`make unit-tests` builds the daemon with a device")
-    daemon = start("--batch-bytes", 0, program=PROGRAM, backend="cuda")
+    daemon = start("--batch-bytes", 0, "--sandbox", "no", program=PROGRAM, backend="cuda")
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     _device._warn.cache_clear()

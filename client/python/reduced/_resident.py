@@ -49,7 +49,8 @@ class Resident(Remote):
         if element(self.dtype).code != r.dtype:
             raise TypeError(f"dtype: {name!r} does not have elements of {self.dtype}")
         n = r.bytes // self.dtype.itemsize
-        self.shape = (n,) if shape is None else tuple(shape)
+        known = tuple(r.shape[:r.dims]) if r.dims and not r.order else (n,)
+        self.shape = known if shape is None else tuple(shape)
         if prod(self.shape) != n:
             raise ValueError(f"shape: {name!r} has {n} elements, not those of {self.shape}")
         self._client = client
@@ -115,7 +116,9 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
     if el.parts == 2:
         raise TypeError("a: complex numbers cannot be resident; put their real and imaginary parts")
     opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), flags=_abi.REPLACE * replace, ttl_ms=milliseconds(ttl, "ttl"),
-                        deadline_ms=milliseconds(deadline, "deadline"))
+                        deadline_ms=milliseconds(deadline, "deadline"), dims=data.ndim if data.ndim <= _abi.MAX_DIMS else 0)
+    shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
+    opts.shape = ctypes.addressof(shape)
     (client or default()).call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts))
     return Resident(name, data.dtype, data.shape or (1,), client=client)
 

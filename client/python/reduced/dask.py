@@ -71,7 +71,8 @@ def _result_dtype(op: str, dtype: Any) -> Any:
 
 
 def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int = 0, nan: str = "propagate", split_every: Any = None) -> Any:
-    import dask.array as da
+    import dask.array
+    da: Any = dask.array  # which is not typed
     a = da.asanyarray(a)
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
