@@ -1,4 +1,4 @@
-/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Side channel"). The only door to unix
+/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Descriptor passing"). The only door to unix
  * sockets in libreduce. Everything here may fail without harm: data then travel in messages. */
 #ifndef RC_FDPASS_H
 #define RC_FDPASS_H

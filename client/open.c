@@ -135,7 +135,7 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_OK:
         return 0;
     case RC_LINK_REFUSED:
-        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "nobody listens on %.120s", url);
+        return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "no daemon listens on %.120s", url);
     case RC_LINK_DENIED:
         return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
     case RC_LINK_FORKED:
@@ -159,11 +159,12 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
 static int open_connection(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
 {
     const reduce_open_opts *o = &c->opts;
-    rp_pem pem = {NULL, NULL, NULL};
+    rp_pem pem = {NULL, NULL, NULL, NULL};
     char why[160];
     bool tls = strncmp(url, "tls+", 4) == 0;
     int err;
-    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+    const rp_pem_files files = {.cert = o->tls_cert, .key = o->tls_key, .ca = o->tls_ca};
+    if (tls && !rp_pem_read(&pem, &files, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
         err = connection_fault(rc_connection_open(&c->connection, url, &pem, ms, rc_call_on_connection, c), url, ms, f);
@@ -199,7 +200,7 @@ static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f
     for (int i = 0; i < u->n && err == REDUCE_E_NO_DAEMON; i++)
         err = try_url(c, u->url[i], ms_left(end), f);
     if (err == REDUCE_E_NO_DAEMON && u->n > 1)
-        rc_fail(f, err, "url", "nobody listens on %.70s or %.70s", u->url[0], u->url[1]);
+        rc_fail(f, err, "url", "no daemon listens on %.70s or %.70s", u->url[0], u->url[1]);
     return err;
 }
 
@@ -233,7 +234,7 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
         if (err != REDUCE_E_NO_DAEMON)
             return err;
         if (gone && rc_now_ns() >= end)
-            return start_failed(child, "left at once", f);
+            return start_failed(child, "exited at once", f);
         if (rc_now_ns() >= end && child)
             return start_failed(child, "did not listen in time", f);
         if (rc_now_ns() >= end)
@@ -247,7 +248,7 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
     rc_child child;
     if (!u->own)
         return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
-                       "there is no place for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it and "
+                       "no directory for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it and "
                        "/tmp/reduced-UID are not this user's alone");
     int err = rc_start_daemon(u->url[0], o, &child, f);
     if (err)
@@ -286,7 +287,7 @@ static int connect_client(reduce_client *c, const char *url, const reduce_open_o
     else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
         err = keep_trying(c, &u, end, NULL, f);
     else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_AUTOSTART))
-        rc_fail(f, err, "url", "nobody listens on %.80s; no daemon is started at an address that was given", u.url[0]);
+        rc_fail(f, err, "url", "no daemon listens on %.80s; none is started at an address that was given", u.url[0]);
     return err ? err : allow_restart(c, &u, o, f);
 }
 

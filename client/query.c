@@ -93,7 +93,7 @@ int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduc
         return rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
     if (topic != REDUCE_TOPIC_INFO && topic != REDUCE_TOPIC_STATUS && topic != REDUCE_TOPIC_REQUESTS &&
         topic != REDUCE_TOPIC_SESSIONS) /* others have no entries */
-        return rc_error(REDUCE_E_ARGUMENT, "topic", "there is no topic %d", topic);
+        return rc_error(REDUCE_E_ARGUMENT, "topic", "unknown topic %d", topic);
     err = query(c, topic, &body, &len);
     if (err)
         return err;

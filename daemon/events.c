@@ -78,7 +78,8 @@ static void events_tick(uv_timer_t *t)
                  (unsigned long long)s->stats.tally.requests);
         rd_notify_status(text);
     }
-    if (s->sessions.greeted || rd_held(&s->users.charges, RD_HELD_RESIDENTS)) /* a user that left data here counts on them */
+    /* a user that stored data here relies on them */
+    if (s->sessions.greeted || rd_held(&s->users.charges, RD_HELD_RESIDENTS))
         s->idle_since_ns = now;
     else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * 1000000000)
         rd_drain(s, "idle");
@@ -132,7 +133,7 @@ bool rd_events_open(rd_server *s)
     uv_timer_init(&s->loop, &s->requests.deadline_timer);
     s->requests.deadline_timer.data = &s->requests;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow is no reason to die */
+    signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow must not end the process */
     if (rd_signals_open(&s->signals, &s->loop, numbers, events_signal, s) && rd_waker_open(&s->waker, &s->loop, events_rung, s))
         return true;
     rd_log(RD_LOG_ERROR, "no descriptors for the loop");

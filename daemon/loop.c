@@ -14,7 +14,7 @@ enum {
 
 /* ---- connections ---- */
 
-/* A user that may not use the socket gets an answer that says so, as long as there are few of them: connections are for the
+/* A user that may not use the socket gets an answer that says so, as long as there are few of them: connections are for
  * others. */
 static bool admit(rd_server *s, rd_session *x)
 {

@@ -16,7 +16,7 @@
 enum { RD_EXIT_OK = 0, RD_EXIT_START = 1, RD_EXIT_USAGE = 2, RD_EXIT_DEVICE = 70 };
 
 typedef enum {
-    RD_STARTING, /* the first health check is under way, nobody is served */
+    RD_STARTING, /* the first health check is under way, no client is served */
     RD_SERVING,
     RD_DRAINING, /* no new work; what is under way is finished */
     RD_LEAVING   /* all is answered; the replies are on their way out */

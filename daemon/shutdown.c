@@ -20,7 +20,7 @@ enum {
 
 /* ---- leaving ---- */
 
-/* A client's file may hang whoever reads it: the process ends without. */
+/* A client's file may hang its reader: the process exits without that thread. */
 static volatile sig_atomic_t late_exit_code;
 
 static void shutdown_close_limit(int number)
@@ -76,7 +76,7 @@ static void shutdown_drain_limit(uv_timer_t *t)
     rd_server *s = t->data;
     rd_requests *q = &s->requests;
     rp_fault f;
-    rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
+    rd_log(RD_LOG_WARN, "requests still under way after %llu s are cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
     rk_stop(q->engine);            /* afterwards nothing points into the requests */
     rd_workers_close(&s->workers); /* waits for files that are being read; after the engine, whose threads add work */
@@ -92,7 +92,7 @@ void rd_drain(rd_server *s, const char *reason)
 {
     if (s->phase >= RD_DRAINING)
         return;
-    rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
+    rd_log(RD_LOG_INFO, "%s: finishing the requests under way", reason);
     take_no_more(s);
     rd_notify_stopping(); /* now no new work is taken */
     if (drained(s))
@@ -110,7 +110,7 @@ static void shutdown_lost_limit(uv_timer_t *t)
 /* The device failed for good: its tasks come back as DEVICE_LOST, which clients repeat. Then out, at once. */
 static void lost(rd_server *s)
 {
-    rd_log(RD_LOG_ERROR, "the device is lost: leaving with exit code %d", RD_EXIT_DEVICE);
+    rd_log(RD_LOG_ERROR, "the device is lost: exiting with code %d", RD_EXIT_DEVICE);
     rd_notify_stopping();
     s->device_lost = true;
     take_no_more(s);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/paths.h"
+#include "daemon/base/sandbox.h"
 #include "daemon/events.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
@@ -35,7 +37,7 @@ static void set_resident_caps(rd_server *s)
     s->users.cap[RD_HELD_RESIDENT_BYTES] = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
-/* It is for people who watch: without NVML they see less. */
+/* For monitoring only: without NVML it shows less. */
 static void open_meter(rd_server *s)
 {
     rk_stats k;
@@ -60,7 +62,7 @@ static bool open_engine(rd_server *s)
                     .log = startup_engine_log};
     rp_err err = rk_open(&q->engine, &o, q->why, sizeof q->why);
     if (err) {
-        rd_log(RD_LOG_ERROR, "no engine: %s (%s)", q->why, rp_err_name((int)err));
+        rd_log(RD_LOG_ERROR, "cannot start an engine: %s (%s)", q->why, rp_err_name((int)err));
         return false;
     }
     rd_log(RD_LOG_INFO, "%s", q->why);
@@ -69,6 +71,33 @@ static bool open_engine(rd_server *s)
     rd_executor_open(q);
     open_meter(s);
     return true;
+}
+
+/* Where files may be written from now on. The daemon's own: beside the sockets and the trace. The rest is the device's: its
+ * nodes, and of CUDA's driver the cache of compiled kernels and the pipes of its MPS. */
+static void enter_sandbox(rd_server *s)
+{
+    enum { OTHERS = 6 };
+    const rd_config *c = &s->config;
+    const char *folders[RD_MAX_LISTEN + OTHERS], *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH");
+    char beside[RD_MAX_LISTEN + 1][RD_MAX_FILE], kernels[RD_MAX_FILE], told[RD_SANDBOX_TEXT];
+    bool cuda = c->backend != RP_BACKEND_CPU;
+    size_t n = 0;
+    if (c->no_sandbox) {
+        rd_log(RD_LOG_INFO, "sandbox: none, as configured");
+        return;
+    }
+    for (uint64_t i = 0; i < c->listens; i++)
+        folders[n++] = rd_folder_of(rd_ipc_path(c->listen[i]), beside[i]);
+    folders[n++] = rd_folder_of(c->trace, beside[RD_MAX_LISTEN]);
+    snprintf(kernels, sizeof kernels, "%.160s/.nv", home ? home : "");
+    folders[n++] = cuda && home ? kernels : "";
+    folders[n++] = cuda && cache ? cache : "";
+    folders[n++] = cuda ? "/tmp" : "";
+    folders[n++] = "/dev";
+    folders[n++] = "/proc/self";
+    rd_sandbox_enter(folders, n, told);
+    rd_log(RD_LOG_INFO, "sandbox: %s", told);
 }
 
 /* One lock for each ipc socket. */
@@ -123,7 +152,7 @@ static bool wants_tls(const rd_config *c)
     return false;
 }
 
-/* A key that anybody may read is none. */
+/* A key that everyone may read is not secret. */
 static bool private_key(const char *path, char *why, size_t cap)
 {
     struct stat st;
@@ -140,14 +169,15 @@ static bool open_tls(rd_server *s)
 {
     const rd_config *c = &s->config;
     char why[RD_MAX_WHY];
-    if (!wants_tls(c) || (private_key(c->tls_key, why, sizeof why) &&
-                          rd_transport_tls(s->transport, c->tls_cert, c->tls_key, c->tls_ca, c->tls_clients, why, sizeof why)))
+    const rp_pem_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
+    if (!wants_tls(c) ||
+        (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
         return true;
-    rd_log(RD_LOG_ERROR, "no tls: %s", why);
+    rd_log(RD_LOG_ERROR, "cannot set up TLS: %s", why);
     return false;
 }
 
-/* Half of a machine's cores fill its memory bus; the others are for those with small requests. */
+/* Half of a machine's cores fill its memory bus; the others are for small requests. */
 static unsigned readers(const rd_server *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -185,11 +215,11 @@ static bool open_trace(rd_server *s)
     s->requests.trace = s->trace = rd_trace_open(s->config.trace, s->stats.started_ns, s->config.trace_size << 20, why,
                                                  sizeof why);
     if (!s->trace)
-        rd_log(RD_LOG_ERROR, "no trace: %s", why);
+        rd_log(RD_LOG_ERROR, "cannot write a trace: %s", why);
     return s->trace != NULL;
 }
 
-/* An ipc socket, already bound with no mode for others, and its side channel. */
+/* An ipc socket, already bound with no mode for others, and its fdpass socket. */
 static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
 {
     const rd_config *c = &s->config;
@@ -203,7 +233,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         return false;
     }
     if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
-        rd_log(RD_LOG_WARN, "no side channel, so no shared memory and passed files: %s", why);
+        rd_log(RD_LOG_WARN, "no fdpass socket, so no shared memory and no passed files: %s", why);
     return true;
 }
 
@@ -216,7 +246,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
         return false;
     rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
-        rd_log(RD_LOG_WARN, "%s has no authentication%s: whoever reaches the port may use the device", url,
+        rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,
                rd_is_tls(url) ? "" : " and no encryption");
     return true;
 }
@@ -308,6 +338,8 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
     introduce(s);
-    return rd_events_open(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_tls(s) &&
-           open_workers(s) && open_trace(s) && open_engine(s);
+    if (!rd_events_open(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine(s))
+        return false;
+    enter_sandbox(s); /* before the threads that read what strangers send, which are in it then */
+    return open_transport(s) && open_tls(s) && open_workers(s) && open_trace(s);
 }

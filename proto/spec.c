@@ -185,8 +185,8 @@ rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
                            s->rows + 1);
     }
     if ((bytes - head) % item)
-        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are no multiple of the %" PRIu64 "-byte %s", bytes - head,
-                       item,
+        return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are not a multiple of the %" PRIu64 "-byte %s",
+                       bytes - head, item,
                        s->flags & RP_STATES_IN ? "state"
                        : s->flags & RP_MASK    ? "element and mask"
                                                : "element");

@@ -1,4 +1,4 @@
-"""The side channel of a raw Connection, written from proto/PROTOCOL.md alone.
+"""The fdpass channel of a raw Connection, written from proto/PROTOCOL.md alone.
 
     with Side(connection) as side:
         handle, size = side.file(fd)

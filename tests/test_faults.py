@@ -161,7 +161,7 @@ def start_and_leave(daemon, scratch):
     if daemon.process.poll() is not None:
         assert daemon.process.returncode in (1, 70) and "error: " in daemon.log(), daemon.log()
         return re.search("error: (.*)", daemon.log())[1]
-    if "no side channel" in daemon.log():
+    if "no fdpass socket" in daemon.log():
         with daemon.connect() as c:
             assert c.reduce("sum", "f32", DATA.tobytes()).cells == [WANT]
     else:

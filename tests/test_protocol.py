@@ -219,7 +219,7 @@ BAD_FRAMES = {  # and the field of the error
 def last_reply(c, rid, code, field, *, kind=0, mid=0, limit=None):
     """The error that answers a bad frame, after which the daemon closes the connection."""
     h, body = c.receive(rid)
-    assert (h.version, h.type, h.id, h.session, h.time_ms) == (1, kind, mid, c.session, 0)
+    assert (h.version, h.type, h.id, h.session, h.time_ms) == (2, kind, mid, c.session, 0)
     fault = Fault(h, body)
     assert (fault.code, fault.field) == (code, field) and fault.text, str(fault)
     assert limit is None or fault.limit == limit
@@ -597,7 +597,7 @@ def test_golden_requests_are_understood(shared):
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
-                "drop": "BAD_HANDLE", "reduce_planes": "OK"}
+                "drop": "BAD_HANDLE", "reduce_planes": "OK", "store_shaped": "OK"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

@@ -1,5 +1,5 @@
 """What PROTOCOL.md says of the corners: two things wrong at once, a daemon that leaves, fields that are no echo, relays, the
-side channel's second life, the numbers for people who write clients."""
+fdpass channel's second life, the numbers for people who write clients."""
 import contextlib
 import os
 import re
@@ -132,8 +132,8 @@ def test_order_of_checks_of_store(conn):
     def body(dtype=99, flags=0, name=b".x", name_len=None, ttl=2**31, size=0):
         return struct.pack("<BBHIQ", dtype, flags, len(name) if name_len is None else name_len, ttl, size) + name
 
-    refused(body(flags=2, name_len=65)[:15], "BAD_MESSAGE", "store")
-    refused(body(flags=2, name_len=65), "BAD_MESSAGE", "flags")
+    refused(body(flags=4, name_len=65)[:15], "BAD_MESSAGE", "store")
+    refused(body(flags=4, name_len=65), "BAD_MESSAGE", "flags")
     refused(body(name_len=65), "TOO_LARGE", "name_len")
     refused(body(name_len=64), "BAD_MESSAGE", "store")
     refused(body(), "BAD_MESSAGE", "name")
@@ -216,8 +216,8 @@ def test_a_leaving_daemon_finishes_what_it_has(start):
     daemon.check_log()
 
 
-# ---- the side channel ----
-def test_attach_again_after_the_side_channel_closed(shared, scratch):
+# ---- the fdpass channel ----
+def test_attach_again_after_the_channel_closed(shared, scratch):
     """One at a time: its handles go with it, the token stays good."""
     with open(scratch / "f", "wb+") as f:
         f.write(F32)

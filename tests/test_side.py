@@ -1,4 +1,4 @@
-"""The side channel: files and shared memory over the wire, by PROTOCOL.md alone; hostile and dying clients."""
+"""The fdpass socket: files and shared memory beside the wire, by PROTOCOL.md alone; hostile and dying clients."""
 import array
 import contextlib
 import ctypes
@@ -37,7 +37,7 @@ LINUX = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
 
 def descriptors(daemon):
     """What the daemon's descriptors lead to, without numbers. Not sockets: nng closes those of connections when it likes, and
-    the status counts those of side channels."""
+    the status counts those of fdpass channels."""
     folder, found = pathlib.Path(f"/proc/{daemon.process.pid}/fd"), []
     for entry in folder.iterdir():
         try:
@@ -193,7 +193,7 @@ def test_the_token_opens_only_its_own_session(calm):
             refused("AUTH", "token", side.attach, 0, bytes(16))
 
 
-def test_tcp_has_no_side_channel(calm):
+def test_tcp_has_no_fdpass_socket(calm):
     with calm.connect(tcp=True) as c:
         assert c.welcome["token"] == bytes(16)
         with Side(c, attach=False, path=str(calm.path)) as side:
@@ -429,7 +429,7 @@ def test_sockets_that_linger_are_closed_at_once(start, lingering):
         assert c.query(2)["side.stuck"] == 0
 
 
-def test_no_descriptors_left_for_the_side_channel(start):
+def test_no_descriptors_left_for_the_fdpass_socket(start):
     """Who knocks waits, and the daemon does not spin meanwhile."""
     daemon = start()
 
@@ -674,7 +674,7 @@ def test_handles_end_with_the_channel_and_the_session_goes_on(calm):
         memory.close()
 
 
-def test_no_side_channel_where_the_path_is_too_long(start, scratch):
+def test_no_fdpass_socket_where_the_path_is_too_long(start, scratch):
     path = scratch / ("d" * (106 - len(str(scratch)) - 1))
     daemon = start("--listen", f"ipc://{path}")
     with Connection(f"ipc://{path}") as c:
@@ -683,7 +683,7 @@ def test_no_side_channel_where_the_path_is_too_long(start, scratch):
         with Side(c, attach=False, path=str(daemon.path)) as side:  # the other socket's is as good
             side.attach(c.session, c.welcome["token"])
         assert c.reduce("sum", "u8", b"\1\2").cells == [struct.pack("<Q", 3)]
-    assert "no side channel" in daemon.log()
+    assert "no fdpass socket" in daemon.log()
 
 
 def test_the_sockets_mode_and_its_end(start, scratch):

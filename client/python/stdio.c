@@ -1,10 +1,10 @@
 /* The standard streams for a static nng inside a shared library (python.mk). */
 #include <stdio.h>
 
-FILE *nng_stdout, *nng_stderr;
+FILE *archive_stdout, *archive_stderr;
 
 __attribute__((constructor)) static void stdio_begin(void)
 {
-    nng_stdout = stdout;
-    nng_stderr = stderr;
+    archive_stdout = stdout;
+    archive_stderr = stderr;
 }

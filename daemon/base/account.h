@@ -1,4 +1,4 @@
-/* What is held on behalf of somebody who may hold so much: bytes, and things that must be gone before the account is. An
+/* What is held on behalf of a session or user, within a cap: bytes, and things that must be gone before the account is. An
  * account may be part of another one (a session's of its user's). Any thread. */
 #ifndef RD_ACCOUNT_H
 #define RD_ACCOUNT_H

@@ -14,7 +14,7 @@
 /* A peer that is gone without a word is noticed after IDLE + PROBES * INTERVAL seconds: two minutes. */
 enum { IDLE = 60, INTERVAL = 15, PROBES = 4 };
 
-/* Options that a socket does not know are no concern of it: an older kernel, another family. */
+/* Options that a socket does not know do not apply to it: an older kernel, another family. */
 static void set(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
 void rd_let_descriptors(int fd) { set(fd, SOL_SOCKET, SO_PASSRIGHTS, 1); }

@@ -44,7 +44,7 @@ void rd_log(rd_log_level level, const char *fmt, ...)
     int n = snprintf(line, sizeof line, "%s", getenv("JOURNAL_STREAM") ? journal[level] : words[level]);
     size_t len = (size_t)n + rd_log_escape(line + n, sizeof line - (size_t)n - 1, text);
     line[len++] = '\n';
-    /* one write: lines of several threads do not mix; a closed stderr is nobody's error */
+    /* one write: lines of several threads do not mix; a closed stderr is not an error */
     if (write(STDERR_FILENO, line, len) < 0)
         return;
 }

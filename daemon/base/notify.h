@@ -1,4 +1,4 @@
-/* What systemd is told (sd_notify); nothing without systemd or with RD_WITH_SYSTEMD=0. */
+/* Notifications to systemd (sd_notify); nothing without systemd or with RD_WITH_SYSTEMD=0. */
 #ifndef RD_NOTIFY_H
 #define RD_NOTIFY_H
 

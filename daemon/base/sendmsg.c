@@ -1,5 +1,5 @@
 /* sendmsg for everything in the daemon: libraries call it by name, and the program's own comes first. No message may block:
- * nng's and libuv's sockets never do, but sd_notify's does once its reader has fallen ten messages behind, and the loop
+ * nng's and libuv's sockets never do, but sd_notify's does once its reader is ten messages late, and the loop
  * with it. A status line is then lost instead. */
 #include <sys/socket.h>
 #include <sys/syscall.h>

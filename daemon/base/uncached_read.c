@@ -16,7 +16,8 @@ static int open_direct(int fd)
     return open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* Are these blocks in the page cache? The kernel tells who owns the file or may write it; to others it says yes. */
+/* Are these blocks in the page cache? The kernel answers truly to those that own the file or may write it; to others it says
+ * yes. */
 static bool is_cached(int fd, uint64_t from, size_t bytes)
 {
     unsigned char pages[MOST_PAGES];

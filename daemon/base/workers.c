@@ -83,7 +83,7 @@ static void *workers_run(void *arg)
             wanted = wait_for_work(w, me == w->worker);
     }
     w->running--;
-    me->state = RD_WORKER_ENDED;
+    me->runs = false;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -97,18 +97,18 @@ static bool start_worker(rd_workers *w)
     rd_worker *x = w->worker;
     if (w->running >= places(w))
         return false;
-    while (x->state == RD_WORKER_RUNS)
+    while (x->runs)
         x++;
-    if (x->state == RD_WORKER_ENDED)
+    if (x->started)
         pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
     x->all = w;
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    x->state = pthread_create(&x->thread, NULL, workers_run, x) == 0 ? RD_WORKER_RUNS : RD_WORKER_NONE;
+    x->started = x->runs = pthread_create(&x->thread, NULL, workers_run, x) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    w->idle += x->state == RD_WORKER_RUNS; /* it looks for work first */
-    w->running += x->state == RD_WORKER_RUNS;
-    return x->state == RD_WORKER_RUNS;
+    w->idle += x->runs; /* it looks for work first */
+    w->running += x->runs;
+    return x->runs;
 }
 
 static void init_cond(pthread_cond_t *cond)
@@ -171,7 +171,7 @@ void rd_workers_close(rd_workers *w)
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
     for (rd_worker *x = w->worker; x < w->worker + PLACES; x++)
-        if (x->state != RD_WORKER_NONE)
+        if (x->started)
             pthread_join(x->thread, NULL);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);

@@ -24,14 +24,12 @@ typedef struct rd_work {
     struct rd_work *next;
 } rd_work;
 
-typedef enum { RD_WORKER_NONE, RD_WORKER_RUNS, RD_WORKER_ENDED } rd_worker_state; /* ENDED: to be joined */
-
 typedef struct rd_worker {
     struct rd_workers *all;
     pthread_t thread;
-    rd_worker_state state;
-    uint64_t since_ns; /* it runs a work since then; 0: it runs none */
-    bool stuck;        /* in that work, for longer than RD_STUCK_MS */
+    bool started, runs; /* to be joined; not ended */
+    uint64_t since_ns;  /* it runs a work since then; 0: it runs none */
+    bool stuck;         /* in that work, for longer than RD_STUCK_MS */
 } rd_worker;
 
 typedef struct rd_workers {

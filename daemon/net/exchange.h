@@ -1,4 +1,4 @@
-/* One message and its reply, as the network knows them. The layer that answers keeps what it knows of the request behind it:
+/* One message and its reply, as the network knows them. The layer that answers keeps its knowledge of the request after it:
  * the transport makes each exchange with room for that, once, and uses it over and over.
  *
  * A message that was received belongs to the layer above until it calls one of rd_exchange_send, rd_exchange_drop,
@@ -44,7 +44,7 @@ void rd_exchange_pass(rd_exchange *e);
 /* Disconnect the peer instead of answering: there is no memory for a reply. */
 void rd_exchange_drop(rd_exchange *e);
 
-/* Answer nothing: the peer is gone. */
+/* Send no answer: the peer is gone. */
 void rd_exchange_forget(rd_exchange *e);
 
 #endif

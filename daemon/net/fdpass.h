@@ -1,5 +1,5 @@
 /* Sockets that pass descriptors: a unix SOCK_SEQPACKET socket beside each ipc socket, for what the messages' connections cannot
- * carry (PROTOCOL.md, "Side channel"). This file knows sockets and packets; what a packet asks for is the layer above's
+ * carry (PROTOCOL.md, "Descriptor passing"). This file knows sockets and packets; what a packet asks for is the layer above's
  * (on_handle.c). The loop owns all of it.
  *
  * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
@@ -22,11 +22,11 @@ typedef struct rd_channel {
     uv_poll_t poll; /* first */
     int fd;
     struct rd_fdpass *all;
-    rd_user *user; /* the kernel says which */
+    rd_user *user; /* as the kernel reports it */
     bool attached, closing;
     struct rd_channel *prev, *next;
     /* the layer above's */
-    struct rd_session *session; /* NULL: a stranger still */
+    struct rd_session *session; /* NULL: still a stranger */
     rd_handle *making;          /* what it waits for */
     rp_side_kind asked;         /* by which packet */
 } rd_channel;
@@ -35,7 +35,7 @@ typedef struct rd_door {
     uv_poll_t poll; /* first */
     int fd;
     struct rd_fdpass *all;
-    const rd_gate *gate; /* whom the messages' socket lets in */
+    const rd_gate *gate; /* the users that the messages' socket admits */
     bool resting;        /* accepting failed: not looked at until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
@@ -51,13 +51,13 @@ typedef struct rd_fdpass {
     unsigned n_doors;
     rd_channel *first, *last; /* oldest first */
     unsigned channels, strangers;
-    uint64_t refused; /* connections of users whom the gate does not let in */
+    uint64_t refused; /* connections of users that the gate does not admit */
 } rd_fdpass;
 
 /* Listen beside the ipc socket `path`, with its mode, group and gate. False: `why`; the daemon works without. */
 bool rd_fdpass_listen(rd_fdpass *f, const char *path, const rd_config *config, const rd_gate *gate, char *why, size_t cap);
 
-/* The channel is no stranger any more: descriptors may come. */
+/* The channel is no longer a stranger: descriptors may come. */
 void rd_fdpass_attach(rd_channel *c);
 
 /* Send a reply packet, with what follows its head, and a descriptor unless it is -1. A peer that does not take the reply to its

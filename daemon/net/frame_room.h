@@ -1,4 +1,4 @@
-/* The memory of a frame that arrives. It grows with the frame's bytes, for a head alone is no reason for much; above
+/* The memory of a frame that arrives. It grows with the frame's bytes: a head alone does not justify much. Above
  * RD_FRAME_FIRST it is charged to the peer's origin, and a frame that finds no room there starves until another one ends. */
 #ifndef RD_FRAME_ROOM_H
 #define RD_FRAME_ROOM_H
@@ -11,7 +11,7 @@ enum { RD_MESSAGE_AT = 4 };
 /* Room for more of the frame that is read. */
 rd_step rd_frame_room_grow(rd_connection *c);
 
-/* The memory of a whole frame is the caller's, who frees it; it is charged no more. */
+/* The memory of a whole frame is the caller's to free; it is no longer charged. */
 uint8_t *rd_frame_room_take(rd_connection *c);
 
 /* Nothing of the frame is kept. */

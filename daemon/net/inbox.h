@@ -1,4 +1,4 @@
-/* What the wires' threads tell the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
+/* What the wires' threads report to the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
  *
  * Events of one connection come in the order opened, messages, closed, except that a message may still come after `closed` if
  * it was passed on later than others (rd_exchange_pass). */
@@ -35,7 +35,7 @@ bool rd_inbox_init(rd_inbox *b, size_t exchanges, void (*wake)(void *arg), void 
 void rd_inbox_fini(rd_inbox *b);
 
 /* Any thread. RD_CONNECTION_OPENED can fail (no memory, inbox closed): the connection must be refused then. The others fail
- * only for a refused connection or a closed inbox, and nobody misses them. */
+ * only for a refused connection or a closed inbox, where they do not matter. */
 bool rd_inbox_put(rd_inbox *b, rd_event e);
 
 /* The loop: up to `cap` events, oldest first. After an empty answer, and only then, the next event wakes the loop. */

@@ -9,7 +9,7 @@
 #define RD_GREETING_LIMIT_MS 10000
 
 /* For a frame, and for all replies that wait in a connection, from the first byte on: so long, and longer by what so slow a
- * link takes. 256 KiB a second is a 2 Mbit line. Who is slower has to use smaller messages. */
+ * link takes. 256 KiB a second is a 2 Mbit line. A slower peer has to use smaller messages. */
 #define RD_TRANSFER_LIMIT_MS 10000
 #define RD_LEAST_RATE (256u << 10) /* bytes a second */
 
@@ -18,12 +18,12 @@
 
 /* A connection with more replies, and more bytes of them, that the kernel has not taken is not read until there are half as
  * many: this is what a client may keep waiting in the daemon's memory, be its replies large or small. The same holds for
- * messages that are not answered: there are more than RP_MAX_INFLIGHT, so that a client above its limit is told BUSY. */
+ * messages that are not answered: there are more than RP_MAX_INFLIGHT, so that a client above its limit gets BUSY. */
 #define RD_MAX_QUEUED 4
 #define RD_MAX_QUEUED_BYTES (4 * RP_MAX_DATA)
 #define RD_MAX_UNDER_WAY (2 * RP_MAX_INFLIGHT)
 
-/* A user with more bytes of unread replies is the loop's business, which knows the user's quota. One large reply may wait. */
+/* A user with more bytes of unread replies is handled by the loop, which knows the user's quota. One large reply may wait. */
 #define RD_FAST_UNREAD RP_MAX_DATA
 
 /* Memory of a frame before its bytes come; with so many there, it gets room for RD_FRAME_GROWTH times as many. Small messages

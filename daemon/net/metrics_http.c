@@ -24,7 +24,7 @@ enum {
     REST_MS = 120000 /* between requests: Prometheus asks once a minute, or more often */
 };
 
-/* The page runs nothing but its own script, and nobody frames it. */
+/* The page runs nothing but its own script, and no other page may frame it. */
 #define HEADERS                                                                                            \
     "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "   \
     "'none'\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache" \

@@ -11,6 +11,7 @@
 #include "daemon/base/peer.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
+#include "proto/pem.h"
 
 typedef struct rd_transport rd_transport;
 
@@ -18,11 +19,11 @@ typedef struct rd_transport rd_transport;
  * Not receiving yet. NULL: no memory. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: `why` tells. */
-bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
+bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
-/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` tells. `bound` gets the URL with the
- * port that was taken if the URL asks for port 0. */
+/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with
+ * the port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
 
 /* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)
@@ -32,8 +33,8 @@ void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange
 /* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
 void rd_transport_stop_listening(rd_transport *t);
 
-/* About once a second: disconnect peers that are later than they may be with a greeting, a frame or the reading of replies, or
- * are gone without a word. */
+/* About once a second: disconnect peers that are late with a greeting, a frame or the reading of replies, or that vanished
+ * without closing. */
 void rd_transport_tick(rd_transport *t);
 
 /* Stop everything and wait for the wires' threads. Replies that the kernel has not taken are lost. */
@@ -45,7 +46,7 @@ unsigned rd_transport_busy(const rd_transport *t);
 /* No exchange is busy, and the kernel has every reply. */
 bool rd_transport_is_quiet(const rd_transport *t);
 
-/* Who is at the other end. False: the connection is gone. */
+/* The peer at the other end. False: the connection is gone. */
 bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
 
 void rd_transport_hang_up(rd_transport *t, uint32_t connection);

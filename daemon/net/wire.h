@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "daemon/base/peer.h"
+#include "proto/pem.h"
 
 typedef struct rd_wire rd_wire;         /* a stream */
 typedef struct rd_listener rd_listener; /* where streams come from: one URL */
@@ -22,7 +23,7 @@ typedef struct rd_wire_events {
     void (*sent)(void *user, bool ok, size_t n);     /* n bytes, maybe not all */
 } rd_wire_events;
 
-/* What the peer of a stream counts with when it says nothing: who it is, as far as the wire knows. */
+/* The peers that a peer counts with until it says HELLO, as far as the wire knows it. */
 typedef struct rd_origin {
     bool local;
     uint64_t key; /* local: the uid; else a number that peers of one address share */
@@ -33,7 +34,7 @@ typedef struct rd_wire_ops {
     size_t (*send)(rd_wire *w, const void *data, size_t n);
     bool (*send_rest)(rd_wire *w, const void *data, size_t n); /* when the kernel takes more: `sent`. False: it is broken */
 
-    /* Up to n bytes to `to`, and what comes behind them to `more`: `received`. With n = 0 the event comes without reading, in
+    /* Up to n bytes to `to`, and what follows them to `more`: `received`. With n = 0 the event comes without reading, in
      * another turn of a thread. */
     void (*receive)(rd_wire *w, void *to, size_t n, void *more, size_t more_n);
 
@@ -71,17 +72,17 @@ typedef struct rd_unix_threads rd_unix_threads;
 rd_unix_threads *rd_unix_open(void);       /* NULL: no memory, or no threads */
 void rd_unix_close(rd_unix_threads *pool); /* no stream is left. NULL is fine */
 
-/* Listen to ipc://PATH; what is there is no concern of this. NULL: `why` tells. */
+/* Listen to ipc://PATH, replacing what is there. NULL: `why` says why. */
 rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, const rd_wire_events *events, void *arg, char *why,
                             size_t cap);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: `why` tells. */
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`. */
 typedef struct rd_nng_tls rd_nng_tls;
-rd_nng_tls *rd_nng_tls_open(const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap);
 void rd_nng_tls_close(rd_nng_tls *tls); /* NULL is fine */
 
 /* Listen to tcp:// or tls+tcp://. `bound` gets the URL with the port that was taken if the URL asks for port 0. NULL: `why`
- * tells. */
+ * says why. */
 rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_events *events, void *arg, char *bound,
                            size_t bound_cap, char *why, size_t cap);
 

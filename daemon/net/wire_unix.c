@@ -28,13 +28,13 @@ enum {
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message does not keep its thread from others */
     ACCEPT_REST_MS = 100,   /* when accepting failed: descriptors and memory come back */
     MANY_CORES = 8,
-    RESERVE = 64 /* the last descriptors are for root and the daemon's own user, who may have to put things right */
+    RESERVE = 64 /* the last descriptors are for root and the daemon's own user, so that they can repair things */
 };
 
 static const uint64_t NS_PER_MS = 1000000;
-static const uint64_t LINGER_NS = 50000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
+static const uint64_t LINGER_NS = 100000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
 
-/* What epoll tells of. */
+/* What epoll reports on. */
 typedef struct source {
     void (*ready)(struct source *s, uint32_t events);
 } source;
@@ -50,7 +50,7 @@ typedef struct unix_thread {
     atomic_bool quit;
     atomic_uint streams;
     uint64_t served_ns;     /* when its last turn ended */
-    atomic_bool asleep;     /* until somebody wakes it */
+    atomic_bool asleep;     /* until a thread wakes it */
     uint64_t rest_until_ns; /* doors rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     unix_wire *turns, **turns_end;
@@ -167,7 +167,7 @@ static void watch(unix_wire *w, uint32_t mask)
     }
 }
 
-/* ---- events; of one stream they are told by its thread alone ---- */
+/* ---- events; those of one stream come from its thread alone ---- */
 static void tell_sent(unix_wire *w, bool ok, size_t n) { w->wire.events->sent(w->wire.user, ok, n); }
 
 static void tell_received(unix_wire *w, bool ok, size_t n) { w->wire.events->received(w->wire.user, ok, n); }
@@ -398,7 +398,7 @@ static void rest(unix_listener *l)
     look_at_door(l, false);
 }
 
-/* False: nobody else waits. */
+/* False: no other peer waits. */
 static bool accept_one(unix_listener *l)
 {
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

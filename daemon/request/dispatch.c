@@ -43,7 +43,7 @@ static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retr
     return RP_BUSY;
 }
 
-/* The class of a session: high for those whom the configuration names, for root and for the daemon's own user. */
+/* The class of a session: high for users that the configuration names, for root and for the daemon's own user. */
 static rp_err choose_priority(const rd_requests *q, rd_session *x, int asked, rp_fault *f)
 {
     const rd_config *c = q->config;
@@ -191,7 +191,7 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
     r->deadline_ns = rd_deadline_of(r);
     if (!table[h->type].sessionless) {
         if (r->session->id == 0 || h->session != r->session->id)
-            return rp_fail(f, RP_NO_SESSION, "session", 0, "no such session on this connection: say hello");
+            return rp_fail(f, RP_NO_SESSION, "session", 0, "this connection does not have this session: send HELLO");
         rp_err err = table[h->type].takes_room ? check_load(q, r->session, f) : RP_OK;
         if (err)
             return err;
@@ -201,7 +201,7 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
     return table[h->type].in_time && rd_late(r, f) ? RP_DEADLINE : RP_OK;
 }
 
-/* A peer that keeps to max-inflight has no more unread replies than that; one that is told BUSY may have some more. */
+/* A peer that keeps to max-inflight has no more unread replies than that; one that gets BUSY may have some more. */
 unsigned rd_unread_limit(const rd_config *c)
 {
     unsigned twice = 2 * (unsigned)c->max_inflight;
@@ -213,7 +213,7 @@ void rd_dispatch(rd_requests *q, rd_request *r)
     rp_fault f = {.index = RP_NO_INDEX};
     rd_request_begin(r, q);
     r->session = rd_session_find(q->sessions, r->exchange.connection);
-    if (!r->session || !r->session->owner) { /* the peer is gone, and so is everybody who could miss the answer */
+    if (!r->session || !r->session->owner) { /* the peer is gone, so no answer is needed */
         rd_exchange_forget(&r->exchange);
         return;
     }

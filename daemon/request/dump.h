@@ -1,4 +1,5 @@
-/* The requests under way at one moment: who asked for what, since when, and where each one is. For QUERY, and for SIGUSR1. */
+/* The requests under way at one moment: their clients, what they ask for, since when, and where each one is. For QUERY, and for
+ * SIGUSR1. */
 #ifndef RD_DUMP_H
 #define RD_DUMP_H
 

@@ -54,7 +54,7 @@ static bool takes(const rd_fastpath *p, uint8_t type)
            (type == RP_MSG_REDUCE_AT && !atomic_load_explicit(&p->requests->crowded, memory_order_relaxed));
 }
 
-/* Is this one that may be taken, as far as the header tells? Sets the body. */
+/* Does its header allow the fast path? Sets the body. */
 static bool acceptable(const rd_fastpath *p, rd_request *r)
 {
     const rp_header *h = &r->exchange.header;

@@ -44,7 +44,7 @@ typedef struct rd_read {
 
 bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direct_bytes); /* false: no memory */
 
-/* Free those that nobody uses. */
+/* Free those that are not in use. */
 void rd_buffers_trim(rd_buffers *b);
 
 void rd_buffers_fini(rd_buffers *b);

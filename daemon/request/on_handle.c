@@ -58,7 +58,7 @@ static void attach(rd_requests *q, rd_channel *c, const rp_side *p)
     rd_session *x = rd_session_by_id(q->sessions, p->value);
     rp_fault f = {.index = RP_NO_INDEX};
     if (!x || !x->peer.local || x->peer.uid != c->user->uid || x->channel || !same_token(x->token, p->token)) {
-        rp_fail(&f, RP_AUTH, "token", 0, "no session of this user that wants such a side channel");
+        rp_fail(&f, RP_AUTH, "token", 0, "no session of this user waits for an fdpass channel");
         refuse(c, RP_SIDE_ATTACH, &f);
         rd_fdpass_hang_up(c);
         return;

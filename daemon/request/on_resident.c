@@ -10,12 +10,14 @@
 #include "daemon/request/source.h"
 #include "daemon/state/resident.h"
 
-/* ---- whose ---- */
+/* ---- owners ---- */
 static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
 {
     const rd_peer *p = &r->session->peer;
     *uid = p->uid;
-    return p->local ? RP_OK : rp_fail(f, RP_AUTH, "user", 0, "resident data belong to a user, and the kernel names none here");
+    return p->local
+               ? RP_OK
+               : rp_fail(f, RP_AUTH, "user", 0, "resident data belong to a user, and the kernel reports none for this peer");
 }
 
 /* Users and not expired data: what every look-up begins with. */
@@ -83,7 +85,7 @@ rp_err rd_on_store(rd_requests *q, rd_request *r, rp_fault *f)
 
 /* ---- WRITE, WRITE_AT ---- */
 
-/* The bytes that it claimed have come, or not. */
+/* The bytes that it claimed have arrived, or failed to. */
 static void on_write_release(rd_request *r)
 {
     rd_resident_settle(r->resident, r->offset, r->count, !r->written);
@@ -103,14 +105,14 @@ static void on_write_done(rd_requests *q, rd_job *job)
     rd_refuse(q, r, &f);
 }
 
-/* The request's job copies `bytes` bytes to where `w` tells; the bytes are missing yet. */
+/* The request's job copies `bytes` bytes to the place that `w` names; they are not there before. */
 static rp_err begin_write(const rd_requests *q, rd_request *r, const rp_write *w, uint64_t bytes, rp_fault *f)
 {
     rd_resident *x = find_written(q, r, w->handle);
     if (!x)
-        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session writes no data of this handle");
+        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
     if (bytes == 0)
-        return rp_fail(f, RP_SHAPE, "data", 1, "nothing to write");
+        return rp_fail(f, RP_SHAPE, "data", 1, "no bytes to write");
     rp_err err = rd_resident_claim(x, w->offset, bytes, f);
     if (err)
         return err;
@@ -165,7 +167,7 @@ rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     rd_resident *x = find_written(q, r, id);
     if (!x)
-        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session writes no data of this handle");
+        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
     users_now(q);
     err = rd_resident_commit(x, rd_now_ns(), f);
     return err ? err : rd_answer_empty(q, r, f);
@@ -180,7 +182,7 @@ bool rd_resident_abort(const rd_request *r, uint64_t id)
 }
 
 /* ---- LIST, DROP ---- */
-static rp_resident entry_of(const rd_resident *x, uint64_t now_ns)
+static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t version)
 {
     const uint64_t ms = 1000000, left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
     return (rp_resident){.handle = x->id,
@@ -190,7 +192,8 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns)
                          .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),
-                         .name = x->name};
+                         .name = x->name,
+                         .shape = version >= RP_PLANES_VERSION ? x->shape : (rp_shape){0}};
 }
 
 static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *first, bool all, rp_fault *f)
@@ -199,13 +202,13 @@ static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *firs
     size_t n = 0, used = 0;
     for (const rd_resident *x = first; x; x = all ? x->next : NULL)
         n++;
-    uint8_t *body = rd_exchange_reply(&r->exchange, n * (RP_RESIDENT_SIZE + RP_MAX_NAME));
+    uint8_t *body = rd_exchange_reply(&r->exchange, n * RP_RESIDENT_MAX);
     if (!body)
         return rd_no_memory(f);
     for (const rd_resident *x = first; x; x = all ? x->next : NULL) {
         if (x->session)
             continue;
-        rp_resident e = entry_of(x, now);
+        rp_resident e = entry_of(x, now, r->exchange.header.version);
         used += rp_put_resident(body + used, &e);
     }
     rd_answer(q, r, used);

@@ -1,4 +1,4 @@
-/* The sessions at one moment as entries for QUERY: who uses the daemon, and how much. */
+/* The sessions at one moment as entries for QUERY: the clients of the daemon, and how much each uses it. */
 #ifndef RD_SESSION_LIST_H
 #define RD_SESSION_LIST_H
 

@@ -24,7 +24,7 @@ typedef enum { RD_EXTENT_OK, RD_EXTENT_OVERLAP, RD_EXTENT_MANY } rd_extent_resul
  * number RP_MAX_EXTENTS + 1. Nothing changes then. */
 rd_extent_result rd_extents_add(rd_extents *e, uint64_t from, uint64_t to, uint64_t *first);
 
-/* The same for a client, which is told what is wrong. `what`: "element" or "byte". Errors: SHAPE (offset; index = the first
+/* The same for a client, with a typed error. `what`: "element" or "byte". Errors: SHAPE (offset; index = the first
  * that came already), QUOTA (extents). */
 rp_err rd_extents_claim(rd_extents *e, uint64_t from, uint64_t to, const char *what, rp_fault *f);
 

@@ -26,9 +26,9 @@ static void look_at_file(rd_work *c)
     else if (rd_file_system_check((uint64_t)fs.f_type & UINT32_MAX, x->holdings->files_from, &x->fault))
         return;
     else if (fstat(x->fd, &st) != 0)
-        rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be looked at: %s", strerror(errno));
+        rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be examined: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
-        rp_fail(&x->fault, RP_IO, "file", 0, "no regular file");
+        rp_fail(&x->fault, RP_IO, "file", 0, "not a regular file");
     else
         x->size = (uint64_t)st.st_size;
 }
@@ -109,7 +109,7 @@ static void leave_arena(rd_handle *x)
     x->kept = -1;
 }
 
-static void close_share(rd_work *c)
+static void close_handle(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     if (x->kind == RD_HANDLE_DEVICE)
@@ -167,7 +167,7 @@ void rd_handle_release(rd_handle *x)
 {
     if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
-    x->work.run = close_share;
+    x->work.run = close_handle;
     x->work.done = closed;
     rd_workers_add(x->holdings->workers, &x->work);
 }
@@ -302,7 +302,7 @@ rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes
     return err;
 }
 
-/* ---- descriptors that nobody wants ---- */
+/* ---- unwanted descriptors ---- */
 typedef struct {
     rd_work work;
     rd_users *users;

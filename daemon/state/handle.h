@@ -1,14 +1,14 @@
-/* Shares: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
- * client and never given to another, so nothing has to be scrubbed: the kernel does. A file is a descriptor that the client
- * opened and passed. A device allocation is the client's, mapped by the engine. By handle, the driver lets a process open
- * what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
- * theirs. A descriptor is had only by those to whom its owner gave it.
+/* Handles: memory and files that a session uses for REDUCE_AT. An arena is a sealed memfd of the daemon's own, made for one
+ * client and never given to another: the kernel zeroes it, so the daemon does not have to. A file is a descriptor that the
+ * client opened and passed. A device allocation is the client's, mapped by the engine. By handle, the driver lets a process
+ * open what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
+ * theirs. A descriptor is only with processes that its owner gave it to.
  *
- * * Life: made by a worker -> in its session's list -> dropped (DROP, side channel or session closed) -> unmapped and closed
- * by a worker once no request uses it. DROP gives an arena's memory back to the system; what the client writes later, and
- * arenas of sessions that ended, whose data a program may still use, stay charged until nobody has them open or mapped.
+ * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
+ * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later, and
+ * arenas of sessions that ended, whose data a program may still use, stay charged until no process has them open or mapped.
  *
- * The loop owns all of it; a worker owns what it makes or closes. Nng's threads may look one up and use it for a request
+ * The loop owns all of it; a worker owns what it makes or closes. The wires' threads may look one up and use it for a request
  * (fastpath.h): the loop changes lists under holdings->lock and reads them without, and uses are counted atomically. */
 #ifndef RD_HANDLE_H
 #define RD_HANDLE_H
@@ -27,7 +27,7 @@ typedef struct rd_handle {
     rd_holdings *holdings;
     rd_user *user;
     rd_handle_kind kind;
-    uint64_t id;                      /* random: one of another session or of an earlier daemon meets nothing */
+    uint64_t id;                      /* random: an id of another session or of an earlier daemon finds nothing */
     int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
     int kept;                         /* arenas: open for reading, for the mapping; -1: none */
     bool charged;                     /* its user's quota has it */
@@ -51,7 +51,7 @@ typedef struct rd_handle_list {
 } rd_handle_list;
 
 /* Begin to make one, *x, for `user`; `made` gets it in the loop: fault.code RP_OK, or why not. A descriptor is the
- * share's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device, by handle: AUTH. */
+ * handle's from here on, also on an error. Errors: QUOTA, TOO_LARGE, NO_MEMORY; device, by handle: AUTH. */
 rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *made, void *maker, rd_handle **x, rp_fault *f);
 rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_made *made, void *maker, rd_handle **x,
                        rp_fault *f);

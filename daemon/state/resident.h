@@ -1,5 +1,5 @@
 /* Resident data: arrays that stay in the engine's memory under a name, for reductions without a copy (PROTOCOL.md,
- * "Resident data"). Each is in the list of its user, and is looked for in that list alone: nobody else's can be met.
+ * "Resident data"). Each is in the list of its user, and is looked up in that list alone, so other users' data cannot be found.
  *
  * Life: begun (STORE; a work makes the memory) -> written, bound to the session -> committed, found by name and id ->
  * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a work once no request uses it. The
@@ -26,6 +26,7 @@ typedef struct rd_resident {
     bool replace;
     uint32_t ttl_ms; /* 0: no end */
     uint64_t bytes;
+    rp_shape shape;
     rk_memory *memory;
     rp_fault fault;              /* of making it */
     atomic_uint refs;            /* the list, and requests under way */
@@ -39,7 +40,7 @@ typedef struct rd_resident {
 } rd_resident;
 
 /* Begin one, for a session of `uid`; `made` gets it in the loop, and a reference with it, when its memory is there or
- * x->fault tells why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
+ * x->fault says why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
 rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *session, const rp_store *ask,
                          void (*made)(rd_work *x), void *maker, rp_fault *f);
 

@@ -3,15 +3,15 @@
  *     lane  ->  class  ->  user  ->  session  ->  its items, oldest first
  *
  * Classes of a lane, users of a class and sessions of a user take turns by surplus round robin (a deficit round robin that need
- * not know what comes next): each turn adds a quantum to the credit, each item that goes takes its cost off, and who has none
- * left waits for the next turn. The price of an item is what the engine is expected to work for it; when it ends, its takers
- * pay or get back the difference to the time that it took. So those that have work get equal shares of the engine's time,
- * whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves nothing,
- * but owes what the last item took too much.
+ * not know what comes next): each turn adds a quantum to the credit, each item that goes takes its cost off, and a taker with
+ * none left waits for the next turn. The price of an item is what the engine is expected to work for it; when it ends, its
+ * takers pay or get back the difference to the time that it took. So those that have work get equal shares of the engine's
+ * time, whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves
+ * nothing, but owes what the last item took too much.
  *
- * Lanes do not compete: each has a window, the cost that may be under way at one time, so a lane can neither starve nor flood
- * another one. A window is as much as keeps the engine busy; everything else waits here, where it can be overtaken by others,
- * run out of time, and be taken back. */
+ * Lanes do not compete: each has a window, the cost and the price that may be under way at one time, so a lane can neither
+ * starve nor flood another one. A window is as much as keeps the engine busy; everything else waits here, where it can be
+ * overtaken by others, run out of time, and be taken back. */
 #ifndef RD_SCHED_H
 #define RD_SCHED_H
 
@@ -30,6 +30,7 @@ typedef enum {
 enum {
     RD_TASK_COST = 4096,                  /* of a task as such, in bytes: that many are reduced in the time it takes */
     RD_SMALL_COST = 65536 + RD_TASK_COST, /* data and results that a GPU reduces in little more than a launch */
+    RD_WINDOW_NS = 2000000                /* work of the engine ahead of what comes next: several times what launches take */
 };
 
 /* One that takes turns with others. All zero to begin with. */
@@ -43,7 +44,7 @@ typedef struct rd_taker {
 
 typedef struct rd_item {
     rd_taker *taker; /* in whose queue it is; NULL: in none */
-    rd_taker *payer; /* who queued it */
+    rd_taker *payer; /* the taker that queued it */
     struct rd_item *next, **link;
     uint64_t cost;  /* bytes: of the lane's window */
     uint64_t price; /* of the payer's credit, in its unit */
@@ -55,6 +56,7 @@ typedef struct rd_sched {
     struct rd_lane {
         rd_taker all, class[RP_PRIORITY_COUNT];
         uint64_t window, running; /* bytes of cost */
+        uint64_t price_window, running_price;
         unsigned queued;
     } lane[RD_LANES];
 } rd_sched;

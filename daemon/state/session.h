@@ -4,7 +4,7 @@
  * `lock`, and as it is the only one to do so, it reads without.
  *
  * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
- * reply is unsent, nobody holds it and no stream has a job in the engine. Whoever has a pointer is counted in one of
+ * reply is unsent, no thread holds it and no stream has a job in the engine. Every pointer to it is counted in one of
  * these. */
 #ifndef RD_SESSION_H
 #define RD_SESSION_H
@@ -32,7 +32,7 @@ typedef struct rd_session {
     rd_user *owner; /* its user's account; NULL: the connection went before it was looked at */
     rp_priority priority;
     rd_sched_session queues;
-    uint8_t token[RP_TOKEN];    /* opens its side channel; all 0: none may */
+    uint8_t token[RP_TOKEN];    /* opens its fdpass channel; all 0: none may */
     struct rd_channel *channel; /* NULL: none */
     rd_handle_list handles;     /* go with the channel */
     char name[RP_MAX_NAME + 1];

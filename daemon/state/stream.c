@@ -97,8 +97,8 @@ rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *co
     bool masked = s->spec.flags & RP_MASK;
     size_t size = rp_dtype_size(s->spec.dtype) + masked;
     if (bytes == 0 || bytes % size)
-        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are no positive multiple of the %zu-byte element%s", bytes, size,
-                       masked ? " and mask" : "");
+        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are not a positive multiple of the %zu-byte element%s", bytes,
+                       size, masked ? " and mask" : "");
     *count = bytes / size;
     if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
         return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");

@@ -22,7 +22,7 @@ typedef struct rd_stream {
     uint8_t *folding; /* the states that the fold job reads; NULL: no fold under way */
     uint8_t folded[RP_MAX_STATE];
     unsigned jobs;                /* chunks, fold and final merge in the engine */
-    bool ended;                   /* finished, aborted or its session is gone: nobody finds it any more */
+    bool ended;                   /* finished, aborted or its session is gone: it is no longer found */
     rp_fault fault;               /* code: the first thing that went wrong in the engine */
     struct rd_request *finish;    /* FINISH that waits for the jobs */
     uint64_t copy_ns, compute_ns; /* sums over the chunks */

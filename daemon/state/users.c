@@ -8,7 +8,7 @@
 
 static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
 
-/* What one user may have leaves something to the others: an eighth of the sessions, a quarter of the contexts, half of the
+/* The caps of one user leave room for others: an eighth of the sessions, a quarter of the contexts, half of the
  * arenas. */
 void rd_users_configure(rd_users *u, const rd_config *c)
 {

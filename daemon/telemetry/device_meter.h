@@ -1,6 +1,6 @@
 /* Memory, temperature, load and power of the GPU, as its driver reports them (NVML, loaded at run time).
  *
- * NVML's calls may take milliseconds, so a thread of its own makes them, once a second while somebody asks. */
+ * NVML's calls may take milliseconds, so a thread of its own makes them, once a second while a client asks. */
 #ifndef RD_DEVICE_METER_H
 #define RD_DEVICE_METER_H
 

@@ -240,7 +240,7 @@ static void put_limits(FILE *f, const rd_users *u)
 static void put_trace(FILE *f, rd_trace *t)
 {
     rd_trace_counts c = rd_trace_counted(t);
-    family(f, "trace_requests_total", "counter", "Requests in the trace, and those that it lacks.");
+    family(f, "trace_requests_total", "counter", "Requests written to the trace, and those dropped from it.");
     labelled(f, "trace_requests_total", "fate", "written", c.written);
     labelled(f, "trace_requests_total", "fate", "dropped", c.dropped);
 }

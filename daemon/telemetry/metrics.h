@@ -1,7 +1,7 @@
 /* The counters as Prometheus text (PROTOCOL.md, "Metrics"): one renderer for QUERY and for http. And, for http, the status as
  * JSON.
  *
- * The loop makes the text; others copy the last one under the lock. However often somebody asks, making it takes the
+ * The loop makes the text; others copy the last one under the lock. However often clients ask, making it takes the
  * loop no more than a twentieth of its time. */
 #ifndef RD_METRICS_H
 #define RD_METRICS_H
@@ -32,7 +32,7 @@ typedef struct rd_metrics {
     char *text;           /* NULL: none yet */
     size_t len;
     size_t totals; /* of these, before what single users did */
-    char *json;    /* NULL: none yet, or nobody wants it */
+    char *json;    /* NULL: not made so far, or not asked for */
     size_t json_len;
     void (*measure)(void *arg, rd_measures *out);
     size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap); /* NULL: no JSON is made */

@@ -22,13 +22,13 @@ enum {
 #undef RD_ONE
 
 /* Users with counters of their own. The first two places are for those without: users that came when all were taken (a
- * tool that makes up users must not grow the daemon), and peers whose user nobody knows (tcp). */
+ * tool that makes up users must not grow the daemon), and peers whose user is not known (tcp). */
 enum { RD_USER_OTHER, RD_USER_UNKNOWN, RD_FIRST_USER, RD_MAX_USERS = 64 };
 
 /* The times of a request: receipt until the engine took it up; moving its data; computing; receipt to reply. */
 typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
 
-/* What is told of a request whose answer leaves: to the counters here and to the trace. */
+/* What is reported of an answered request: to the counters here and to the trace. */
 typedef struct rd_record {
     uint8_t msg; /* as it came: maybe no code */
     rp_err err;
@@ -82,7 +82,7 @@ typedef struct rd_shared_tally {
 typedef struct rd_stats {
     uint64_t started_ns;
     uint64_t sessions; /* ever */
-    uint64_t dropped;  /* connections closed for bad framing or for not reading */
+    uint64_t dropped;  /* connections closed for a bad frame or for want of memory */
     rd_tally tally;
     uint64_t by_err[RD_ERRS];
     uint64_t failed[RD_OPS][RD_DTYPES][RD_PATHS][RD_ERRS];

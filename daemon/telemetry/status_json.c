@@ -28,7 +28,7 @@ static void put_text(FILE *f, const char *text, size_t n)
     fputc('"', f);
 }
 
-/* Where it listens is for its users, who may ask it. */
+/* The addresses it listens on are for its users, which may ask it. */
 static bool is_public(const rp_entry *e) { return e->key_len < 7 || memcmp(e->key, "listen.", 7) != 0; }
 
 static void put_entry(FILE *f, const rp_entry *e)

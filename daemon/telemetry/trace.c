@@ -65,8 +65,8 @@ static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The engine tells when it began and how long it copied and computed; on a device both go on at once, and on workers several
- * at a time. They are drawn one behind the other up to the end of the request; "ns" says how long they were. */
+/* The engine reports when it began and how long it copied and computed; on a device both go on at once, and on workers several
+ * at a time. They are drawn one after the other up to the end of the request; "ns" says how long they were. */
 static void put_stages(FILE *f, const rd_trace *t, const rd_record *a)
 {
     uint64_t end = a->received_ns + a->stage_ns[RD_TOTAL];
@@ -204,7 +204,7 @@ rd_trace_counts rd_trace_counted(rd_trace *t)
 
 /* ---- open and close ---- */
 
-/* A new regular file, without waiting for whatever else has the name. -1: errno tells. */
+/* A new regular file, without waiting for anything else that has the name. -1: see errno. */
 static int open_file(const char *path)
 {
     struct stat st;
@@ -261,6 +261,6 @@ void rd_trace_close(rd_trace *t)
     pthread_cond_signal(&t->filled);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    rd_log(RD_LOG_INFO, "the trace has %" PRIu64 " requests and lacks %" PRIu64, t->counts.written, t->counts.dropped);
+    rd_log(RD_LOG_INFO, "the trace has %" PRIu64 " requests; %" PRIu64 " did not fit", t->counts.written, t->counts.dropped);
     destroy(t);
 }

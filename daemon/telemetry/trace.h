@@ -1,8 +1,8 @@
 /* A trace of every answered request as a file that chrome://tracing and Perfetto show (trace event format, JSON).
  *
- * Whoever answers puts a record into a ring; a thread of its own writes them. When the disk is slower than the requests the
- * ring fills, and what does not fit is counted and left out: nobody waits. The file is whole JSON after each write, so the
- * daemon need not end well for it. */
+ * The thread that answers puts a record into a ring; a thread of its own writes them. When the disk is slower than the requests
+ * the ring fills, and what does not fit is counted and left out: no thread waits. The file is whole JSON after each write, so
+ * the daemon may even crash. */
 #ifndef RD_TRACE_H
 #define RD_TRACE_H
 
@@ -14,7 +14,7 @@ typedef struct rd_trace_counts {
     uint64_t written, dropped; /* requests */
 } rd_trace_counts;
 
-/* Begin the file anew. Times in it count from `zero_ns`; it stays below `max_bytes`. NULL: `why` tells. */
+/* Begin the file anew. Times in it count from `zero_ns`; it stays below `max_bytes`. NULL: `why` says why. */
 rd_trace *rd_trace_open(const char *path, uint64_t zero_ns, uint64_t max_bytes, char *why, size_t cap);
 
 /* Any thread; NULL: nothing. */

@@ -13,6 +13,7 @@
 typedef struct loops {
     size_t size, block; /* bytes of an element; elements of a block, 16 KiB at most */
     const chooser *least, *largest, *magnitude;
+    extremes_fn *extremes;
     tally (*count)(const void *x, uint64_t n);
 } loops;
 
@@ -22,6 +23,8 @@ typedef struct float_loops {
     void (*add)(acc *a, pace *p, const void *x, size_t n);   /* whole steps of a block */
     void (*rest)(acc *a, const void *x, size_t n);           /* less than a step */
     void (*squares)(square_acc *s, const void *x, size_t n); /* up to BLOCK64 elements */
+    /* Elements and squares of whole steps, up to BLOCK64 elements, in one pass. False: nothing was added. NULL: none. */
+    bool (*both)(acc *a, pace *p, square_acc *s, const void *x, size_t n);
 } float_loops;
 
 typedef struct int_loops {
@@ -31,12 +34,15 @@ typedef struct int_loops {
     halves (*squares)(const void *x, uint64_t n);
 } int_loops;
 
-#define CHOOSERS(NAME) &least_##NAME, &largest_##NAME, &magnitude_##NAME
-static const float_loops loops_f16 = {{2, BLOCK32, CHOOSERS(f16), tally_f16}, STEP32, add_block_f16, rest_f16, add_squares_f16};
+#define CHOOSERS(NAME) &least_##NAME, &largest_##NAME, &magnitude_##NAME, extremes_of_##NAME
+static const float_loops loops_f16 = {
+    {2, BLOCK32, CHOOSERS(f16), tally_f16}, STEP32, add_block_f16, rest_f16, add_squares_f16, add_both_f16};
 static const float_loops loops_bf16 = {
-    {2, BLOCK32, CHOOSERS(bf16), tally_bf16}, STEP32, add_block_bf16, rest_bf16, add_squares_bf16};
-static const float_loops loops_f32 = {{4, BLOCK32, CHOOSERS(f32), tally_f32}, STEP32, add_block32, rest_f32, add_squares_f32};
-static const float_loops loops_f64 = {{8, BLOCK64, CHOOSERS(f64), tally_f64}, STEP64, add_block64, add_rest64, add_squares_f64};
+    {2, BLOCK32, CHOOSERS(bf16), tally_bf16}, STEP32, add_block_bf16, rest_bf16, add_squares_bf16, add_both_bf16};
+static const float_loops loops_f32 = {
+    {4, BLOCK32, CHOOSERS(f32), tally_f32}, STEP32, add_block32, rest_f32, add_squares_f32, add_both_f32};
+static const float_loops loops_f64 = {
+    {8, BLOCK64, CHOOSERS(f64), tally_f64}, STEP64, add_block64, add_rest64, add_squares_f64, NULL};
 
 #define INT_LOOPS(NAME, W)                  \
     static const int_loops loops_##NAME = { \
@@ -57,19 +63,18 @@ static inline size_t next_block(const loops *l, uint64_t left) { return left < l
 /* ---- what stats knows besides the sums ---- */
 
 typedef struct ends {
-    choice min, max;
+    choice end[2]; /* min, max */
     tally t;
 } ends;
 
 static ends ends_start(const loops *l, int nan_policy)
 {
-    return (ends){choice_start(l->least, nan_policy), choice_start(l->largest, nan_policy), {0, 0}};
+    return (ends){{choice_start(l->least, nan_policy), choice_start(l->largest, nan_policy)}, {0, 0}};
 }
 
 static void ends_add(ends *e, const loops *l, const void *x, size_t n, uint64_t at)
 {
-    choose_in(&e->min, x, n, at);
-    choose_in(&e->max, x, n, at);
+    choose_ends(e->end, l->extremes, x, n, at);
     tally t = l->count(x, n);
     e->t.nonzero += t.nonzero;
     e->t.nans += t.nans;
@@ -83,10 +88,10 @@ static void ends_take(const ends *e, rk_state *s, const loops *l, const void *da
     other[RK_STATS_NANS] = e->t.nans;
     if (s->count == 0)
         return;
-    other[RK_STATS_MIN] = choice_bits(&e->min, s->dtype);
-    other[RK_STATS_MAX] = choice_bits(&e->max, s->dtype);
-    other[RK_STATS_MIN_INDEX] = index + choice_place(&e->min, data, n, l->block);
-    other[RK_STATS_MAX_INDEX] = index + choice_place(&e->max, data, n, l->block);
+    other[RK_STATS_MIN] = choice_bits(&e->end[0], s->dtype);
+    other[RK_STATS_MAX] = choice_bits(&e->end[1], s->dtype);
+    other[RK_STATS_MIN_INDEX] = index + choice_place(&e->end[0], data, n, l->block);
+    other[RK_STATS_MAX_INDEX] = index + choice_place(&e->end[1], data, n, l->block);
 }
 
 /* ---- sums, magnitudes, squares, moments, stats: whichever the layout has ---- */
@@ -104,6 +109,17 @@ static void add_squares(square_acc *s, const float_loops *t, const char *x, size
 {
     for (size_t i = 0; i < n; i += BLOCK64)
         t->squares(s, x + i * t->l.size, n - i < BLOCK64 ? n - i : BLOCK64);
+}
+
+/* What a block's sum and squares have in one pass is taken from its begin; returns the elements that are left. */
+static size_t add_both(acc *a, pace *p, square_acc *s, const float_loops *t, const char *x, size_t n)
+{
+    size_t i = 0, take;
+    if (!t->both)
+        return n;
+    while ((take = (n - i < BLOCK64 ? n - i : BLOCK64) / t->step * t->step) > 0 && t->both(a, p, s, x + i * t->l.size, take))
+        i += take;
+    return n - i;
 }
 
 static void take_floats(rk_state *s, const acc *a, uint64_t n)
@@ -130,10 +146,12 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     const char *x = data;
     for (uint64_t i = 0; i < n && (stats || !decided(first)); i += t->l.block, x += t->l.block * t->l.size) {
         size_t take = next_block(&t->l, n - i);
+        size_t left = sum && square && !a.special ? add_both(&a, &p, &q, t, x, take) : take;
+        const char *rest = x + (take - left) * t->l.size;
         if (sum)
-            add_sum(&a, &p, t, x, take);
+            add_sum(&a, &p, t, rest, left);
         if (square && !(sum && a.special)) /* beside an infinite sum there are no squares */
-            add_squares(&q, t, x, take);
+            add_squares(&q, t, rest, left);
         if (stats)
             ends_add(&e, &t->l, x, take, i);
     }
@@ -186,7 +204,7 @@ static void reduce_ints(rk_state *s, const void *data, uint64_t n, uint64_t inde
 
 /* ---- chosen elements ---- */
 
-/* MIN .. ARGMAX, NORMINF and, with two choosers, MINMAX */
+/* MIN .. ARGMAX, NORMINF and, with both choosers, MINMAX */
 static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy, const loops *l,
                           const chooser *first, const chooser *second)
 {
@@ -196,9 +214,10 @@ static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t in
     const char *x = data;
     for (uint64_t i = 0; i < n; i += CHOOSE_BLOCK, x += CHOOSE_BLOCK * l->size) {
         size_t take = n - i < CHOOSE_BLOCK ? (size_t)(n - i) : CHOOSE_BLOCK;
-        choose_in(&c[0], x, take, i);
         if (second)
-            choose_in(&c[1], x, take, i);
+            choose_ends(c, l->extremes, x, take, i);
+        else
+            choose_in(&c[0], x, take, i);
         if (count)
             t.nans += l->count(x, take).nans;
         else if (choice_decided(&c[0]) && (!second || choice_decided(&c[1])))

@@ -15,7 +15,6 @@
  * So at most one open task per worker exists, and the table of jobs is allocated once.
  *
  * Everything here is under `lock` but the reducing itself and finishing a task. */
-#include <cpuid.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -438,25 +437,10 @@ static void cpu_submit(void *impl, rk_task *t)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The processor's own name, from CPUID; "x86-64" where it has none. */
-static void cpu_name(char *out, size_t cap)
-{
-    unsigned words[12] = {0};
-    for (unsigned leaf = 0; leaf < 3; leaf++) {
-        unsigned *w = words + 4 * leaf;
-        if (!__get_cpuid(0x80000002u + leaf, &w[0], &w[1], &w[2], &w[3]))
-            break;
-    }
-    char name[sizeof words + 1] = {0};
-    memcpy(name, words, sizeof words);
-    const char *start = name + strspn(name, " ");
-    snprintf(out, cap, "%s", *start ? start : "x86-64");
-}
-
 static void cpu_stats(void *impl, rk_stats *s)
 {
     pool *p = impl;
-    cpu_name(s->device, sizeof s->device);
+    rk_cpu_name(s->device, sizeof s->device);
     snprintf(s->simd, sizeof s->simd, "%s", p->simd->name);
     s->threads = p->threads;
     s->slots = (uint64_t)p->threads;

@@ -36,6 +36,19 @@ typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
         }                                                                                                                   \
         return best;                                                                                                        \
     }                                                                                                                       \
+    INLINE void extremes_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, int##W##_t nan_key,             \
+                             int64_t best[2])                                                                               \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t least = INT##W##_MIN, largest = INT##W##_MIN;                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            int##W##_t down = key_##W(x[i], inf, turn, LEAST, nan_key), up = key_##W(x[i], inf, turn, LARGEST, nan_key);    \
+            least = down > least ? down : least;                                                                            \
+            largest = up > largest ? up : largest;                                                                          \
+        }                                                                                                                   \
+        best[0] = least;                                                                                                    \
+        best[1] = largest;                                                                                                  \
+    }                                                                                                                       \
     INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
                             int64_t key)                                                                                    \
     {                                                                                                                       \
@@ -70,10 +83,17 @@ typedef struct chooser {
     }                                                                                                    \
     static const chooser HOW##_##NAME = {D, W, best_##HOW##_##NAME, place_##HOW##_##NAME};
 
-#define CHOOSERS(NAME, W, INF, TURN)              \
-    CHOOSER(NAME, W, INF, TURN, LEAST, least)     \
-    CHOOSER(NAME, W, INF, TURN, LARGEST, largest) \
-    CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)
+/* Keys of the least and of the largest element, in one pass. */
+typedef void extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
+
+#define CHOOSERS(NAME, W, INF, TURN)                                                                                  \
+    CHOOSER(NAME, W, INF, TURN, LEAST, least)                                                                         \
+    CHOOSER(NAME, W, INF, TURN, LARGEST, largest)                                                                     \
+    CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)                                                                 \
+    static __attribute__((noinline)) void extremes_of_##NAME(const void *x, size_t n, bool nan_wins, int64_t best[2]) \
+    {                                                                                                                 \
+        extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                                  \
+    }
 CHOOSERS(i8, 8, 0, 0)
 CHOOSERS(u8, 8, 0, 0x80)
 CHOOSERS(i16, 16, 0, 0)
@@ -106,16 +126,31 @@ static choice choice_start(const chooser *c, int nan_policy)
 
 static inline bool choice_decided(const choice *s) { return s->key == s->most; }
 
-/* n elements, the first of which is element `at` of the array */
-static inline void choose_in(choice *s, const void *x, size_t n, uint64_t at)
+/* The best key of a block that begins at element `at` of the array. */
+static inline void choose_key(choice *s, int64_t key, uint64_t at)
 {
-    if (choice_decided(s))
-        return;
-    int64_t key = s->c->best(x, n, s->nan_wins);
     if (key > s->key) {
         s->key = key;
         s->block = at;
     }
+}
+
+/* n elements, the first of which is element `at` of the array */
+static inline void choose_in(choice *s, const void *x, size_t n, uint64_t at)
+{
+    if (!choice_decided(s))
+        choose_key(s, s->c->best(x, n, s->nan_wins), at);
+}
+
+/* As choose_in, for the least and the largest element. */
+static inline void choose_ends(choice s[2], extremes_fn *extremes, const void *x, size_t n, uint64_t at)
+{
+    int64_t best[2];
+    if (choice_decided(&s[0]) && choice_decided(&s[1]))
+        return;
+    extremes(x, n, s[0].nan_wins, best);
+    choose_key(&s[0], best[0], at);
+    choose_key(&s[1], best[1], at);
 }
 
 /* The best element's bits; for MAGNITUDE the magnitude's. */

@@ -20,15 +20,20 @@ typedef struct rk_simd {
     rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
 } rk_simd;
 
-/* simd.c, compiled once for each */
-extern const rk_simd rk_simd_baseline, rk_simd_avx2, rk_simd_avx512;
+/* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */
+extern const rk_simd *const rk_simds[];
+extern const int rk_simd_count;
 
 bool rk_simd_runs(const rk_simd *simd); /* does this processor have what the table needs? */
 const rk_simd *rk_simd_best(void);
 
-/* MXCSR for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` puts the caller's back. */
-unsigned rk_fp_enter(void);
-void rk_fp_leave(unsigned saved);
+/* The control register for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` puts the
+ * caller's back. */
+uint64_t rk_fp_enter(void);
+void rk_fp_leave(uint64_t saved);
+
+/* The processor's own name; the architecture's where it has none. */
+void rk_cpu_name(char *out, size_t cap);
 
 /* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
  * or the code of the first line that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its

@@ -4,45 +4,6 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* ---- choice of instruction set ---- */
-
-bool rk_simd_runs(const rk_simd *simd)
-{
-    if (simd == &rk_simd_baseline)
-        return true;
-    /* F16C came before AVX2 in every line of processors; clang cannot ask for it */
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    if (simd == &rk_simd_avx2)
-        return avx2;
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
-}
-
-const rk_simd *rk_simd_best(void)
-{
-    if (rk_simd_runs(&rk_simd_avx512))
-        return &rk_simd_avx512;
-    return rk_simd_runs(&rk_simd_avx2) ? &rk_simd_avx2 : &rk_simd_baseline;
-}
-
-/* ---- floating-point environment ---- */
-
-enum { MXCSR_DEFAULT = 0x1f80, MXCSR_STATUS = 0x3f }; /* all exceptions masked, nearest, no FTZ, no DAZ */
-
-unsigned rk_fp_enter(void)
-{
-    unsigned saved = __builtin_ia32_stmxcsr();
-    if ((saved & ~(unsigned)MXCSR_STATUS) != MXCSR_DEFAULT)
-        __builtin_ia32_ldmxcsr(MXCSR_DEFAULT);
-    return saved;
-}
-
-void rk_fp_leave(unsigned saved)
-{
-    if ((saved & ~(unsigned)MXCSR_STATUS) != MXCSR_DEFAULT)
-        __builtin_ia32_ldmxcsr(saved);
-}
-
 /* ---- whole tasks ---- */
 
 void rk_cpu_run(rk_task *t)
@@ -51,7 +12,7 @@ void rk_cpu_run(rk_task *t)
     t->copy_ns = 0;
     t->backend = RP_BACKEND_CPU;
     t->fault.code = RP_OK;
-    unsigned saved = rk_fp_enter();
+    uint64_t saved = rk_fp_enter();
     if (!(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK) {
         uint64_t bad_row;
         rk_state bad_state;
@@ -65,7 +26,7 @@ void rk_cpu_run(rk_task *t)
 
 void rk_explain(rk_task *t, uint64_t line, void *s)
 {
-    unsigned saved = rk_fp_enter();
+    uint64_t saved = rk_fp_enter();
     rk_row_fault(t, line, rk_cpu_cell(t, line, s), s);
     rk_fp_leave(saved);
 }
@@ -124,7 +85,7 @@ static bool probe_right(const probe *p)
 
 bool rk_cpu_self_test(char *why, size_t why_cap)
 {
-    unsigned saved = rk_fp_enter(); /* the probes themselves convert subnormals */
+    uint64_t saved = rk_fp_enter(); /* the probes themselves convert subnormals */
     bool right = true;
     for (size_t i = 0; right && i < sizeof probes / sizeof probes[0]; i++) {
         right = probe_right(&probes[i]);

@@ -33,75 +33,105 @@ static size_t pad64(double *x, size_t n)
 
 /* ---- f32, bf16, f16 ---- */
 
-typedef span square_lanes_fn(const void *x, size_t n, int k, vf64 *sums, vf64 *rests);
+typedef span square_lanes_fn(const void *x, size_t n, int k, lanes *out);
 
 /* The anchored lanes' sum as an integer in units of 2^(k - 52); unsigned as sum_of_lanes. */
-static int64_t sum_of_anchored(const vf64 *sums, int k)
+static int64_t sum_of_anchored(const vf64 *squares, int k)
 {
     const vf64 start = (vf64){0} + anchor(k);
     vu64 v = {0};
     for (int u = 0; u < SQUARE_SUMS; u++)
-        v += (vu64)sums[u] - (vu64)start;
+        v += (vu64)squares[u] - (vu64)start;
     return (int64_t)sum_lanes(v);
 }
 
-/* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart.
- *
- * Let elements be multiples of u = 2^(lowest - 150) below 2^(guess - 126), and 2^c of them go to a lane. Their squares sum
+/* 2^log2_share(n) elements of n go to a lane. */
+static inline int log2_share(size_t n) { return log2_up(n / (SQUARE_SUMS * LANES64)); }
+static inline int square_anchor(const square_acc *s, size_t n) { return 2 * (s->q.guess - 126) + log2_share(n) + 1; }
+
+/* Let elements be multiples of u = 2^(lowest - 150) below 2^(guess - 126), and 2^c of them go to a lane. Their squares sum
  * to at most 2^(k-1). A rest is at most 2^(k-53), half of the anchor's last place, and 2^c of them at most 2^50 u^2, if guess -
- * lowest is at most 27 - c; multiples of u^2 they are. So both lanes' additions are exact. */
-static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lanes_fn *lanes)
+ * lowest is at most 27 - c; multiples of u^2 they are. So both lanes' additions are exact. The same bound makes plain sums
+ * of the elements exact (take_lanes). */
+static bool take_square_lanes(square_acc *s, const lanes *l, span r, size_t n)
 {
-    const int c = log2_up(n / (SQUARE_SUMS * LANES64)), most = 27 - c;
-    vf64 sums[SQUARE_SUMS], rests[SQUARE_SUMS];
+    const int k = square_anchor(s, n), unit = 2 * (r.lowest + RK_E0_32);
+    if (r.highest > s->q.guess || s->q.guess - r.lowest > 27 - log2_share(n))
+        return false;
+    acc_add(&s->a, sum_of_anchored(l->square, k), k - 52);
+    acc_add(&s->a, sum_of_lanes(l->rest, SQUARE_SUMS, unit), unit);
+    block_fitted(&s->q);
+    return true;
+}
+
+/* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart. */
+static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lanes_fn *read)
+{
+    const int most = 27 - log2_share(n);
+    lanes l;
     if (s->q.skip > 0) {
         s->q.skip--;
         return false;
     }
     for (int tries = 0; tries < 2; tries++) {
-        const int k = 2 * (s->q.guess - 126) + c + 1;
-        span r = lanes(x, n, k, sums, rests);
+        span r = read(x, n, square_anchor(s, n), &l);
         if (r.highest == 0xff || r.highest - r.lowest > most)
             break;
-        if (r.highest <= s->q.guess && s->q.guess - r.lowest <= most) {
-            acc_add(&s->a, sum_of_anchored(sums, k), k - 52);
-            acc_add(&s->a, sum_of_lanes(rests, SQUARE_SUMS, 2 * (r.lowest + RK_E0_32)), 2 * (r.lowest + RK_E0_32));
-            block_fitted(&s->q);
+        if (take_square_lanes(s, &l, r, n))
             return true;
-        }
         s->q.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
     }
     block_failed(&s->q);
     return false;
 }
 
+/* Elements and squares in one pass. n: a multiple of STEP32, at most BLOCK64. False, and nothing added: each must take its
+ * own way. */
+static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t n, square_lanes_fn *read)
+{
+    lanes l;
+    if (a->magnitudes || p->skip > 0 || s->q.skip > 0)
+        return false;
+    span r = read(x, n, square_anchor(s, n), &l);
+    if (r.highest == 0xff || r.zero || !take_square_lanes(s, &l, r, n))
+        return false;
+    a->nz |= lanes_nonzero(l.sum, SQUARE_SUMS);
+    acc_add(a, sum_of_lanes(l.sum, SQUARE_SUMS, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
+    block_fitted(p);
+    return true;
+}
+
 /* n is at most BLOCK64 */
-#define SQUARES(TYPE, BYTES)                                                                         \
-    static __attribute__((noinline)) void squares_of_##TYPE(double *out, const void *data, size_t n) \
-    {                                                                                                \
-        const char *x = data;                                                                        \
-        size_t i = 0;                                                                                \
-        for (; i + LANES64 <= n; i += LANES64) {                                                     \
-            vf64 v = load_##TYPE(x + BYTES * i);                                                     \
-            if (BYTES * i % 64 == 0)                                                                 \
-                prefetch(x + BYTES * i, AHEAD);                                                      \
-            *(vf64_loose *)(void *)(out + i) = v * v;                                                \
-        }                                                                                            \
-        float rest[LANES64] = {0};                                                                   \
-        widen_##TYPE(rest, x + BYTES * i, n - i);                                                    \
-        for (size_t k = 0; k < n - i; k++)                                                           \
-            out[i + k] = (double)rest[k] * rest[k];                                                  \
-    }                                                                                                \
-    static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                           \
-    {                                                                                                \
-        double p[BLOCK64];                                                                           \
-        size_t whole = n / STEP32 * STEP32;                                                          \
-        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                           \
-            whole = 0;                                                                               \
-        if (whole == n)                                                                              \
-            return;                                                                                  \
-        squares_of_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                            \
-        add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                           \
+#define SQUARES(TYPE, BYTES)                                                                      \
+    static __attribute__((noinline)) void squared_##TYPE(double *out, const void *data, size_t n) \
+    {                                                                                             \
+        const char *x = data;                                                                     \
+        size_t i = 0;                                                                             \
+        for (; i + LANES64 <= n; i += LANES64) {                                                  \
+            vf64 v = load_##TYPE(x + BYTES * i);                                                  \
+            if (BYTES * i % 64 == 0)                                                              \
+                prefetch(x + BYTES * i, AHEAD);                                                   \
+            *(vf64_loose *)(void *)(out + i) = v * v;                                             \
+        }                                                                                         \
+        float rest[LANES64] = {0};                                                                \
+        widen_##TYPE(rest, x + BYTES * i, n - i);                                                 \
+        for (size_t k = 0; k < n - i; k++)                                                        \
+            out[i + k] = (double)rest[k] * rest[k];                                               \
+    }                                                                                             \
+    static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                        \
+    {                                                                                             \
+        double p[BLOCK64];                                                                        \
+        size_t whole = n / STEP32 * STEP32;                                                       \
+        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                        \
+            whole = 0;                                                                            \
+        if (whole == n)                                                                           \
+            return;                                                                               \
+        squared_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                            \
+        add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                        \
+    }                                                                                             \
+    static bool add_both_##TYPE(acc *a, pace *p, square_acc *s, const void *x, size_t n)          \
+    {                                                                                             \
+        return add_both_lanes(a, p, s, x, n, both_lanes_##TYPE);                                  \
     }
 SQUARES(f32, 4)
 SQUARES(bf16, 2)
@@ -121,6 +151,8 @@ INLINE vf64 square_error(vf64 x, vf64 p)
     return (vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)x, (__m512d)p);
 #elif VB == 32
     return (vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)x, (__m256d)p);
+#elif defined(__aarch64__)
+    return (vf64)vfmaq_f64((float64x2_t)-p, (float64x2_t)x, (float64x2_t)x);
 #else
     vf64 c = x * 0x1.0000002p27; /* Veltkamp: 26 bits of x, and the rest */
     vf64 high = c - (c - x), low = x - high;

@@ -2,8 +2,15 @@
 #ifndef RK_CPU_VEC_H
 #define RK_CPU_VEC_H
 
-#include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#else
+#error "the CPU engine has vectors for x86-64 and aarch64"
+#endif
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__)
 #define VB 64
@@ -62,6 +69,8 @@ INLINE vf64 load_f32(const void *p)
     return (vf64)_mm512_cvtps_pd(_mm256_loadu_ps(p));
 #elif VB == 32
     return (vf64)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#elif defined(__aarch64__)
+    return (vf64)vcvt_f64_f32(vld1_f32((const float *)p));
 #else
     return (vf64)_mm_cvtps_pd((__m128)_mm_loadl_epi64(p));
 #endif
@@ -74,10 +83,31 @@ INLINE vf64 load_bf16(const void *p)
     return (vf64)_mm512_cvtps_pd((__m256)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
 #elif VB == 32
     return (vf64)_mm256_cvtps_pd((__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(p)), 16));
+#elif defined(__aarch64__)
+    vi32 bits = {(int32_t)((uint32_t)((const u16_loose *)p)[0] << 16), (int32_t)((uint32_t)((const u16_loose *)p)[1] << 16)};
+    return (vf64)vcvt_f64_f32(vget_low_f32((float32x4_t)bits));
 #else
     return (vf64)_mm_cvtps_pd((__m128)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadu_si32(p)));
 #endif
 }
+
+/* As many finite bf16, each times 2^BF16_SCALE: as the upper bits of an f64, moved by integers, which takes less work than
+ * two conversions. For sums alone: squares of these would underflow. */
+#if VB == 16
+enum { BF16_SCALE = 0 };
+INLINE vf64 load_scaled_bf16(const void *p) { return load_bf16(p); }
+#else
+enum { BF16_SCALE = 127 - 1023 };
+INLINE vf64 load_scaled_bf16(const void *p)
+{
+#if VB == 64
+    vi64 v = (vi64)_mm512_cvtepi16_epi64(_mm_loadu_si128(p));
+#else
+    vi64 v = (vi64)_mm256_cvtepi16_epi64(_mm_loadl_epi64(p));
+#endif
+    return (vf64)(v << 45 & ~((int64_t)7 << 60)); /* one sign of the copied ones stays */
+}
+#endif
 
 /* Larger and smaller by lane. Of a NaN and a number the second operand comes out. */
 INLINE vf64 max_f64(vf64 a, vf64 b)
@@ -86,6 +116,9 @@ INLINE vf64 max_f64(vf64 a, vf64 b)
     return (vf64)_mm512_max_pd((__m512d)a, (__m512d)b);
 #elif VB == 32
     return (vf64)_mm256_max_pd((__m256d)a, (__m256d)b);
+#elif defined(__aarch64__)
+    vi64 first = a > b;
+    return (vf64)(((vi64)a & first) | ((vi64)b & ~first));
 #else
     return (vf64)_mm_max_pd((__m128d)a, (__m128d)b);
 #endif
@@ -97,20 +130,24 @@ INLINE vi32 max_i32(vi32 a, vi32 b)
     return (vi32)_mm512_max_epi32((__m512i)a, (__m512i)b);
 #elif VB == 32
     return (vi32)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#elif defined(__aarch64__)
+    return (vi32)vmaxq_s32((int32x4_t)a, (int32x4_t)b);
 #else
     vi32 first = a > b;
     return (a & first) | (b & ~first);
 #endif
 }
 
-INLINE vi32 min_i32(vi32 a, vi32 b)
+INLINE vu32 min_u32(vu32 a, vu32 b)
 {
 #if VB == 64
-    return (vi32)_mm512_min_epi32((__m512i)a, (__m512i)b);
+    return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
 #elif VB == 32
-    return (vi32)_mm256_min_epi32((__m256i)a, (__m256i)b);
+    return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
+#elif defined(__aarch64__)
+    return (vu32)vminq_u32((uint32x4_t)a, (uint32x4_t)b);
 #else
-    vi32 first = a < b;
+    vu32 first = (vu32)(a < b);
     return (a & first) | (b & ~first);
 #endif
 }
@@ -121,19 +158,24 @@ INLINE vi16 max_i16(vi16 a, vi16 b)
     return (vi16)_mm512_max_epi16((__m512i)a, (__m512i)b);
 #elif VB == 32
     return (vi16)_mm256_max_epi16((__m256i)a, (__m256i)b);
+#elif defined(__aarch64__)
+    return (vi16)vmaxq_s16((int16x8_t)a, (int16x8_t)b);
 #else
     return (vi16)_mm_max_epi16((__m128i)a, (__m128i)b);
 #endif
 }
 
-INLINE vi16 min_i16(vi16 a, vi16 b)
+INLINE vu16 min_u16(vu16 a, vu16 b)
 {
 #if VB == 64
-    return (vi16)_mm512_min_epi16((__m512i)a, (__m512i)b);
+    return (vu16)_mm512_min_epu16((__m512i)a, (__m512i)b);
 #elif VB == 32
-    return (vi16)_mm256_min_epi16((__m256i)a, (__m256i)b);
+    return (vu16)_mm256_min_epu16((__m256i)a, (__m256i)b);
+#elif defined(__aarch64__)
+    return (vu16)vminq_u16((uint16x8_t)a, (uint16x8_t)b);
 #else
-    return (vi16)_mm_min_epi16((__m128i)a, (__m128i)b);
+    vu16 first = (vu16)(a < b);
+    return (a & first) | (b & ~first);
 #endif
 }
 
@@ -144,6 +186,8 @@ INLINE vu64 sum_bytes(vu8 v)
     return (vu64)_mm512_sad_epu8((__m512i)v, _mm512_setzero_si512());
 #elif VB == 32
     return (vu64)_mm256_sad_epu8((__m256i)v, _mm256_setzero_si256());
+#elif defined(__aarch64__)
+    return (vu64)vpaddlq_u32(vpaddlq_u16(vpaddlq_u8((uint8x16_t)v)));
 #else
     return (vu64)_mm_sad_epu8((__m128i)v, _mm_setzero_si128());
 #endif
@@ -156,6 +200,9 @@ INLINE vi32 product_pairs(vi16 a, vi16 b)
     return (vi32)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #elif VB == 32
     return (vi32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__aarch64__)
+    int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
+    return (vi32)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 #else
     return (vi32)_mm_madd_epi16((__m128i)a, (__m128i)b);
 #endif
@@ -169,6 +216,9 @@ INLINE vu64 square_low(vu64 v)
     return (vu64)_mm512_mul_epu32((__m512i)v, (__m512i)v);
 #elif VB == 32
     return (vu64)_mm256_mul_epu32((__m256i)v, (__m256i)v);
+#elif defined(__aarch64__)
+    uint32x2_t low = vmovn_u64((uint64x2_t)v);
+    return (vu64)vmull_u32(low, low);
 #else
     return (vu64)_mm_mul_epu32((__m128i)v, (__m128i)v);
 #endif

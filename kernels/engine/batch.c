@@ -10,15 +10,17 @@
  * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
  * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
  *
- * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of the
- * crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a batch
- * has landed, and `done`. */
+ * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers. And before a thread of
+ * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a
+ * batch has landed, and `done`. */
 #include "kernels/engine/batch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "kernels/engine/spin.h"
 
 enum {
     ALONE_NS = 40000,  /* a batch of one task takes some 15 us: its thread watches for so long, and serves nobody meanwhile */
@@ -195,7 +197,7 @@ static bool lands_alone(rk_batcher *b, flight *f)
     while (!b->ops->landed(b->impl, f->number, f->tasks, false)) {
         if (count_of(&b->waiting) || rk_now_ns() > until)
             return false;
-        __builtin_ia32_pause();
+        rk_pause();
     }
     return true;
 }
@@ -234,7 +236,7 @@ static void await_landing(rk_batcher *b, const flight *f)
         if (late)
             nanosleep(&nap, NULL);
         else
-            __builtin_ia32_pause();
+            rk_pause();
     }
 }
 
@@ -247,7 +249,7 @@ static void linger(rk_batcher *b)
     while (!has_work(b) && rk_now_ns() < until) {
         pthread_mutex_unlock(&b->lock);
         while (!has_work(b) && rk_now_ns() < until)
-            __builtin_ia32_pause();
+            rk_pause();
         pthread_mutex_lock(&b->lock);
     }
     b->lingering--;

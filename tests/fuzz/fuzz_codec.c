@@ -1,4 +1,4 @@
-/* Any bytes as a message, and as a packet of the side channel: decoded whole or refused with a fault that fits its
+/* Any bytes as a message, and as a packet of the fdpass socket: decoded whole or refused with a fault that fits its
  * buffers; what is accepted encodes to the same bytes again. */
 #include <stdio.h>
 

@@ -105,6 +105,11 @@ def messages():
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)
+    yield "store_shaped", "version 2: 96 bytes of f32 as 'f', of the shape 2 x 3 x 4 in Fortran order", message(
+        STORE, store("f", "f32", 96, shape=(2, 3, 4), order=1), mid=30, version=2)
+    yield "listed_shaped", "reply of list in version 2: 'f'; 'a' as before, without a shape", message(
+        LIST, struct.pack("<QQQQIBBBB", 6, 96, 0, NO_INDEX, 0, 11, 1, 3, 1) + b"f" + struct.pack("<3Q", 2, 3, 4)
+        + struct.pack("<QQQQIBBH", 5, 8, 2**40, NO_INDEX, 0, 12, 1, 0) + b"a", mid=31, reply=1, version=2)
     yield "stored", "reply of store: handle 2^63 + 2", message(STORE, struct.pack("<Q", 2**63 + 2), mid=22, reply=1)
     yield "write", "bytes 2 to 5 of it", message(WRITE, struct.pack("<QQ4s", 2**63 + 2, 2, b"wxyz"), mid=23)
     yield "written", "reply of write: 4 bytes so far", message(WRITE, struct.pack("<Q", 4), mid=23, reply=1)
@@ -137,7 +142,7 @@ def packets():
     yield "attach", "the session and the token of messages.txt", 0, packet(ATTACH, value=SESSION, token=bytes(range(0xA0, 0xB0)))
     yield "attached", "reply of attach", 0, packet(ATTACH)
     yield "refused", "reply of attach: AUTH, and the channel is closed", 0, packet(
-        ATTACH, status=17, more=fault(0, NO_INDEX, 0, b"token", b"no session of this user that wants such a side channel"))
+        ATTACH, status=17, more=fault(0, NO_INDEX, 0, b"token", b"no session of this user waits for an fdpass channel"))
     yield "file", "a file, open for reading", 1, packet(FILE)
     yield "filed", "reply of file: handle 2^63 + 1, 12 bytes", 0, packet(FILE, value=handle, size=12)
     yield "arena", "5000 bytes", 0, packet(ARENA, value=5000)
@@ -181,7 +186,7 @@ def texts():
     for name, remark, data in messages():
         out += [f"# {name}: {remark}", f"{name} {data.hex()}"]
     yield "messages.txt", "\n".join(out) + "\n"
-    out = ["# Golden packets of the side channel: `name descriptors hex`. Written by generate.py."]
+    out = ["# Golden packets of the fdpass socket: `name descriptors hex`. Written by generate.py."]
     for name, remark, descriptors, data in packets():
         out += [f"# {name}: {remark}", f"{name} {descriptors} {data.hex()}"]
     yield "packets.txt", "\n".join(out) + "\n"

@@ -1,5 +1,5 @@
-/* The time of one all-reduce of a sum of doubles, in turns, so that a busy machine slows all of them alike: the median of ROUNDS
- * turns of CALLS calls each.
+/* The time of one all-reduce of a sum of doubles, in turns, so that a busy machine slows all of them alike: the median of
+ * ROUNDS turns of CALLS calls each.
  *
  *     mpirun -n 2 latency [ROUNDS]
  *

@@ -12,9 +12,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/sum_int.h"
 
-static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
-enum { TABLES = sizeof tables / sizeof tables[0] };
-
 static rk_state reduce(const rk_simd *simd, int op, int dtype, const void *x, uint64_t n)
 {
     rk_state s;
@@ -60,12 +57,12 @@ static void rests_of_squares(void **state)
                     memcpy(&b, &x[i], sizeof b);
                     rk_state_add(&want, b, i, RP_NAN_PROPAGATE);
                 }
-                for (int k = 0; k < TABLES; k++) {
-                    if (!rk_simd_runs(tables[k]))
+                for (int k = 0; k < rk_simd_count; k++) {
+                    if (!rk_simd_runs(rk_simds[k]))
                         continue;
-                    rk_state got = reduce(tables[k], RP_OP_SUMSQ, RP_F32, x, n);
+                    rk_state got = reduce(rk_simds[k], RP_OP_SUMSQ, RP_F32, x, n);
                     if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
-                        fail_msg("%s: %d f32, %d bits, span %d", tables[k]->name, (int)n, bits, span);
+                        fail_msg("%s: %d f32, %d bits, span %d", rk_simds[k]->name, (int)n, bits, span);
                 }
             }
 }

@@ -51,7 +51,7 @@ static int setup(void **state)
     for (size_t i = 0; i < PACKETS; i++)
         for (uint8_t k = 0; k < RP_DEVICE_HANDLE && table[i].packet.kind == RP_SIDE_DEVICE && !table[i].packet.reply; k++)
             table[i].packet.device[k] = k;
-    rp_fail(&table[2].fault, RP_AUTH, "token", 0, "no session of this user that wants such a side channel");
+    rp_fail(&table[2].fault, RP_AUTH, "token", 0, "no session of this user waits for an fdpass channel");
     FILE *in = fopen("tests/golden/packets.txt", "r");
     char line[2 * MAX_PACKET + 64];
     size_t n = 0;

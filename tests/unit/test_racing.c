@@ -70,14 +70,13 @@ static void reduce_all(const rk_simd *simd)
 
 static void loops_bear_memory_that_changes(void **state)
 {
-    static const rk_simd *const tables[] = {&rk_simd_baseline, &rk_simd_avx2, &rk_simd_avx512};
     pthread_t writer;
     (void)state;
     assert_int_equal(pthread_create(&writer, NULL, write_over_and_over, NULL), 0);
     for (int round = 0; round < ROUNDS; round++)
-        for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++)
-            if (rk_simd_runs(tables[k]))
-                reduce_all(tables[k]);
+        for (int k = 0; k < rk_simd_count; k++)
+            if (rk_simd_runs(rk_simds[k]))
+                reduce_all(rk_simds[k]);
     atomic_store(&over, true);
     assert_int_equal(pthread_join(writer, NULL), 0);
 }

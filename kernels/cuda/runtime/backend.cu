@@ -16,7 +16,7 @@ constexpr u64 kLingerNs = 100000; // after a batch
 void cuda_batch_launch(void *impl, unsigned flight, rk_task *tasks)
 {
     Backend *b = (Backend *)impl;
-    cudaSetDevice(b->device.id); // whatever thread this is
+    cudaSetDevice(b->device.id); // any thread comes here
     batch_launch(&b->batch[flight], tasks);
 }
 
@@ -126,7 +126,7 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why
     snprintf(b->name, sizeof b->name, "%s (sm_%d%d, %d SMs)", b->device.name, b->device.major, b->device.minor, b->device.sms);
     rp_err started = start_threads(b);
     if (started != RP_OK) {
-        snprintf(why, cap, "cannot start threads");
+        snprintf(why, cap, "the threads cannot be started");
         destroy(b);
         return started;
     }

@@ -53,7 +53,7 @@ bool land_ready(Backend *b)
             continue;
         cudaError_t err = cudaEventQuery(s->done);
         if (err == cudaErrorNotReady) {
-            cudaGetLastError(); // it is no error to be found later, by a launch that explains a fault
+            cudaGetLastError(); // not an error that a later launch should find
             continue;
         }
         land(b, s, err);

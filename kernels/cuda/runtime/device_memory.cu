@@ -10,7 +10,7 @@ rp_err memory_fault(Backend *b, cudaError_t err, rp_fault *f)
     cudaGetLastError();
     if (err == cudaErrorMemoryAllocation)
         return rp_fail(f, RP_NO_MEMORY, "device", 0, "out of device memory");
-    device_lost(b, err, "getting memory");
+    device_lost(b, err, "allocating memory");
     return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
 }
 
@@ -22,13 +22,14 @@ cudaError_t ask_context()
     return cudaMemGetInfo(&idle, &total);
 }
 
-// Another process's memory could not be had. An error is the fault of what it gave, `field`, unless the context is at its end.
+// Another process's memory could not be mapped. The fault is that of its handle or descriptor (`field`), unless the context
+// has failed.
 rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
 {
     cudaError_t alive = ask_context();
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
         return memory_fault(b, alive == cudaSuccess ? err : alive, f);
-    return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver does not take the %s: %s", field, cudaGetErrorString(err));
+    return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver refuses the %s: %s", field, cudaGetErrorString(err));
 }
 
 } // namespace
@@ -80,9 +81,9 @@ void cuda_memory_close(void *impl, rk_memory *m)
         return;
     cudaError_t alive = ask_context();
     if (alive != cudaSuccess)
-        device_lost(b, alive, "giving memory back");
+        device_lost(b, alive, "releasing memory");
     else
-        rk_log(b->options, RK_LOG_WARN, "device memory is not given back: %s", cudaGetErrorString(err));
+        rk_log(b->options, RK_LOG_WARN, "device memory cannot be released: %s", cudaGetErrorString(err));
 }
 
 } // namespace rk

@@ -9,7 +9,7 @@ void device_lost(Backend *b, cudaError_t err, const char *where)
     b->lost = true;
     pthread_mutex_unlock(&b->lock);
     if (first)
-        rk_log(b->options, RK_LOG_ERROR, "CUDA failed while %s: %s (%s); the context is given up", where, cudaGetErrorName(err),
+        rk_log(b->options, RK_LOG_ERROR, "CUDA failed while %s: %s (%s); the context is lost", where, cudaGetErrorName(err),
                cudaGetErrorString(err));
 }
 

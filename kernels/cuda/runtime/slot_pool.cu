@@ -18,7 +18,7 @@ Slot *take_slot(Backend *b)
     return s;
 }
 
-// The memory for another slot is not there: do with those that are. False: there is none.
+// No memory for another slot: work with the open ones. False: none is open.
 bool do_with_fewer(Backend *b, const Slot *missing)
 {
     int open = (int)(missing - b->slots);
@@ -29,11 +29,11 @@ bool do_with_fewer(Backend *b, const Slot *missing)
     b->slot_count = open;
     give_back(b, missing);
     pthread_mutex_unlock(&b->lock);
-    rk_log(b->options, RK_LOG_WARN, "memory is short: %d of %d slots have to do", open, b->slot_limit);
+    rk_log(b->options, RK_LOG_WARN, "memory is short: working with %d of %d slots", open, b->slot_limit);
     return true;
 }
 
-// The slot that was taken, opened. The completer and who asks for counters look at slots meanwhile.
+// The slot that was taken, opened. The completer and readers of counters look at slots meanwhile.
 cudaError_t open_taken(Backend *b, Slot *s)
 {
     Slot fresh;
@@ -63,7 +63,7 @@ int large_copies(Backend *b)
         s->copies_much = cudaEventQuery(s->copied) == cudaErrorNotReady;
         n += s->copies_much;
     }
-    cudaGetLastError(); // it is no error to be found later
+    cudaGetLastError(); // not an error that a later call should find
     return n;
 }
 
@@ -113,7 +113,7 @@ Slot *open_slot(Backend *b, cudaError_t *err)
     }
 }
 
-// It takes some 80 us, too short for a nap, during which the bus is busy with the other copy.
+// A copy takes some 80 us, too short for a nap; meanwhile the bus is busy with the other one.
 void wait_for_bus(Backend *b)
 {
     for (bool full = true; full;) {
@@ -121,7 +121,7 @@ void wait_for_bus(Backend *b)
         full = large_copies(b) >= kLargeCopies;
         pthread_mutex_unlock(&b->lock);
         if (full)
-            sched_yield(); // others want the lock
+            sched_yield(); // other threads need the lock
     }
 }
 

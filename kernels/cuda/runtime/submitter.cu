@@ -34,7 +34,7 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// A task of any size, or a part that the completer put back.
+// A task of any size, or a part that the completer queued again.
 void run_any(Backend *b, rk_task *t)
 {
     if (t->impl || t->bytes <= b->chunk_bytes || (t->memory && !t->fill)) {
@@ -121,7 +121,7 @@ bool cuda_begin(void *impl, rk_task *t)
     pthread_mutex_unlock(&b->lock);
     if (!s)
         return false;
-    cudaSetDevice(b->device.id); // whatever thread this is
+    cudaSetDevice(b->device.id); // any thread comes here
     start(t);
     take_off(b, s, t, slot_launch(s, &b->device, t, false));
     return true;

@@ -1,0 +1,98 @@
+/* What depends on the kind of processor, besides the loops: instruction sets, floating-point environment, name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+#ifdef __x86_64__
+#include <cpuid.h>
+
+/* ---- instruction sets ---- */
+
+extern const rk_simd rk_simd_baseline, rk_simd_avx2, rk_simd_avx512;
+const rk_simd *const rk_simds[] = {&rk_simd_avx512, &rk_simd_avx2, &rk_simd_baseline};
+
+bool rk_simd_runs(const rk_simd *simd)
+{
+    if (simd == &rk_simd_baseline)
+        return true;
+    /* F16C came before AVX2 in every line of processors; clang cannot ask for it */
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    if (simd == &rk_simd_avx2)
+        return avx2;
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
+}
+
+/* ---- MXCSR ---- */
+
+enum { FP_DEFAULT = 0x1f80, FP_STATUS = 0x3f }; /* all exceptions masked, nearest, no FTZ, no DAZ */
+static uint64_t read_control(void) { return __builtin_ia32_stmxcsr(); }
+static void write_control(uint64_t control) { __builtin_ia32_ldmxcsr((unsigned)control); }
+
+/* ---- name, from CPUID ---- */
+
+void rk_cpu_name(char *out, size_t cap)
+{
+    unsigned words[12] = {0};
+    for (unsigned leaf = 0; leaf < 3; leaf++) {
+        unsigned *w = words + 4 * leaf;
+        if (!__get_cpuid(0x80000002u + leaf, &w[0], &w[1], &w[2], &w[3]))
+            break;
+    }
+    char name[sizeof words + 1] = {0};
+    memcpy(name, words, sizeof words);
+    const char *start = name + strspn(name, " ");
+    snprintf(out, cap, "%s", *start ? start : "x86-64");
+}
+
+#else /* aarch64 */
+
+extern const rk_simd rk_simd_neon;
+const rk_simd *const rk_simds[] = {&rk_simd_neon};
+
+bool rk_simd_runs(const rk_simd *simd)
+{
+    (void)simd; /* NEON is part of the architecture */
+    return true;
+}
+
+/* ---- FPCR; its status bits are a register of their own ---- */
+
+enum { FP_DEFAULT = 0, FP_STATUS = 0 };
+
+static uint64_t read_control(void)
+{
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+}
+static void write_control(uint64_t control) { __asm__ volatile("msr fpcr, %0" : : "r"(control)); }
+
+void rk_cpu_name(char *out, size_t cap) { snprintf(out, cap, "aarch64"); }
+
+#endif
+
+const int rk_simd_count = sizeof rk_simds / sizeof rk_simds[0];
+
+const rk_simd *rk_simd_best(void)
+{
+    int i = 0;
+    while (!rk_simd_runs(rk_simds[i]))
+        i++;
+    return rk_simds[i];
+}
+
+uint64_t rk_fp_enter(void)
+{
+    uint64_t saved = read_control();
+    if ((saved & ~(uint64_t)FP_STATUS) != FP_DEFAULT)
+        write_control(FP_DEFAULT);
+    return saved;
+}
+
+void rk_fp_leave(uint64_t saved)
+{
+    if ((saved & ~(uint64_t)FP_STATUS) != FP_DEFAULT)
+        write_control(saved);
+}
