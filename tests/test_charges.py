@@ -155,7 +155,7 @@ def run(daemon, pick):
             continue
         peer = pick.choice(peers)
         action = pick.choice(ACTIONS)
-        if action == "half_a_frame":  # what follows would be the rest of it
+        if action in ("half_a_frame", "bad_packet"):  # what follows would be the rest of it, or meet its answer
             rude.append(peer)
             peers.remove(peer)
         try:

@@ -1,4 +1,4 @@
-/* Users, as the kernel reports them for connections, what they hold (charges.def) and how much each may.
+/* Users, as the kernel reports them for connections: what they hold (charges.def) and how much each may.
  * The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
@@ -34,7 +34,7 @@ typedef struct rd_user {
     unsigned refs; /* sessions, channels, handles and resident data */
     rd_charges charges;
     rd_sched_user queues;
-    unsigned running;             /* works in a thread now: under the lock of the workers */
+    unsigned running;             /* works that run in a thread now; under the lock of the workers */
     struct rd_resident *resident; /* the list of them (resident.h) */
     struct rd_request *parked;    /* reads that wait for one of this user's buffers, oldest first (executor.c) */
     struct rd_user *next;

@@ -212,7 +212,7 @@ static void put_use(FILE *f, const rd_stats *s)
     put_user_seconds(f, s);
 }
 
-/* What each user holds, of the kinds that it holds any of. */
+/* What each user holds that holds anything. */
 static void put_held(FILE *f, const rd_users *u)
 {
     enum { MOST_USERS = 64 }; /* as many as have counters of their own */
@@ -221,9 +221,9 @@ static void put_held(FILE *f, const rd_users *u)
     for (const rd_user *user = u->first; user && n < MOST_USERS; user = user->next, n++)
         for (unsigned k = 0; k < RD_CHARGE_KINDS; k++) {
             uint64_t held = rd_held(&user->charges, k);
-            if (held && user->uid == RD_NETWORK)
+            if (user->uid == RD_NETWORK)
                 fprintf(f, "reduced_user_held{uid=\"tcp\",what=\"%s\"} %" PRIu64 "\n", rd_charge_key(k), held);
-            else if (held)
+            else
                 fprintf(f, "reduced_user_held{uid=\"%" PRIu64 "\",what=\"%s\"} %" PRIu64 "\n", user->uid, rd_charge_key(k),
                         held);
         }
