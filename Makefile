@@ -21,6 +21,9 @@ LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=#                  install below this folder (packagers)
 MINUTES    ?= 1#                 of processor time that `make fuzz` gives each fuzzer
 SECONDS    ?= 60#               how long `make soak` runs
+EACH       ?= 5#                seconds that `make hostile` gives each attack
+CLIENTS    ?=#                  10000: `make soak` kills so many clients, and nothing else
+DAEMONS    ?=#                  1000: ... so many daemons
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
@@ -33,9 +36,9 @@ comma   := ,
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
-# Two MPIs and Fortran, 31 s: with `make deps test` only; without them their tests skip.
-DEPS_MPI   := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_MPI))
+# Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
+DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -163,7 +166,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages format lint check protocol-json all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -351,7 +354,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -450,7 +453,18 @@ $(B)/tests/gpu/cub_peer.cu.o: private NVCC_ALL += $(if $(CCCL),-I$(CCCL))
 $(B)/tests/gpu/cub_peer.cu.o: $(B)/cccl-flags
 
 soak: all ## clients of every kind at once for SECONDS, killed and hostile ones among them; nothing may be left behind
-	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill)
+	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
+
+# The second build is the first one's sanitizer twin. Python loads the sanitizer before the programs' library does.
+HOSTILE = HOSTILE_SECONDS=$(EACH) HOSTILE_FLOOR=0.05 REDUCED_BIN_DIR=$(1)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hostile.py
+ASAN_B  = build/$(if $(filter yes,$(CUDA)),cuda,cpu)-address-undefined
+hostile: all ## every attack of tests/hostile.py for EACH seconds beside an honest client, on a plain and on a sanitizer build; as root
+	@$(call HOSTILE,$(B))
+	@$(MAKE) --no-print-directory -s SANITIZE=address,undefined CUDA=$(CUDA) B=$(ASAN_B) all
+	@LD_PRELOAD=$$(gcc -print-file-name=libasan.so) $(call HOSTILE,$(ASAN_B))
+
+mutants: ## change one place of the sources at a time and see whether a test notices; tests/mutants/run --help
+	@$(PYTHON) tests/mutants/run
 
 test-gpu: all gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh
@@ -490,7 +504,9 @@ DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*)
-DEST_OTHER := $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
+MONITORING := $(wildcard daemon/telemetry/monitoring/*)
+DEST_OTHER := $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
+              $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -520,6 +536,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
+	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
 uninstall: ## remove what install installed

@@ -148,8 +148,8 @@ int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child,
     return 0;
 }
 
-bool rc_child_gone(const rc_child *child)
+bool rc_child_gone(int pidfd)
 {
-    struct pollfd p = {child->pidfd, POLLIN, 0};
-    return child->pidfd >= 0 && poll(&p, 1, 0) == 1;
+    struct pollfd p = {pidfd, POLLIN, 0};
+    return pidfd >= 0 && poll(&p, 1, 0) == 1;
 }

@@ -15,6 +15,6 @@ typedef struct rc_child {
 
 /* Start a daemon of this user that listens on `url`, one of ipc:///PATH, detached from this process. Close child->pidfd. */
 int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child, rp_fault *f);
-bool rc_child_gone(const rc_child *child);
+bool rc_child_gone(int pidfd);
 
 #endif

@@ -313,14 +313,23 @@ static void unqueue(reduce_client *c, rc_call *call)
         c->queue_end = before;
 }
 
+/* Nobody waits for the daemon that was started. */
+static void forget_started(reduce_client *c)
+{
+    if (c->started >= 0)
+        close(c->started);
+    c->started = -1;
+}
+
 void rc_say_hello(reduce_client *c, uint32_t within_ms)
 {
     if (c->greeting)
         return;
     c->greeting = true;
+    forget_started(c);
     c->hello.give_up_ns = rc_deadline_after(within_ms);
     c->hello.cancelled = false;
-    c->hello.losses = c->hello.waits = 0;
+    c->hello.losses = c->hello.waits = c->hello.logins = 0;
     c->hello.place = &c->hello_place;
     c->hello_place.call = &c->hello;
     rc_slot_arm(c->hello_place.exchange);
@@ -496,18 +505,24 @@ static void go_on(reduce_client *c, rc_call *call)
         start_over(c, call);
 }
 
-/* The private daemon is gone: start another one at its place, for which the hello waits once more. */
+/* The private daemon is gone: start another one at its place, for which the hello waits once more. While the one that was
+ * started last runs, it may only be slow. */
 static int start_another(reduce_client *c, rc_call *hello)
 {
     reduce_open_opts o = c->opts;
     rc_child child;
     o.daemon = c->daemon;
-    int err = rc_start_daemon(c->url, &o, &child, &hello->fault);
-    if (err)
-        return err;
-    if (child.pidfd >= 0)
-        close(child.pidfd);
-    c->autostarted = true;
+    if (c->started < 0 || rc_child_gone(c->started)) {
+        int err = rc_start_daemon(c->url, &o, &child, &hello->fault);
+        if (err)
+            return err;
+        if (c->started >= 0)
+            close(c->started);
+        if (!hello->logins++)
+            hello->give_up_ns = rc_deadline_after(c->opts.reconnect_timeout_ms); /* its time begins now */
+        c->started = child.pidfd;
+        c->autostarted = true;
+    }
     post(c, hello);
     return 0;
 }
@@ -631,6 +646,9 @@ void rc_call_on_connection(void *client, bool up)
         c->session = 0;
     else if (c->welcome.session)
         c->reconnects++;
+    if (!up && c->may_start && c->busy && !c->closing)
+        rc_say_hello(
+            c, c->opts.reconnect_timeout_ms); /* what was posted a moment ago waits for a connection, and starts no daemon */
     rc_wake(&c->changed, c);
     rc_leave(c);
 }

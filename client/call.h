@@ -12,7 +12,7 @@
 #include "client/reduce.h"
 #include "proto/codec.h"
 
-enum { RC_MAX_HEAD = RP_SPEC_SIZE + RP_MAX_NAME }; /* fixed part of a body; HELLO's name too */
+enum { RC_MAX_HEAD = RP_STORE_MAX }; /* what precedes the data of a body: STORE has the longest */
 
 typedef struct rc_call rc_call;
 

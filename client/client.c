@@ -27,6 +27,7 @@ reduce_client *rc_client_new(const reduce_open_opts *o)
     rc_fdpass_init(&c->fdpass);
     c->pid = getpid();
     c->refs = 1;
+    c->started = -1;
     c->opts = *o;
     const char *name = o->name ? o->name : program_invocation_short_name;
     memcpy(c->name, name, strnlen(name, RP_MAX_NAME));
@@ -45,5 +46,7 @@ void rc_unref(reduce_client *c)
     pthread_mutex_destroy(&c->lock);
     rc_fdpass_fini(&c->fdpass);
     free(c->daemon);
+    if (c->started >= 0)
+        close(c->started);
     free(c);
 }

@@ -52,6 +52,7 @@ struct reduce_client {
     bool autostarted;
     bool may_start;            /* a daemon at `url`, when it is gone */
     char *daemon;              /* its program; NULL: "reduced" */
+    int started;               /* a pidfd of the one that was started last, while a hello waits for it; -1: none */
     rc_connection *connection; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;

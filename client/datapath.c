@@ -49,11 +49,11 @@ static size_t open_stage(reduce_client *c, size_t tile)
         s->arena = fresh;
         s->part_bytes = tile;
     }
+    if (spare.bytes)
+        munmap(spare.base, spare.bytes); /* before its quota can be given back */
     rc_fdpass_drop(c, spare.session, spare.handle);
     takes = stage_takes(c, tile);
     rc_leave(c);
-    if (spare.bytes)
-        munmap(spare.base, spare.bytes);
     return takes;
 }
 
@@ -195,11 +195,10 @@ void reduce_free(reduce_client *c, void *memory)
     rc_arena *a = *at;
     if (a) {
         *at = a->next;
+        munmap(a->base, a->bytes); /* before its quota can be given back */
         rc_fdpass_drop(c, a->session, a->handle);
     }
     rc_leave(c);
-    if (a)
-        munmap(a->base, a->bytes);
     free(a);
 }
 

@@ -44,6 +44,9 @@ WORD(var, VAR)
 WORD(std, STD)
 SAME(sizeof(reduce_stats), 8 * RP_STATS_WORDS)
 _Static_assert(REDUCE_NO_INDEX == RP_NO_INDEX, "index");
+SAME(REDUCE_MAX_DIMS, RP_MAX_DIMS)
+SAME(REDUCE_ORDER_C, RP_ORDER_C)
+SAME(REDUCE_ORDER_F, RP_ORDER_F)
 _Static_assert(sizeof((reduce_fault){0}.field) >= RP_MAX_FIELD + 1, "field");
 _Static_assert(sizeof((reduce_fault){0}.text) >= RP_MAX_TEXT + 1, "text");
 _Static_assert(sizeof((reduce_info){0}.server) >= RP_MAX_NAME + 1, "server");

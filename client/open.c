@@ -159,11 +159,12 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
 static int open_connection(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
 {
     const reduce_open_opts *o = &c->opts;
-    rp_pem pem = {NULL, NULL, NULL};
+    rp_pem pem = {NULL, NULL, NULL, NULL};
     char why[160];
     bool tls = strncmp(url, "tls+", 4) == 0;
     int err;
-    if (tls && !rp_pem_read(&pem, o->tls_cert, o->tls_key, o->tls_ca, why, sizeof why))
+    const rp_pem_files files = {.cert = o->tls_cert, .key = o->tls_key, .ca = o->tls_ca};
+    if (tls && !rp_pem_read(&pem, &files, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
         err = connection_fault(rc_connection_open(&c->connection, url, &pem, ms, rc_call_on_connection, c), url, ms, f);
@@ -224,7 +225,7 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
 {
     bool gone = false;
     for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
-        if (!gone && child && rc_child_gone(child)) {
+        if (!gone && child && rc_child_gone(child->pidfd)) {
             gone = true;
             uint64_t soon = rc_now_ns() + OTHER_STARTS_MS * RC_NS_PER_MS;
             end = soon < end ? soon : end;

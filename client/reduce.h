@@ -676,24 +676,33 @@ int reduce_device_close(reduce_client *c, const void *handle);
 
 enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomically, when the new ones are complete */
 
+/* The shape of an array may be stored with it. It is kept for the programs that reduce it: see reduce_find and
+ * reduce_spec.planes. A daemon of 0.1 keeps none. */
+enum { REDUCE_MAX_DIMS = 16 };
+enum { REDUCE_ORDER_C = 0, REDUCE_ORDER_F = 1 }; /* in memory the last index runs fastest, or the first one */
+
 typedef struct reduce_put_opts {
     uint32_t size;
-    uint32_t flags;       /* REDUCE_REPLACE */
-    uint32_t ttl_ms;      /* time to live; 0 = until dropped. At most 2^31 - 1 */
-    uint32_t deadline_ms; /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
-    int32_t path;         /* reduce_path: as in reduce_spec */
-    uint32_t reserved;    /* 0 */
+    uint32_t flags;        /* REDUCE_REPLACE */
+    uint32_t ttl_ms;       /* time to live; 0 = until dropped. At most 2^31 - 1 */
+    uint32_t deadline_ms;  /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
+    int32_t path;          /* reduce_path: as in reduce_spec */
+    uint32_t reserved;     /* 0 */
+    uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: it is not told */
+    uint32_t order;        /* REDUCE_ORDER_C, REDUCE_ORDER_F */
+    const uint64_t *shape; /* `dims` lengths, whose product is the number of elements */
 } reduce_put_opts;
-#define REDUCE_PUT_OPTS_INIT                   \
-    {                                          \
-        sizeof(reduce_put_opts), 0, 0, 0, 0, 0 \
+#define REDUCE_PUT_OPTS_INIT                               \
+    {                                                      \
+        sizeof(reduce_put_opts), 0, 0, 0, 0, 0, 0, 0, NULL \
     }
 
 /* Store `bytes` bytes of elements of `dtype` (reduce_dtype), at least one, under `name`. `opts` may be NULL. They travel as for
  * reduce_run. A put that fails, or whose program dies, leaves nothing. If the daemon restarts during a put, it begins again.
  * Errors: the common ones; REDUCE_E_EXISTS (the name is taken, without REDUCE_REPLACE), REDUCE_E_QUOTA (bytes or arrays of the
  * user or of all; data to be replaced count too), REDUCE_E_TOO_LARGE (above the cap of a user; name; ttl_ms),
- * REDUCE_E_BAD_MESSAGE (name), REDUCE_E_TYPE, REDUCE_E_SHAPE (no bytes, or part of an element), REDUCE_E_DEADLINE. */
+ * REDUCE_E_BAD_MESSAGE (name), REDUCE_E_TYPE, REDUCE_E_SHAPE (no bytes, or part of an element; field "shape": another number of
+ * elements), REDUCE_E_DEADLINE; REDUCE_E_ARGUMENT (dims, order). */
 int reduce_put(reduce_client *c, const char *name, int dtype, const void *data, size_t bytes, const reduce_put_opts *opts);
 
 /* The same with bytes of a file: fd, offset and further errors as for reduce_file. */
@@ -717,10 +726,13 @@ typedef struct reduce_resident {
     uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
+    uint32_t dims;      /* of their shape; 0: it was not told */
+    uint32_t order;     /* REDUCE_ORDER_C, REDUCE_ORDER_F */
+    uint64_t shape[16]; /* `dims` lengths */
 } reduce_resident;
-#define REDUCE_RESIDENT_INIT                          \
-    {                                                 \
-        sizeof(reduce_resident), 0, 0, 0, 0, 0, { 0 } \
+#define REDUCE_RESIDENT_INIT                                     \
+    {                                                            \
+        sizeof(reduce_resident), 0, 0, 0, 0, 0, {0}, 0, 0, { 0 } \
     }
 
 /* Call each(arg, r) for all arrays of the user, in any order, in this thread. A value other than 0 from `each` stops the calls

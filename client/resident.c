@@ -42,6 +42,9 @@ static reduce_resident public_of(const rp_resident *x)
     r.left_ms = x->left_ms;
     r.uses = x->uses;
     memcpy(r.name, x->name, x->name_len);
+    r.dims = x->shape.dims;
+    r.order = x->shape.order;
+    memcpy(r.shape, x->shape.len, sizeof r.shape);
     return r;
 }
 
@@ -103,7 +106,12 @@ static int begin(put *p)
     uint8_t *body;
     size_t len;
     rp_fault bad;
-    call.head_len = (uint8_t)rp_put_store(call.head, &p->ask);
+    rp_store ask = p->ask;
+    rc_enter(p->c);
+    if (p->c->welcome.version < RP_PLANES_VERSION) /* it keeps none */
+        ask.shape = (rp_shape){0};
+    rc_leave(p->c);
+    call.head_len = (uint8_t)rp_put_store(call.head, &ask);
     if (rc_call_wait(p->c, &call, &body, &len))
         return rc_report(&call.fault);
     bool malformed = rp_get_u64(body, len, &p->to.handle, "handle", &bad) != RP_OK;
@@ -154,6 +162,20 @@ static int put_once(put *p, bool *again)
     return written && err == REDUCE_E_DEADLINE && gone == REDUCE_E_BAD_HANDLE ? 0 : err;
 }
 
+static int take_shape(rp_shape *s, const reduce_put_opts *o)
+{
+    if (o->dims > RP_MAX_DIMS || (o->dims && !o->shape))
+        return rc_error(REDUCE_E_ARGUMENT, "dims", "a shape of %u dimensions, at most %u, without lengths", o->dims,
+                        RP_MAX_DIMS);
+    if (o->order >= RP_ORDER_COUNT)
+        return rc_error(REDUCE_E_ARGUMENT, "order", "unknown order %u", o->order);
+    s->dims = (uint8_t)o->dims;
+    s->order = o->dims ? (uint8_t)o->order : 0;
+    if (o->dims)
+        memcpy(s->len, o->shape, o->dims * sizeof *s->len);
+    return 0;
+}
+
 static int take_opts(put *p, const reduce_put_opts *given)
 {
     reduce_put_opts mine = REDUCE_PUT_OPTS_INIT, *o = &mine;
@@ -170,7 +192,7 @@ static int take_opts(put *p, const reduce_put_opts *given)
     p->ask.ttl_ms = o->ttl_ms;
     p->path = o->path;
     p->deadline_ns = rc_deadline_after(o->deadline_ms);
-    return 0;
+    return take_shape(&p->ask.shape, o);
 }
 
 static int run(reduce_client *c, const char *name, int dtype, const rc_input *in, uint64_t bytes, const reduce_put_opts *opts)

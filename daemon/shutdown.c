@@ -173,6 +173,7 @@ void rd_server_close(rd_server *s)
     uv_walk(&s->loop, shutdown_close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    rd_handles_forget(&s->holdings); /* no channel is left */
     rd_waker_close(&s->waker);
     rd_signals_close(&s->signals);
     for (uint64_t i = 0; i < s->config.listens; i++)

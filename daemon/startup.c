@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/paths.h"
+#include "daemon/base/sandbox.h"
 #include "daemon/events.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
@@ -69,6 +71,33 @@ static bool open_engine(rd_server *s)
     rd_executor_open(q);
     open_meter(s);
     return true;
+}
+
+/* Where files may be written from now on. The daemon's own: beside the sockets and the trace. The rest is the device's: its
+ * nodes, and of CUDA's driver the cache of compiled kernels and the pipes of its MPS. */
+static void enter_sandbox(rd_server *s)
+{
+    enum { OTHERS = 6 };
+    const rd_config *c = &s->config;
+    const char *folders[RD_MAX_LISTEN + OTHERS], *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH");
+    char beside[RD_MAX_LISTEN + 1][RD_MAX_FILE], kernels[RD_MAX_FILE], told[RD_SANDBOX_TEXT];
+    bool cuda = c->backend != RP_BACKEND_CPU;
+    size_t n = 0;
+    if (c->no_sandbox) {
+        rd_log(RD_LOG_INFO, "sandbox: none, as configured");
+        return;
+    }
+    for (uint64_t i = 0; i < c->listens; i++)
+        folders[n++] = rd_folder_of(rd_ipc_path(c->listen[i]), beside[i]);
+    folders[n++] = rd_folder_of(c->trace, beside[RD_MAX_LISTEN]);
+    snprintf(kernels, sizeof kernels, "%.160s/.nv", home ? home : "");
+    folders[n++] = cuda && home ? kernels : "";
+    folders[n++] = cuda && cache ? cache : "";
+    folders[n++] = cuda ? "/tmp" : "";
+    folders[n++] = "/dev";
+    folders[n++] = "/proc/self";
+    rd_sandbox_enter(folders, n, told);
+    rd_log(RD_LOG_INFO, "sandbox: %s", told);
 }
 
 /* One lock for each ipc socket. */
@@ -140,8 +169,9 @@ static bool open_tls(rd_server *s)
 {
     const rd_config *c = &s->config;
     char why[RD_MAX_WHY];
-    if (!wants_tls(c) || (private_key(c->tls_key, why, sizeof why) &&
-                          rd_transport_tls(s->transport, c->tls_cert, c->tls_key, c->tls_ca, c->tls_clients, why, sizeof why)))
+    const rp_pem_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
+    if (!wants_tls(c) ||
+        (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
         return true;
     rd_log(RD_LOG_ERROR, "no tls: %s", why);
     return false;
@@ -167,6 +197,7 @@ static bool open_workers(rd_server *s)
 {
     unsigned n = readers(s);
     rd_users_configure(&s->users, &s->config);
+    s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
     else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
@@ -307,6 +338,8 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
     introduce(s);
-    return rd_events_open(s) && lock_sockets(s, command->autostarted, exit_code) && open_transport(s) && open_tls(s) &&
-           open_workers(s) && open_trace(s) && open_engine(s);
+    if (!rd_events_open(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine(s))
+        return false;
+    enter_sandbox(s); /* before the threads that read what strangers send, which are in it then */
+    return open_transport(s) && open_tls(s) && open_workers(s) && open_trace(s);
 }

@@ -296,17 +296,72 @@ rp_err rp_name_check(const char *name, size_t len, rp_fault *f)
     return RP_OK;
 }
 
-enum { STORE_REPLACE = 1 };
+static size_t put_lengths(uint8_t *out, const rp_shape *s)
+{
+    for (int d = 0; d < s->dims; d++)
+        put64(out + 8 * d, s->len[d]);
+    return 8 * (size_t)s->dims;
+}
+
+static void get_lengths(const uint8_t *p, rp_shape *s)
+{
+    for (int d = 0; d < s->dims; d++)
+        s->len[d] = get64(p + 8 * d);
+}
+
+static rp_err check_order(const rp_shape *s, rp_fault *f)
+{
+    TRY(at_most(s->dims, RP_MAX_DIMS, "dims", f));
+    if (s->order < RP_ORDER_COUNT && (s->dims || !s->order))
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, "order", RP_ORDER_COUNT - 1, "unknown order %u", s->order);
+}
+
+/* Are these so many elements? */
+static rp_err check_lengths(const rp_shape *s, uint64_t elements, rp_fault *f)
+{
+    uint64_t n = 1;
+    bool fits = true;
+    for (int d = 0; d < s->dims; d++)
+        fits &= !__builtin_mul_overflow(n, s->len[d], &n);
+    if (!s->dims || (fits && n == elements))
+        return RP_OK;
+    return rp_fail(f, RP_SHAPE, "shape", elements, "the shape is not one of %" PRIu64 " elements", elements);
+}
+
+enum { STORE_REPLACE = 1, STORE_SHAPED = 2 };
 
 size_t rp_put_store(uint8_t *out, const rp_store *x)
 {
     out[0] = x->dtype;
-    out[1] = x->replace ? STORE_REPLACE : 0;
+    out[1] = (x->replace ? STORE_REPLACE : 0) | (x->shape.dims ? STORE_SHAPED : 0);
     put16(out + 2, x->name_len);
     put32(out + 4, x->ttl_ms);
     put64(out + 8, x->bytes);
     memcpy(out + RP_STORE_SIZE, x->name, x->name_len);
-    return RP_STORE_SIZE + x->name_len;
+    size_t n = RP_STORE_SIZE + x->name_len;
+    if (!x->shape.dims)
+        return n;
+    put64(out + n, 0);
+    out[n] = x->shape.dims;
+    out[n + 1] = x->shape.order;
+    n += RP_SHAPE_SIZE;
+    return n + put_lengths(out + n, &x->shape);
+}
+
+/* What follows the name, in a STORE that says that there is one. */
+static rp_err get_store_shape(const uint8_t *p, size_t len, rp_shape *s, rp_fault *f)
+{
+    TRY(need(len, RP_SHAPE_SIZE, "store", f));
+    s->dims = p[0];
+    s->order = p[1];
+    TRY(zeros(p + 2, 6, "store", f));
+    if (!s->dims)
+        return rp_fail(f, RP_BAD_MESSAGE, "dims", 1, "a shape of no dimensions");
+    TRY(check_order(s, f));
+    TRY(exact(len, RP_SHAPE_SIZE + 8 * (size_t)s->dims, "store", f));
+    get_lengths(p + RP_SHAPE_SIZE, s);
+    return RP_OK;
 }
 
 rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
@@ -318,10 +373,13 @@ rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
                     .ttl_ms = get32(body + 4),
                     .bytes = get64(body + 8),
                     .name = (const char *)body + RP_STORE_SIZE};
-    if (body[1] & ~STORE_REPLACE)
+    const size_t named = RP_STORE_SIZE + (size_t)x->name_len;
+    if (body[1] & ~(STORE_REPLACE | STORE_SHAPED))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown flags 0x%x", body[1]);
     TRY(at_most(x->name_len, RP_MAX_NAME, "name_len", f));
-    TRY(exact(len, RP_STORE_SIZE + (size_t)x->name_len, "store", f));
+    TRY(body[1] & STORE_SHAPED ? need(len, named, "store", f) : exact(len, named, "store", f));
+    if (body[1] & STORE_SHAPED)
+        TRY(get_store_shape(body + named, len - named, &x->shape, f));
     TRY(rp_name_check(x->name, x->name_len, f));
     TRY(at_most(x->ttl_ms, RP_MAX_TTL_MS, "ttl_ms", f));
     size_t size = rp_dtype_size(x->dtype);
@@ -330,7 +388,7 @@ rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
     if (x->bytes == 0 || x->bytes % size)
         return rp_fail(f, RP_SHAPE, "bytes", size, "%" PRIu64 " bytes are not a positive multiple of the %zu-byte element",
                        x->bytes, size);
-    return RP_OK;
+    return check_lengths(&x->shape, x->bytes / size, f);
 }
 
 size_t rp_put_write(uint8_t out[RP_WRITE_SIZE], uint64_t handle, uint64_t offset)
@@ -364,9 +422,11 @@ size_t rp_put_resident(uint8_t *out, const rp_resident *x)
     put32(out + 32, x->uses);
     out[36] = x->dtype;
     out[37] = x->name_len;
-    put16(out + 38, 0);
+    out[38] = x->shape.dims;
+    out[39] = x->shape.order;
     memcpy(out + RP_RESIDENT_SIZE, x->name, x->name_len);
-    return RP_RESIDENT_SIZE + x->name_len;
+    const size_t n = RP_RESIDENT_SIZE + x->name_len;
+    return n + put_lengths(out + n, &x->shape);
 }
 
 rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f)
@@ -384,13 +444,17 @@ rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f)
                        .uses = get32(p + 32),
                        .dtype = p[36],
                        .name_len = p[37],
-                       .name = (const char *)p + RP_RESIDENT_SIZE};
-    TRY(zeros(p + 38, 2, "entry", f));
-    TRY(need(r->len - r->at - RP_RESIDENT_SIZE, x->name_len, "entry", f));
+                       .name = (const char *)p + RP_RESIDENT_SIZE,
+                       .shape = {.dims = p[38], .order = p[39]}};
+    TRY(check_order(&x->shape, f));
+    const size_t named = RP_RESIDENT_SIZE + x->name_len, more = x->name_len + 8 * (size_t)x->shape.dims;
+    TRY(need(r->len - r->at - RP_RESIDENT_SIZE, more, "entry", f));
     TRY(rp_name_check(x->name, x->name_len, f));
     if (!rp_dtype_size(x->dtype))
         return rp_fail(f, RP_BAD_MESSAGE, "dtype", 0, "unknown element type code %u", x->dtype);
-    r->at += RP_RESIDENT_SIZE + x->name_len;
+    get_lengths(p + named, &x->shape);
+    TRY(check_lengths(&x->shape, x->bytes / rp_dtype_size(x->dtype), f));
+    r->at += RP_RESIDENT_SIZE + more;
     return RP_OK;
 }
 

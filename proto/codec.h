@@ -22,11 +22,14 @@ extern "C" {
 #define RP_QUERY_SIZE 8u
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
-#define RP_STORE_SIZE 16u /* + name */
+#define RP_STORE_SIZE 16u /* + name, + shape */
+#define RP_SHAPE_SIZE 8u  /* + a u64 for each dimension */
+#define RP_STORE_MAX (RP_STORE_SIZE + RP_MAX_NAME + RP_SHAPE_SIZE + 8 * RP_MAX_DIMS)
 #define RP_WRITE_SIZE 16u /* + data */
 #define RP_WRITE_AT_SIZE (RP_WRITE_SIZE + RP_PLACE_SIZE)
-#define RP_RESIDENT_SIZE 40u /* + name */
-#define RP_SIDE_SIZE 32u     /* of a packet; errors follow, and in DEVICE its handle */
+#define RP_RESIDENT_SIZE 40u /* + name, + a u64 for each dimension */
+#define RP_RESIDENT_MAX (RP_RESIDENT_SIZE + RP_MAX_NAME + 8 * RP_MAX_DIMS)
+#define RP_SIDE_SIZE 32u /* of a packet; errors follow, and in DEVICE its handle */
 #define RP_SIDE_MAX (RP_SIDE_SIZE + RP_DEVICE_HANDLE)
 #define RP_RESULT_SIZE 48u /* + cells */
 #define RP_ERROR_SIZE 40u  /* + field + text */
@@ -108,6 +111,15 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
 /* Layout only, as rp_get_spec. */
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f);
 
+typedef enum { RP_ORDER_C, RP_ORDER_F, RP_ORDER_COUNT } rp_order; /* the last index runs fastest, or the first one */
+
+/* The shape of resident data. It is kept for their readers: no reduction depends on it. */
+typedef struct rp_shape {
+    uint8_t dims;  /* 0: none was told */
+    uint8_t order; /* rp_order */
+    uint64_t len[RP_MAX_DIMS];
+} rp_shape;
+
 /* STORE: an array that is to stay with the daemon, under a name. */
 typedef struct rp_store {
     uint8_t dtype;
@@ -116,13 +128,14 @@ typedef struct rp_store {
     uint64_t bytes;
     uint16_t name_len;
     const char *name; /* not terminated */
+    rp_shape shape;   /* its elements are those of `bytes` */
 } rp_store;
 
 /* Is it a name for resident data? 1 to RP_MAX_NAME letters, digits, '.', '_', '-', of which the first is a letter, a digit or
  * '_'. Errors: TOO_LARGE, BAD_MESSAGE. */
 rp_err rp_name_check(const char *name, size_t len, rp_fault *f);
 
-size_t rp_put_store(uint8_t *out, const rp_store *x); /* RP_STORE_SIZE + name_len */
+size_t rp_put_store(uint8_t *out, const rp_store *x); /* at most RP_STORE_MAX */
 /* Values are checked, too. Errors: those of PROTOCOL.md that the message alone shows. */
 rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f);
 
@@ -148,9 +161,10 @@ typedef struct rp_resident {
     uint8_t dtype;
     uint8_t name_len;
     const char *name; /* not terminated */
+    rp_shape shape;   /* version 1 has none */
 } rp_resident;
 
-size_t rp_put_resident(uint8_t *out, const rp_resident *x); /* RP_RESIDENT_SIZE + name_len */
+size_t rp_put_resident(uint8_t *out, const rp_resident *x); /* at most RP_RESIDENT_MAX */
 rp_err rp_get_name(const uint8_t *body, size_t len, const char **name, rp_fault *f);
 
 /* A packet of the fdpass socket; every field that its kind does not use is 0. */

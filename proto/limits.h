@@ -57,6 +57,9 @@
 #define RP_MAX_USER_RESIDENTS 1024u
 #define RP_MAX_RESIDENTS 4096u
 
+/* Dimensions of a resident array whose shape is kept. More than arrays have in practice. */
+#define RP_MAX_DIMS 16u
+
 /* Longest time to live: as for deadlines, 24 days. Without one data stay until they are dropped. */
 #define RP_MAX_TTL_MS 0x7fffffffu
 

@@ -34,10 +34,11 @@ static bool read_file(char **out, const char *path, char *why, size_t cap)
     return true;
 }
 
-bool rp_pem_read(rp_pem *p, const char *cert, const char *key, const char *ca, char *why, size_t cap)
+bool rp_pem_read(rp_pem *p, const rp_pem_files *files, char *why, size_t cap)
 {
-    *p = (rp_pem){NULL, NULL, NULL};
-    return read_file(&p->cert, cert, why, cap) && read_file(&p->key, key, why, cap) && read_file(&p->ca, ca, why, cap);
+    *p = (rp_pem){NULL, NULL, NULL, NULL};
+    return read_file(&p->cert, files->cert, why, cap) && read_file(&p->key, files->key, why, cap) &&
+           read_file(&p->ca, files->ca, why, cap) && read_file(&p->crl, files->crl, why, cap);
 }
 
 static void wipe(char **text)
@@ -53,4 +54,5 @@ void rp_pem_wipe(rp_pem *p)
     wipe(&p->cert);
     wipe(&p->key);
     wipe(&p->ca);
+    wipe(&p->crl);
 }

@@ -7,13 +7,18 @@
 
 enum { RP_MAX_PEM = 1 << 20 }; /* bytes of a file; a bundle of every public CA has a quarter of that */
 
+/* Paths; NULL or "": none. */
+typedef struct rp_pem_files {
+    const char *cert, *key, *ca, *crl; /* crl: revocation lists, one for each CA that has one */
+} rp_pem_files;
+
 typedef struct rp_pem {
-    char *cert, *key, *ca; /* texts; NULL where no file was named */
+    char *cert, *key, *ca, *crl; /* texts; NULL where no file was named */
 } rp_pem;
 
-/* Read the files that are named (neither NULL nor ""). False: `why` names the file and what is wrong with it, never what is
+/* Read the files that are named. False: `why` names the file and what is wrong with it, never what is
  * in it. Either way rp_pem_wipe comes last. */
-bool rp_pem_read(rp_pem *p, const char *cert, const char *key, const char *ca, char *why, size_t cap);
+bool rp_pem_read(rp_pem *p, const rp_pem_files *files, char *why, size_t cap);
 
 /* Overwrite and free: nng has a copy of its own. */
 void rp_pem_wipe(rp_pem *p);

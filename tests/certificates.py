@@ -22,6 +22,17 @@ class Authority:
     def file(self, kind):
         return self.folder / f"{self.name}.{kind}"
 
+    def revoke(self, *certificates, days=2):
+        """A list of these and of all that were revoked before; it expires `days` from now on."""
+        config, index, crl = self.file("conf"), self.file("index"), self.file("crl")
+        config.write_text(f"[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nunique_subject=no\ndefault_md=sha256\n")
+        index.touch()
+        ca = ["ca", "-config", config, "-cert", self.file("pem"), "-keyfile", self.file("key")]
+        for c in certificates:
+            self._openssl(*ca, "-revoke", c)
+        self._openssl(*ca, "-gencrl", "-crldays" if days > 0 else "-crlsec", days if days > 0 else 1, "-out", crl)
+        return crl
+
     def issue(self, name, dns, days=2):
         """(certificate, key): PEM files of a peer whose certificate names `dns`; of yesterday with days=-1."""
         stem = self.folder / f"{self.name}-{name}"

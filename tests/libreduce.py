@@ -29,12 +29,12 @@ class FaultStruct(C.Structure):
 
 class PutOpts(C.Structure):
     _fields_ = [("size", C.c_uint32), ("flags", C.c_uint32), ("ttl_ms", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32),
-                ("reserved", C.c_uint32)]
+                ("reserved", C.c_uint32), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.POINTER(C.c_uint64))]
 
 
 class Resident(C.Structure):
     _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("bytes", C.c_uint64), ("age_ms", C.c_uint64), ("left_ms", C.c_uint64),
-                ("uses", C.c_uint32), ("name", C.c_char * 68)]
+                ("uses", C.c_uint32), ("name", C.c_char * 68), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.c_uint64 * 16)]
 
 
 class Fault(Exception):
@@ -182,8 +182,8 @@ class Client:
     def free(self, address):
         self.lib.reduce_free(self.handle, C.c_void_p(address))
 
-    def _put_opts(self, replace=False, ttl_ms=0, deadline_ms=0, path=0):
-        return C.byref(PutOpts(C.sizeof(PutOpts), replace, ttl_ms, deadline_ms, path, 0))
+    def _put_opts(self, replace=False, ttl_ms=0, deadline_ms=0, path=0, shape=(), order=0):
+        return C.byref(PutOpts(C.sizeof(PutOpts), replace, ttl_ms, deadline_ms, path, 0, len(shape), order, (C.c_uint64 * len(shape))(*shape)))
 
     def put(self, name, dtype, address, size, **kw):
         self._check(self.lib.reduce_put(self.handle, name.encode(), DTYPES[dtype], C.c_void_p(address), C.c_size_t(size), self._put_opts(**kw)))

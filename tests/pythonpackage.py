@@ -19,6 +19,7 @@ from reduced import _client  # noqa: E402
 def package(shared):
     """The module `reduced`, whose calls go to the shared daemon."""
     with reduced.Client(shared.url, autostart=False) as client:
-        _client._default = client
+        _client._default, os.environ["REDUCED_URL"] = client, shared.url
         yield reduced
         _client._default = None
+        del os.environ["REDUCED_URL"]

@@ -94,9 +94,10 @@ def parse_result(body):
     return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts, batch)
 
 
-def store(name, dtype, size, *, replace=False, ttl_ms=0):
+def store(name, dtype, size, *, replace=False, ttl_ms=0, shape=(), order=0):
     name = name if isinstance(name, bytes) else name.encode()
-    return struct.pack("<BBHIQ", code(dtype, DTYPES), replace, len(name), ttl_ms, size) + name
+    tail = struct.pack(f"<BB6x{len(shape)}Q", len(shape), order, *shape) if shape else b""
+    return struct.pack("<BBHIQ", code(dtype, DTYPES), replace | (2 if shape else 0), len(name), ttl_ms, size) + name + tail
 
 
 class Resident(NamedTuple):
@@ -107,17 +108,20 @@ class Resident(NamedTuple):
     uses: int
     dtype: int
     name: str
+    order: int = 0
+    shape: tuple = ()
 
 
 def parse_residents(body):
     found, at = [], 0
     while at < len(body):
-        *numbers, name_len, zero = struct.unpack_from("<QQQQIBBH", body, at)
+        *numbers, name_len, dims, order = struct.unpack_from("<QQQQIBBBB", body, at)
         name = body[at + 40 : at + 40 + name_len].decode("ascii")
-        if zero or len(name) != name_len or not name_len:
+        if len(name) != name_len or not name_len or order > (dims > 0):
             raise ProtocolError("malformed entry")
-        found.append(Resident(*numbers, name))
         at += 40 + name_len
+        found.append(Resident(*numbers, name, order, struct.unpack_from(f"<{dims}Q", body, at)))
+        at += 8 * dims
     return found
 
 

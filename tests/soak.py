@@ -1,12 +1,15 @@
 #!/usr/bin/python3
-"""Hours of everything at once, or as many seconds as there are:  make soak [SECONDS=60] [KILL=1]
+"""Hours of everything at once, or as many seconds as there are:  make soak [SECONDS=60] [KILL=1] [CLIENTS=10000 DAEMONS=1000]
 
 Without KILL: clients of every path compare each answer with the oracle while some of them die by kill -9, others hang up
 with replies pending, miss their deadlines or send garbage. In the end the daemon must hold what it held before: memory,
 descriptors, threads, pools, sessions, arenas.
 
 With KILL: 16 clients of libreduce in full flight while the daemon dies by kill -9 every few seconds and is started again: no
-wrong answer, none lost; the longest time that each client had to wait is printed."""
+wrong answer, none lost; the longest time that each client had to wait is printed.
+
+With CLIENTS and DAEMONS: so many clients killed at any point of their work, then so many daemons under clients of libreduce. The
+same holds, and each is counted."""
 import argparse
 import contextlib
 import os
@@ -18,10 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from conftest import TESTS, Daemon  # noqa: E402
-from rawclient import MAX_DATA, REDUCE, REDUCE_AT, Closed, Fault, spec  # noqa: E402
+from rawclient import MAX_DATA, REDUCE, REDUCE_AT, Closed, Connection, Fault, spec  # noqa: E402
 from sideclient import FILE, Side  # noqa: E402
 
 WARM_UP = 5  # seconds before the daemon is looked at for the first time
@@ -169,20 +173,25 @@ def soak(folder, seconds, seed):
         daemon.close()
 
 
-def soak_with_kills(folder, seconds, seed):
+def soak_with_kills(folder, seconds, seed, most=None, pause=(1, 5), clients=16):
+    """For some seconds, or until `most` daemons were killed."""
     pick = random.Random(seed)
     daemons = [Daemon(folder)]
     try:
-        workers = Workers(daemons[0].url, ["lib", "paths"] * 8, seed)
+        workers = Workers(daemons[0].url, ["lib", "paths"] * (clients // 2), seed)
         workers.wait_ready()
         end, kills = time.monotonic() + seconds, 0
-        while time.monotonic() < end:
+        while kills < most if most else time.monotonic() < end:
             with contextlib.suppress(subprocess.TimeoutExpired):  # they are in the middle of something
-                daemons[-1].process.wait(pick.uniform(1, 5))
+                daemons[-1].process.wait(pick.uniform(*pause))
             workers.check()
-            daemons[-1].close()
+            daemons.pop().close()
+            for log in pathlib.Path(folder).glob("notify*"):
+                log.unlink()
             daemons.append(Daemon(folder))
             kills += 1
+            if kills % 50 == 0 and most:
+                print(f"{kills} daemons killed", flush=True)
         workers.end()
         late = [g for g in workers.gaps if g > GAP]
         print(f"{workers.answers} answers right of {len(workers.gaps)} clients, {kills} daemons killed")
@@ -193,14 +202,94 @@ def soak_with_kills(folder, seconds, seed):
             d.close()
 
 
+# ---- so many kills ----
+ONES = bytes([1]) * (1 << 20)
+
+
+def doomed(url, seed, ready):
+    """A client that works by every path until it is killed. It ends by itself only if an answer is wrong."""
+    pick = random.Random(seed)
+    with Connection(url) as c:
+        c.hello()
+        ready()
+        with Side(c) as side, tempfile.TemporaryFile() as f:
+            f.write(ONES)
+            f.flush()
+            file, _ = side.file(f.fileno())
+            arena, memory = side.arena(len(ONES))
+            memory[:] = ONES
+            while True:
+                n = pick.randrange(1, len(ONES))
+                want = [struct.pack("<Q", n)]
+                assert c.reduce("sum", "u8", ONES[:n]).cells == want
+                assert c.reduce_at("sum", "u8", pick.choice((file, arena)), 0, n).cells == want
+                stream = c.begin("sum", "u8")
+                c.append(stream, 0, ONES[:n])
+                assert c.finish(stream, n).cells == want
+                c.put("mine" + str(pick.randrange(4)), "u8", ONES[: n // 8], replace=True)
+
+
+def start_doomed(url, seed):
+    """Its pid, when it has a session."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            doomed(url, seed, lambda: os.write(write, b"r"))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(write)
+    assert os.read(read, 1) == b"r", "a client could not begin"
+    os.close(read)
+    return pid
+
+
+def kill_clients(folder, kills, seed):
+    """Four at work at a time; any of them dies every few milliseconds. One client stays, and each of its answers is right."""
+    pick = random.Random(seed)
+    daemon = Daemon(folder)
+    try:
+        before, checked = settled(daemon), 0
+        with daemon.connect() as witness:
+            running = [start_doomed(daemon.url, seed + i) for i in range(4)]
+            for killed in range(1, kills + 1):
+                for _ in range(pick.randrange(4)):
+                    assert witness.reduce("sum", "u8", ONES[:70000]).cells == [struct.pack("<Q", 70000)]
+                    checked += 1
+                at = pick.randrange(len(running))
+                os.kill(running[at], signal.SIGKILL)
+                assert os.WTERMSIG(os.waitpid(running[at], 0)[1]) == signal.SIGKILL, "a client had a wrong answer"
+                running[at] = start_doomed(daemon.url, seed + 4 + killed)
+                if killed % 500 == 0:
+                    print(f"{killed} clients killed", flush=True)
+            for pid in running:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            for x in witness.list():
+                witness.drop(x.name)
+        settled(daemon, before)
+        print(f"{kills} clients killed, {checked} answers of the one that stayed were right; the daemon holds what it held before")
+        daemon.stop()
+    finally:
+        daemon.close()
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--kill", action="store_true")
+    p.add_argument("--clients", type=int, default=0, help="kill so many clients")
+    p.add_argument("--daemons", type=int, default=0, help="kill so many daemons")
     p.add_argument("--seed", type=int, default=20261121)
     a = p.parse_args()
     with tempfile.TemporaryDirectory(prefix="rd") as folder:
-        (soak_with_kills if a.kill else soak)(folder, a.seconds, a.seed)
+        if a.clients:
+            kill_clients(folder, a.clients, a.seed)
+        if a.daemons:
+            soak_with_kills(folder, 0, a.seed, a.daemons, (0.05, 0.4), 4)
+        if not a.clients and not a.daemons:
+            (soak_with_kills if a.kill else soak)(folder, a.seconds, a.seed)
 
 
 if __name__ == "__main__":

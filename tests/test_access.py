@@ -4,6 +4,7 @@ import pathlib
 import re
 import socket
 import stat
+import struct
 import subprocess
 
 import pytest
@@ -56,6 +57,31 @@ def public(start, scratch):
     """public(*flags): a daemon whose sockets' modes let everybody in."""
     os.chmod(scratch, 0o755)
     return lambda *flags, **kw: start("--socket-mode", "0666", *flags, **kw)
+
+
+# ---- the daemon's own process ----
+def status_of_threads(daemon, key):
+    """The values of a line of /proc/PID/task/*/status."""
+    tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    return {re.search(rf"^{key}:\s+(\d+)", (t / "status").read_text(), re.M)[1] for t in tasks}
+
+
+def test_every_thread_is_in_the_sandbox(start):
+    """Those of nng, for tcp, and of the trace begin later than those of the engine."""
+    daemon = start("--threads", 3, tcp=True)
+    with daemon.connect(tcp=True) as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        if "no seccomp" in daemon.log():
+            pytest.skip("this kernel has no seccomp")
+        assert re.search(r"^reduced: sandbox: seccomp, (no )?Landlock$", daemon.log(), re.M)
+        assert status_of_threads(daemon, "Seccomp") == {"2"} and status_of_threads(daemon, "NoNewPrivs") == {"1"}
+
+
+def test_the_sandbox_can_be_left_out(start):
+    daemon = start("--sandbox", "no")
+    daemon.wait_log("sandbox: none, as configured")
+    own = re.search(r"^NoNewPrivs:\s+(\d+)", pathlib.Path("/proc/self/status").read_text(), re.M)[1]
+    assert status_of_threads(daemon, "NoNewPrivs") == {own}
 
 
 # ---- lists ----

@@ -154,6 +154,27 @@ def test_a_rank_that_dies_ends_the_job(built, mpi):
     launch(mpi, 2, built(mpi, ROOT / "tests/mpi/errors.c"), "die", timeout=60, ok=False)
 
 
+# ---- reducectl on a cluster ----
+@pytest.mark.parametrize("mpi", NAMES)
+def test_reducectl_mpi(built, scratch, mpi, monkeypatch):
+    """One answer, from a daemon that is started for the job and leaves with it."""
+    program = built(mpi, ROOT / "client/examples/reducectl_mpi.c")
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(scratch))
+    rng = np.random.default_rng(3)
+    parts = [gens.full_range(rng, "f64", n) for n in (3000, 1, 0, 777)]
+    for i, bits in enumerate(parts):
+        np.save(scratch / f"p{i}.npy", bits.view("<f8"))
+    files, bits = [scratch / f"p{i}.npy" for i in range(len(parts))], np.concatenate(parts)
+    before = set(os.listdir("/tmp"))
+    for ranks in (1, 2) if mpi == "mpich" else (1, 3):
+        out = launch(mpi, ranks, program, "sum", "--hex", *files)
+        assert float.fromhex(out) == oracle.float_value(oracle.reduce("sum", "f64", bits), "f64"), ranks
+    assert int(launch(mpi, 2, program, "argmax", *files)) == oracle.reduce("argmax", "f64", bits)
+    launch(mpi, 2, program, "sum", scratch / "none.npy", ok=False)
+    assert not [name for name in set(os.listdir("/tmp")) - before if name.startswith("reducectl-mpi")]
+
+
 # ---- the examples ----
 HEAT = re.compile(r"residual +(\S+) heat +(\S+)")
 

@@ -47,6 +47,14 @@ def test_columns_with_missing_values(package):  # noqa: F811
     assert package.sum(Nullable()) == 4 and package.max(Nullable()) == 3
 
 
+@pytest.mark.slow
+def test_tensors_of_torch_in_memory(package):  # noqa: F811
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+    assert package.sum(x, axis=0).tolist() == [12, 15, 18, 21] and package.max(x.t(), axis=0).tolist() == [3, 7, 11]
+    assert package.sum(x.requires_grad_()) == 66.0 and package.any(torch.tensor([False, True])) is True
+
+
 def test_a_memmap_is_read_from_its_file(package, tmp_path):  # noqa: F811
     path = tmp_path / "m.npy"
     a = np.random.default_rng(1).standard_normal((600, 500))

@@ -186,6 +186,7 @@ def test_of_nothing(package):  # noqa: F811
 def test_scalars_and_0d(package):  # noqa: F811
     assert package.sum(3.5) == 3.5 and package.sum(np.float32(2)) == 2.0 and package.max(np.array(7)) == 7
     assert package.sum(np.array(7), axis=0) == 7 and package.sum(5, axis=()) == 5 and package.sum(5, keepdims=True) == 5
+    assert package.sum(1 + 2j) == 1 + 2j and package.std(np.array(3j)) == 0 and package.nansum(np.complex64(1j)) == 1j
     assert package.argmax(np.array(7)) == 0 and type(package.any(0)) is bool
 
 

@@ -104,6 +104,20 @@ def test_a_deadline_passes_in_the_queue(start):
         assert late.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5
 
 
+def test_each_deadline_has_its_moment(start):
+    """One that waits for long does not delay what is said at the deadlines of the others, one after the other."""
+    daemon = busy_daemon(start)
+    with daemon.connect() as c:
+        work = flood(daemon, c, 60)  # a session's requests go in the order of their coming
+        waiting = [c.send(REDUCE, WORK, time_ms=ms) for ms in (60_000, 20, 60, 100)]
+        for request in waiting[1:]:
+            with pytest.raises(Fault) as caught:
+                c.wait(request)
+            assert caught.value.code == "DEADLINE"
+        assert daemon.status()["inflight"] > 10, "the work that is in front still waits"
+        assert ends(c, work) == ["OK"] * 60 and ends(c, waiting[:1]) == ["OK"]
+
+
 def queued(c, sent):
     """How long each request waited for the engine: queue_ns."""
     return [struct.unpack_from("<Q", c.wait(request), 24)[0] for request in sent]

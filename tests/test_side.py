@@ -2,7 +2,9 @@
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
+import itertools
 import mmap
 import os
 import pathlib
@@ -22,6 +24,7 @@ import pytest
 
 from conftest import select_a_moment
 from oracle import DTYPES
+from otheruser import needs_root
 from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
 from sideclient import ARENA, ATTACH, DEVICE, DROP, FILE, Side
 
@@ -361,6 +364,71 @@ def test_who_hangs_the_readers_does_not_pile_up_descriptors(start, lingering):
     os.close(null)
 
 
+@contextlib.contextmanager
+def as_peer(uid):
+    """What is connected here belongs to another user for the kernel."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def wait_stuck(daemon, n, seconds=30):
+    """Until so many threads of the daemon hang."""
+    end = time.monotonic() + seconds
+    with daemon.connect() as c:
+        while (stuck := c.query(2)["side.stuck"]) != n:
+            assert time.monotonic() < end, f"{stuck} threads hang instead of {n}"
+            select_a_moment(daemon.process)
+
+
+@needs_root
+def test_threads_that_hang_are_replaced(start, scratch, lingering):
+    """Two users hang all that each may have: the third one is served soon, and closed descriptors are no loss."""
+    os.chmod(scratch, 0o755)
+    daemon = start("--readers", 4, "--socket-mode", "0666")
+    hung = [lingering() for _ in range(6)]
+    with contextlib.ExitStack() as stack:
+        sides = []
+        for uid in (12345, 23456):
+            with as_peer(uid):
+                sides.append(stack.enter_context(Side(stack.enter_context(daemon.connect()))))
+        daemon.process.send_signal(signal.SIGSTOP)  # once: it would wake those that hang already
+        for i, side in enumerate(sides):
+            carriers = [socket.socketpair() for _ in range(3)]
+            for (into, out), x in zip(carriers, hung[3 * i:]):
+                socket.send_fds(into, [b"x"], [x.socket.fileno()])  # in its queue nobody can tell it not to linger
+            side.send(ARENA_PACKET, [out.fileno() for _, out in carriers])
+            for s in itertools.chain(*carriers, (x.socket for x in hung[3 * i:3 * i + 3])):
+                s.close()
+        daemon.process.send_signal(signal.SIGCONT)
+        for side in sides:
+            refused("BAD_MESSAGE", "descriptors", side.receive, ARENA)
+    wait_stuck(daemon, 6)
+    with daemon.connect(timeout=20) as c, Side(c, timeout=20) as side:
+        side.arena(4096)[1].close()
+        fd = some_file(scratch, bytes(4096))
+        file, _ = side.file(fd)
+        os.close(fd)
+        assert c.reduce_at("sum", "u8", file, 0, 4096).path == PATH_FILE
+    for x in hung:
+        x.give_up()
+    wait_stuck(daemon, 0)
+    settle(daemon)
+
+
+def test_sockets_that_linger_are_closed_at_once(start, lingering):
+    daemon = start("--readers", 1)
+    hung = [lingering() for _ in range(3)]
+    with daemon.connect() as c, Side(c) as side:
+        pass_on(daemon, hung, lambda fds: side.send(ARENA_PACKET, fds))
+        refused("BAD_MESSAGE", "descriptors", side.receive, ARENA)
+    with daemon.connect(timeout=20) as c, Side(c, timeout=20) as side:
+        side.arena(4096)[1].close()
+        assert c.query(2)["side.stuck"] == 0
+
+
 def test_no_descriptors_left_for_the_fdpass_socket(start):
     """Who knocks waits, and the daemon does not spin meanwhile."""
     daemon = start()
@@ -512,10 +580,30 @@ def test_cold_files_give_the_same_bits(start, scratch, where):
             os.close(fd)
 
 
-def test_proc_files_and_read_errors(both):
+@pytest.mark.parametrize("path, name", [("/proc/self/mem", "proc"), ("/proc/self/stat", "proc"), ("/sys/kernel/mm/transparent_hugepage/enabled", "sysfs")])
+def test_the_kernels_own_files_are_not_read(both, path, name):
+    """They show the reader what their opener may not see, and may hang."""
     c, side = both
-    fd = os.open("/proc/self/mem", os.O_RDONLY)  # a regular file whose page 0 cannot be read
-    handle, _ = side.file(fd)
+    if not os.path.exists(path):
+        pytest.skip(f"no {path} here")
+    fd = os.open(path, os.O_RDONLY)
+    fault = refused("IO", "file", side.file, fd)
+    assert name in fault.text and fault.limit in (0x9fa0, 0x62656572)
+    os.close(fd)
+    c.ping(b"still here")
+
+
+def test_read_errors(both, scratch):
+    c, side = both
+    os.close(some_file(scratch, bytes(4096)))
+    try:
+        fd = os.open(scratch / "data", os.O_RDONLY | os.O_DIRECT)
+        os.preadv(fd, [bytearray(100)], 0)
+    except OSError as e:
+        assert e.errno == errno.EINVAL
+    else:
+        pytest.skip("this file system reads anything with O_DIRECT")
+    handle, _ = side.file(fd)  # no length of 100 bytes is read
     refused("IO", "file", c.reduce_at, "sum", "u8", handle, 0, 100)
     os.close(fd)
 
@@ -637,6 +725,35 @@ def test_quotas_of_arenas(start):
                 break
             except Fault as e:
                 assert e.code == "QUOTA"
+
+
+@pytest.mark.parametrize("end", ["DROP", "session"])
+def test_arenas_are_charged_until_they_are_gone(start, end):
+    """However they are given up: as long as the client has one mapped or open, its bytes count. DROP frees the pages."""
+    daemon = start("--arena", 8, "--arena-user", 4)
+    with daemon.connect() as c, Side(c) as side, daemon.connect() as other, Side(other) as again:
+        handle, memory = side.arena(3 * MIB)
+        memory[:] = b"\7" * (3 * MIB)
+        if end == "DROP":
+            side.drop(handle)
+        else:
+            side.close()
+            c.close()
+        wait_dropped(daemon)
+        assert refused("QUOTA", "arena", again.arena, 3 * MIB).limit == 4 * MIB
+        assert memory[3 * MIB - 1] == (0 if end == "DROP" else 7)  # a program may still use what a session has left behind
+        memory[:] = b"\7" * (3 * MIB)  # it can be filled again
+        assert refused("QUOTA", "arena", again.arena, 3 * MIB).limit == 4 * MIB
+        memory.close()
+        again.arena(3 * MIB)[1].close()
+
+
+def wait_dropped(daemon):
+    """Until the daemon has no arena mapped."""
+    end = time.monotonic() + 20
+    while "/memfd:reduced" in pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text():
+        assert time.monotonic() < end
+        select_a_moment(daemon.process)
 
 
 def test_quota_of_handles(both, scratch):

@@ -89,6 +89,21 @@ def test_wrong_certificates_are_refused_and_others_go_on(start, site, server, re
     assert reduce(url, None, site.client).returncode == 0
 
 
+def test_revoked_certificates_are_refused_and_others_go_on(start, site, server, reduce):
+    lost = site.ca.issue("lost", "client")
+    daemon = start(*site.flags(server, "--tls-crl", site.ca.revoke(lost[0])))
+    url = tls_url(daemon)
+    refused(reduce(url, None, lost))
+    assert reduce(url, None, site.client).returncode == 0
+    refused(reduce(url, None, lost))
+
+
+def test_without_a_revocation_list_the_date_decides(start, site, server, reduce):
+    lost = site.ca.issue("lost2", "client")
+    site.ca.revoke(lost[0])
+    assert reduce(tls_url(start(*site.flags(server))), None, lost).returncode == 0
+
+
 def test_an_expired_daemon_is_not_trusted(start, site, reduce):
     daemon = start(*site.flags(site.ca.issue("old", "localhost", days=-1)))
     refused(reduce(tls_url(daemon), None, site.client))
@@ -128,6 +143,8 @@ def test_a_client_that_speaks_plain_to_tls_is_told(start, site, server, reduce):
     (["--listen", "tcp://127.0.0.1:0"], "allow-plain-tcp"),
     (["--listen", "tls+tcp://127.0.0.1:0"], "tls-cert"),
     (["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", "/c", "--tls-key", "/k"], "tls-ca"),
+    (["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", "/c", "--tls-key", "/k", "--tls-ca", "/a", "--tls-crl", "/r", "--tls-clients",
+      "any"], "tls-crl needs"),
     (["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", "c"], "absolute"),
     (["--listen", "tcp://127.0.0.1:0", "--allow-uid", "0", "--allow-plain-tcp", "yes"], "ipc sockets"),
     (["--allow-uid", "no-such-user-here"], "no such user"),
@@ -153,6 +170,8 @@ def test_unusable_files_end_the_start(site, server, scratch):
     assert "No such file" in start_fails(*site.flags((scratch / "none", key)))
     assert "tls" in start_fails(*site.flags((key, key)))
     assert "tls" in start_fails(*site.flags((cert, cert)), "--tls-ca", key)
+    assert "tls" in start_fails(*site.flags((cert, key)), "--tls-crl", cert)
+    assert "No such file" in start_fails(*site.flags((cert, key)), "--tls-crl", scratch / "none")
     assert "more than 1 MiB" in start_fails(*site.flags(("/dev/zero", key)))
 
 

@@ -16,6 +16,7 @@
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          several.h       several operations at once
+ *   shard.c           a part of all elements
  *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -70,11 +71,13 @@ typedef struct ctl_options {
     bool progress;     /* also if standard error is not a terminal */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, requests;
-    bool members;     /* one file gives several results, each with its name: set while it is reduced, not by an option */
-    uint32_t ttl_ms;  /* 0: not given */
-    uint32_t wait_ms; /* for a daemon that is not there, 0: not given */
-    const char *url;  /* NULL: the usual places */
-    int priority;     /* reduce_priority */
+    bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
+    uint32_t ttl_ms;        /* 0: not given */
+    uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */
+    uint64_t shard, shards; /* --shard; shards 0: not given */
+    const char *joined;     /* --joined; NULL: not given */
+    const char *url;        /* NULL: the usual places */
+    int priority;           /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
     char **files;                            /* "-" is stdin; put, drop: names first */
     int n_files;
@@ -281,6 +284,16 @@ bool ctl_rewind(ctl_input *in);
 bool ctl_in_file(const ctl_input *in);
 /* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
 bool ctl_shuffled(const ctl_input *in);
+
+/* ---- shard.c ---- */
+
+/* --shard TEXT. False: `why`. */
+bool ctl_parse_shard(ctl_options *o, const char *text, char why[CTL_WHY]);
+/* Options that are consistent: what --shard and --joined imply. */
+void ctl_apply_shard(ctl_options *o);
+/* Narrow the n open inputs of one type to the shard; inputs without a part of it are closed. *first: its first index. 0, or a
+ * reduce_err with `why`. */
+int ctl_cut_shard(const ctl_options *o, ctl_input *in, int *n, uint64_t *first, char why[CTL_WHY]);
 
 /* ---- shape.c ---- */
 

@@ -21,6 +21,8 @@ enum {
     OPT_PARTIAL,
     OPT_MERGE,
     OPT_INDEX_BASE,
+    OPT_SHARD,
+    OPT_JOINED,
     OPT_PATH,
     OPT_PRIORITY,
     OPT_CONNECT,
@@ -60,6 +62,8 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"partial", no_argument, NULL, OPT_PARTIAL},
                                      {"merge", no_argument, NULL, OPT_MERGE},
                                      {"index-base", required_argument, NULL, OPT_INDEX_BASE},
+                                     {"shard", required_argument, NULL, OPT_SHARD},
+                                     {"joined", required_argument, NULL, OPT_JOINED},
                                      {"path", required_argument, NULL, OPT_PATH},
                                      {"priority", required_argument, NULL, OPT_PRIORITY},
                                      {"connect", required_argument, NULL, OPT_CONNECT},
@@ -224,6 +228,11 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->merge = true;
     case OPT_INDEX_BASE:
         return take_number(&o->spec.index_base, "--index-base", optarg, 0, CTL_MAX_COUNT, why);
+    case OPT_SHARD:
+        return ctl_parse_shard(o, optarg, why);
+    case OPT_JOINED:
+        o->joined = optarg;
+        return true;
     case OPT_DEADLINE:
         if (!take_number(&n, "--deadline", optarg, 1, INT32_MAX, why))
             return false;
@@ -374,8 +383,8 @@ static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets ||
 static bool has_reduction(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
-    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || s->flags || s->out || s->nan || s->ddof ||
-           s->index_base;
+    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
+           s->nan || s->ddof || s->index_base;
 }
 
 /* Files and options that the command does not know: the first such, or NULL. */
@@ -465,6 +474,12 @@ static const char *clash(const ctl_options *o)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
+    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
+        return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
+               "several "
+               "operations";
+    if (o->shards && (o->joined || names_resident(o) || reads_stdin(o)))
+        return "--shard excludes --joined, @NAME and standard input";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
     if (o->n_ops && !ctl_is_one_pass(o) && reads_stdin(o))
@@ -564,5 +579,9 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
         return false;
     o->files = argv + optind;
     o->n_files = argc - optind;
-    return o->command == CTL_HELP || (consistent(o, why) && default_file(o, why) && one_stdin(o, why));
+    if (o->command == CTL_HELP)
+        return true;
+    bool good = consistent(o, why) && default_file(o, why) && one_stdin(o, why);
+    ctl_apply_shard(o);
+    return good;
 }

@@ -196,11 +196,21 @@ static int agree(ctl_work *w)
                 : fail(w, "total", REDUCE_E_TYPE, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
 }
 
+/* Keep this shard's part of the open inputs. */
+static int cut(ctl_work *w, ctl_options *mine, int *opened)
+{
+    char why[CTL_WHY];
+    int err = ctl_cut_shard(mine, w->in, opened, &mine->spec.index_base, why);
+    w->n_in = *opened;
+    return err ? fail(w, "--shard", err, why) : CTL_OK;
+}
+
 static int total(reduce_client *c, const ctl_options *o)
 {
     int n = o->n_files, code = CTL_OK, opened = 0;
+    ctl_options mine = *o;
     ctl_input *in = calloc((size_t)n, sizeof *in);
-    ctl_work w = {.c = c, .o = o, .name = "total", .in = in, .n_in = n};
+    ctl_work w = {.c = c, .o = &mine, .name = "total", .in = in, .n_in = n};
     if (!in)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (; opened < n && code == CTL_OK; opened++) {
@@ -210,6 +220,8 @@ static int total(reduce_client *c, const ctl_options *o)
     }
     if (code == CTL_OK && in[0].guessed)
         code = agree(&w);
+    if (code == CTL_OK && o->shards)
+        code = cut(&w, &mine, &opened);
     if (code == CTL_OK)
         code = run_array(&w);
     for (int i = 0; i < opened; i++)

@@ -35,7 +35,7 @@ _reducectl()
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --partial --merge
-        --index-base --path --hex --json --json-strings --raw --progress --deadline"
+        --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
     local words cword cur prev command='' i
 
@@ -73,7 +73,8 @@ _reducectl()
     --axis) _reducectl_reply "0 1 -1"; return ;;
     --priority) _reducectl_reply "normal high background"; return ;;
     --path) _reducectl_reply "inline stream shm file"; return ;;
-    --mask | --offsets | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
+    --shard) _reducectl_reply "auto"; return ;;
+    --mask | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
     --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait) return ;;
     esac
     if [[ $cur == -* ]]; then

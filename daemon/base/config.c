@@ -47,11 +47,16 @@ static const option options[] = {
      "its private key, PEM without a passphrase; only owner and group may have access to the file"},
     {"tls-ca", PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "certificates of the CAs, PEM, that sign the clients' certificates"},
+    {"tls-crl", PATH, FIELD(tls_crl), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "revocation lists of these CAs, PEM. A certificate that one of them names is refused; a list that has expired refuses "
+     "all"},
     {"tls-clients", CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
      "known: a client must present a certificate signed by tls-ca; any: anyone who reaches the port may use the device"},
     {"metrics-url", HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
-     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve the metrics there as Prometheus text, at /metrics. Anyone who "
-     "reaches it can read them, including every user of this machine. Default: off; `reducectl metrics` works without it"},
+     "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve a live page for browsers there, and the metrics as Prometheus "
+     "text, at "
+     "/metrics. Anyone who reaches it can read them, including every user of this machine. Default: off; `reducectl metrics` "
+     "works without it"},
     {"allow-remote-metrics", CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "allow an address in metrics-url that other machines can reach"},
     {"trace", PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
@@ -104,9 +109,14 @@ static const option options[] = {
     {"socket-group", GROUP, FIELD(socket_group), 0, 1, 0, NULL, false,
      "group of ipc sockets, by name or number; default: the daemon's. The owner is always the daemon's user, which clients "
      "check"},
+    {"sandbox", CHOICE, FIELD(no_sandbox), 0, 1, 0, "yes|no", false,
+     "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, with two buffers of 4 MiB each; 0 = half the number of cores, but 4 to 16. One user "
      "gets at most three quarters of them"},
+    {"files-from", CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
+     "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
+     "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},
     {"direct", NUMBER, FIELD(direct), 0, 1 << 24, 0, NULL, false,
      "files of at least this many MiB are read with O_DIRECT where they are not in the page cache; 0 = half of the machine's "
      "memory"},
@@ -453,6 +463,8 @@ static bool consistent(const rd_config *c, char *why)
             problem = "tls needs tls-cert and tls-key";
         else if (tls && !c->tls_ca[0] && !c->tls_clients)
             problem = "tls needs tls-ca, the CAs that sign the clients' certificates";
+        else if (tls && c->tls_crl[0] && (!c->tls_ca[0] || c->tls_clients))
+            problem = "tls-crl needs tls-ca, and tls-clients = known: without them no certificate is asked for";
         else if (!rd_ipc_path(url) && own->users.n + own->groups.n)
             problem = "allow-uid and allow-gid are for ipc sockets";
         if (problem) {

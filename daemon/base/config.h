@@ -34,14 +34,16 @@ typedef struct rd_config {
     uint64_t drain, idle_exit, probe; /* seconds */
     uint64_t log_level;               /* rd_log_level */
     uint64_t socket_mode;
+    uint64_t no_sandbox;                   /* 0 yes, 1 no */
     rd_ids socket_group;                   /* none: the daemon's, or one */
     uint64_t allow_plain_tcp, tls_clients; /* 0 no, known; 1 yes, any */
     char metrics_url[RD_MAX_URL];          /* "": none */
     uint64_t allow_remote_metrics;         /* 0 no, 1 yes */
     char trace[RD_MAX_FILE];               /* "": none */
     uint64_t trace_size;                   /* MiB */
-    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE];
+    char tls_cert[RD_MAX_FILE], tls_key[RD_MAX_FILE], tls_ca[RD_MAX_FILE], tls_crl[RD_MAX_FILE];
     uint64_t readers;
+    uint64_t files_from;              /* an rd_files_from */
     uint64_t direct;                  /* MiB */
     uint64_t arena, arena_user;       /* MiB */
     uint64_t resident, resident_user; /* MiB */

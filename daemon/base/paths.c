@@ -61,6 +61,18 @@ bool rd_default_config(char *out, size_t cap)
 static bool begins(const char *url, const char *scheme) { return strncmp(url, scheme, strlen(scheme)) == 0; }
 
 const char *rd_ipc_path(const char *url) { return begins(url, "ipc://") ? url + 6 : NULL; }
+
+const char *rd_folder_of(const char *path, char *out)
+{
+    const char *end = path ? strrchr(path, '/') : NULL;
+    size_t n = end ? (size_t)(end - path) : 0;
+    if (end && n == 0) /* in the root */
+        n = 1;
+    memcpy(out, n ? path : "", n);
+    out[n] = '\0';
+    return out;
+}
+
 bool rd_is_tls(const char *url) { return begins(url, "tls+tcp://"); }
 bool rd_is_plain_tcp(const char *url) { return begins(url, "tcp://"); }
 

@@ -18,6 +18,10 @@ bool rd_default_config(char *out, size_t cap);
 
 /* The path of an ipc:// URL, or NULL for another scheme. */
 const char *rd_ipc_path(const char *url);
+
+/* The folder of a file with an absolute path; "" for NULL and "". `out` has room for the path. */
+const char *rd_folder_of(const char *path, char *out);
+
 bool rd_is_tls(const char *url);
 bool rd_is_plain_tcp(const char *url);
 

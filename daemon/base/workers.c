@@ -6,7 +6,9 @@
 
 #include "daemon/base/clock.h"
 
-static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000;
+enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
+
+static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 
 /* ---- a thread ---- */
 
@@ -27,13 +29,17 @@ static rd_work *next_work(rd_workers *w)
 }
 
 /* With the lock, which is given up meanwhile. */
-static void run_work(rd_workers *w, rd_work *x)
+static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 {
     unsigned *running = x->running;
     (*running)++;
+    me->since_ns = rd_now_ns();
     pthread_mutex_unlock(&w->lock);
     x->run(x);
     pthread_mutex_lock(&w->lock);
+    me->since_ns = 0;
+    w->stuck -= me->stuck;
+    me->stuck = false;
     (*running)--;
     x->next = NULL;
     *w->over_end = x;
@@ -56,22 +62,28 @@ static bool wait_for_work(rd_workers *w, bool stays)
     return err != ETIMEDOUT;
 }
 
+static unsigned places(const rd_workers *w) { return w->most + (w->stuck < RD_MAX_STUCK ? w->stuck : RD_MAX_STUCK); }
+
+/* It was stuck, and its place is taken. */
+static bool is_surplus(const rd_workers *w, const rd_worker *me) { return me != w->worker && w->running > places(w); }
+
 static void *workers_run(void *arg)
 {
     rd_worker *me = arg;
     rd_workers *w = me->all;
     pthread_mutex_lock(&w->lock);
     w->idle--;
-    for (bool wanted = true; wanted || w->queue;) {
+    for (bool wanted = true; (wanted || w->queue) && !is_surplus(w, me);) {
         rd_work *x = next_work(w);
         if (x)
-            run_work(w, x);
+            run_work(w, me, x);
         else if (w->closing && !w->queue)
             break;
         else
             wanted = wait_for_work(w, me == w->worker);
     }
-    me->state = RD_WORKER_ENDED;
+    w->running--;
+    me->runs = false;
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -83,19 +95,20 @@ static bool start_worker(rd_workers *w)
 {
     sigset_t all, old;
     rd_worker *x = w->worker;
-    while (x < w->worker + w->most && x->state == RD_WORKER_RUNS)
-        x++;
-    if (x == w->worker + w->most)
+    if (w->running >= places(w))
         return false;
-    if (x->state == RD_WORKER_ENDED)
+    while (x->runs)
+        x++;
+    if (x->started)
         pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
     x->all = w;
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    x->state = pthread_create(&x->thread, NULL, workers_run, x) == 0 ? RD_WORKER_RUNS : RD_WORKER_NONE;
+    x->started = x->runs = pthread_create(&x->thread, NULL, workers_run, x) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    w->idle += x->state == RD_WORKER_RUNS; /* it looks for work first */
-    return x->state == RD_WORKER_RUNS;
+    w->idle += x->runs; /* it looks for work first */
+    w->running += x->runs;
+    return x->runs;
 }
 
 static void init_cond(pthread_cond_t *cond)
@@ -121,6 +134,32 @@ bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void
     return started;
 }
 
+void rd_workers_watch(rd_workers *w, uint64_t now_ns)
+{
+    if (!w->wake || w->closed)
+        return;
+    pthread_mutex_lock(&w->lock);
+    for (rd_worker *x = w->worker; x < w->worker + PLACES; x++) {
+        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * NS_PER_MS)
+            continue;
+        x->stuck = true;
+        w->stuck++;
+    }
+    while (!w->closing && w->queued > w->idle && start_worker(w))
+        ;
+    pthread_mutex_unlock(&w->lock);
+}
+
+unsigned rd_workers_stuck(rd_workers *w)
+{
+    if (!w->wake || w->closed)
+        return 0;
+    pthread_mutex_lock(&w->lock);
+    unsigned n = w->stuck;
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
 void rd_workers_close(rd_workers *w)
 {
     if (!w->wake || w->closed)
@@ -129,13 +168,9 @@ void rd_workers_close(rd_workers *w)
     w->closing = true;
     pthread_cond_broadcast(&w->work);
     pthread_mutex_unlock(&w->lock);
-    for (rd_worker *x = w->worker; x < w->worker + w->most; x++) {
-        pthread_mutex_lock(&w->lock);
-        bool started = x->state != RD_WORKER_NONE;
-        pthread_mutex_unlock(&w->lock);
-        if (started)
+    for (rd_worker *x = w->worker; x < w->worker + PLACES; x++)
+        if (x->started)
             pthread_join(x->thread, NULL);
-    }
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
     w->closed = true;

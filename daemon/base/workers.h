@@ -2,7 +2,8 @@
  * passed, mapping and unmapping arenas. (A file may lie on a file system that its user runs: every call on it may hang.)
  * No user may occupy all threads: a user whose files block delays only itself.
  *
- * One thread is always there. Others start when work would wait, and end after a while without any. */
+ * One thread is always there. Others start when work would wait, and end after a while without any. A thread that has been in
+ * one work for RD_STUCK_MS hangs in the kernel, maybe for ever. Another one takes its place; its user keeps counting it. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
@@ -10,7 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RD_MAX_READERS = 64 };
+enum {
+    RD_MAX_READERS = 64,
+    RD_MAX_STUCK = 64, /* threads that are replaced: a stack each, of which some 16 KiB are in use, and what their works hold */
+    RD_STUCK_MS = 2000 /* a disk answers in less, unless it is broken */
+};
 
 typedef struct rd_work {
     void (*run)(struct rd_work *w);  /* a thread; touches what the work owns */
@@ -19,12 +24,12 @@ typedef struct rd_work {
     struct rd_work *next;
 } rd_work;
 
-typedef enum { RD_WORKER_NONE, RD_WORKER_RUNS, RD_WORKER_ENDED } rd_worker_state; /* ENDED: to be joined */
-
 typedef struct rd_worker {
     struct rd_workers *all;
     pthread_t thread;
-    rd_worker_state state;
+    bool started, runs; /* to be joined; not ended */
+    uint64_t since_ns;  /* it runs a work since then; 0: it runs none */
+    bool stuck;         /* in that work, for longer than RD_STUCK_MS */
 } rd_worker;
 
 typedef struct rd_workers {
@@ -34,15 +39,21 @@ typedef struct rd_workers {
     rd_work *over, **over_end;   /* run */
     unsigned queued, idle;       /* works in the queue; threads that wait for one */
     unsigned most, per_user;     /* threads */
+    unsigned running, stuck;     /* threads that have not ended, and of these stuck ones, which are replaced */
     uint64_t rest_ns;            /* so long a thread waits before it ends */
     bool closing, closed;
-    rd_worker worker[RD_MAX_READERS]; /* the first one stays */
+    rd_worker worker[RD_MAX_READERS + RD_MAX_STUCK]; /* the first one stays */
     void (*wake)(void *arg);
     void *wake_arg;
 } rd_workers;
 
 /* At most so many threads. False: there is not even one. rd_workers_close in any case. */
 bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg);
+
+/* About once a second, the loop: replace threads that are stuck. */
+void rd_workers_watch(rd_workers *w, uint64_t now_ns);
+
+unsigned rd_workers_stuck(rd_workers *w);
 
 /* Run what is queued, then end the threads. */
 void rd_workers_close(rd_workers *w);

@@ -23,10 +23,7 @@ enum {
 static void fdpass_closed(uv_handle_t *h)
 {
     rd_channel *c = h->data;
-    if (c->attached)
-        rd_handle_reject(c->all->holdings, c->user, c->fd);
-    else
-        close(c->fd);
+    rd_handle_reject(c->all->holdings, c->user, c->fd);
     rd_user_put(c->all->holdings->users, c->user);
     free(c);
 }

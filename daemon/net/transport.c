@@ -37,9 +37,9 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
     return t;
 }
 
-bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap)
+bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap)
 {
-    t->tls = rd_nng_tls_open(cert, key, ca, any, why, cap);
+    t->tls = rd_nng_tls_open(files, any, why, cap);
     return t->tls != NULL;
 }
 

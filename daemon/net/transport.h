@@ -11,6 +11,7 @@
 #include "daemon/base/peer.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
+#include "proto/pem.h"
 
 typedef struct rd_transport rd_transport;
 
@@ -19,7 +20,7 @@ typedef struct rd_transport rd_transport;
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
 
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
-bool rd_transport_tls(rd_transport *t, const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
 /* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with
  * the port that was taken if the URL asks for port 0. */

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "daemon/base/peer.h"
+#include "proto/pem.h"
 
 typedef struct rd_wire rd_wire;         /* a stream */
 typedef struct rd_listener rd_listener; /* where streams come from: one URL */
@@ -77,7 +78,7 @@ rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, const rd_wi
 
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`. */
 typedef struct rd_nng_tls rd_nng_tls;
-rd_nng_tls *rd_nng_tls_open(const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap);
+rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap);
 void rd_nng_tls_close(rd_nng_tls *tls); /* NULL is fine */
 
 /* Listen to tcp:// or tls+tcp://. `bound` gets the URL with the port that was taken if the URL asks for port 0. NULL: `why`

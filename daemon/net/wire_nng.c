@@ -239,18 +239,18 @@ static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
     if (!err)
         err = nng_tls_config_own_cert(*config, p->cert, p->key, NULL);
     if (!err && p->ca)
-        err = nng_tls_config_ca_chain(*config, p->ca, NULL);
+        err = nng_tls_config_ca_chain(*config, p->ca, p->crl);
     if (!err)
         err = nng_tls_config_auth_mode(*config, any ? NNG_TLS_AUTH_MODE_NONE : NNG_TLS_AUTH_MODE_REQUIRED);
     return err;
 }
 
-rd_nng_tls *rd_nng_tls_open(const char *cert, const char *key, const char *ca, bool any, char *why, size_t cap)
+rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap)
 {
     rp_pem p;
     rd_nng_tls *tls = calloc(1, sizeof *tls);
-    bool right = rp_pem_read(&p, cert, key, ca, why, cap) &&
-                 !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key or tls-ca", why, cap);
+    bool right = rp_pem_read(&p, files, why, cap) && !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM,
+                                                             "tls-cert, tls-key, tls-ca or tls-crl", why, cap);
     rp_pem_wipe(&p);
     if (right)
         return tls;

@@ -32,7 +32,7 @@ enum {
 };
 
 static const uint64_t NS_PER_MS = 1000000;
-static const uint64_t LINGER_NS = 50000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
+static const uint64_t LINGER_NS = 100000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
 
 /* What epoll reports on. */
 typedef struct source {

@@ -128,7 +128,7 @@ static const struct {
     [RP_MSG_FINISH] = {rd_on_finish},
     [RP_MSG_ABORT] = {rd_on_abort},
     [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true, .in_time = true},
-    [RP_MSG_STORE] = {rd_on_store, .new_work = true},
+    [RP_MSG_STORE] = {rd_on_store, .new_work = true, .takes_room = true},
     [RP_MSG_WRITE] = {rd_on_write, .takes_room = true, .in_time = true},
     [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true, .in_time = true},
     [RP_MSG_COMMIT] = {rd_on_commit},

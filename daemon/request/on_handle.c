@@ -98,8 +98,10 @@ static void make(rd_requests *q, rd_channel *c, const rp_side *p, int fd)
 static void drop(rd_channel *c, uint64_t id)
 {
     rd_handle *x = rd_handles_find(&c->session->handles, id);
-    if (x)
-        rd_handles_drop(&c->session->handles, x);
+    if (!x)
+        return;
+    x->given_back = true;
+    rd_handles_drop(&c->session->handles, x);
 }
 
 /* ---- hooks ---- */

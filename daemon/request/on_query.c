@@ -131,6 +131,7 @@ static void measure_users(const rd_requests *q, rd_gauges *g)
     g->resident_cap = u->resident_cap;
     g->resident_user_cap = u->resident_user_cap;
     g->buffers = q->buffers.made;
+    g->stuck = rd_workers_stuck(q->holdings->workers);
     g->read_bytes = (uint64_t)q->buffers.made * RP_MAX_DATA;
     g->read_cap = (uint64_t)q->buffers.cap * RP_MAX_DATA;
 }

@@ -182,7 +182,7 @@ bool rd_resident_abort(const rd_request *r, uint64_t id)
 }
 
 /* ---- LIST, DROP ---- */
-static rp_resident entry_of(const rd_resident *x, uint64_t now_ns)
+static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t version)
 {
     const uint64_t ms = 1000000, left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
     return (rp_resident){.handle = x->id,
@@ -192,7 +192,8 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns)
                          .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),
-                         .name = x->name};
+                         .name = x->name,
+                         .shape = version >= RP_PLANES_VERSION ? x->shape : (rp_shape){0}};
 }
 
 static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *first, bool all, rp_fault *f)
@@ -201,13 +202,13 @@ static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *firs
     size_t n = 0, used = 0;
     for (const rd_resident *x = first; x; x = all ? x->next : NULL)
         n++;
-    uint8_t *body = rd_exchange_reply(&r->exchange, n * (RP_RESIDENT_SIZE + RP_MAX_NAME));
+    uint8_t *body = rd_exchange_reply(&r->exchange, n * RP_RESIDENT_MAX);
     if (!body)
         return rd_no_memory(f);
     for (const rd_resident *x = first; x; x = all ? x->next : NULL) {
         if (x->session)
             continue;
-        rp_resident e = entry_of(x, now);
+        rp_resident e = entry_of(x, now, r->exchange.header.version);
         used += rp_put_resident(body + used, &e);
     }
     rd_answer(q, r, used);

@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- making ---- */
@@ -14,9 +17,14 @@ static void look_at_file(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     struct stat st;
+    struct statfs fs;
     int flags = fcntl(x->fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY)
         rp_fail(&x->fault, RP_IO, "file", 0, "the descriptor is not open for reading");
+    else if (fstatfs(x->fd, &fs) != 0)
+        rp_fail(&x->fault, RP_IO, "file", 0, "the file system cannot be looked at: %s", strerror(errno));
+    else if (rd_file_system_check((uint64_t)fs.f_type & UINT32_MAX, x->holdings->files_from, &x->fault))
+        return;
     else if (fstat(x->fd, &st) != 0)
         rp_fail(&x->fault, RP_IO, "file", 0, "the file cannot be examined: %s", strerror(errno));
     else if (!S_ISREG(st.st_mode))
@@ -25,16 +33,37 @@ static void look_at_file(rd_work *c)
         x->size = (uint64_t)st.st_size;
 }
 
+/* The open memory once more, as a file of its own that the kernel counts: `in_use_elsewhere` asks for the others. */
+static int open_again(int fd, int flags)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, flags | O_CLOEXEC);
+}
+
+/* A lease for writing is given to whom nobody else has the file open or mapped: it is only asked for. */
+static bool in_use_elsewhere(int fd)
+{
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
+        return errno == EAGAIN;
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return false;
+}
+
 static void make_arena(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     void *base = MAP_FAILED;
-    x->fd = memfd_create("reduced", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (x->fd >= 0 && ftruncate(x->fd, (off_t)x->size) == 0 &&
-        fcntl(x->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        base = mmap(NULL, x->size, PROT_READ, MAP_SHARED, x->fd, 0);
+    int memory = memfd_create("reduced", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory >= 0 && ftruncate(memory, (off_t)x->size) == 0 &&
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+        (x->fd = open_again(memory, O_RDWR)) >= 0 && (x->kept = open_again(memory, O_RDONLY)) >= 0)
+        base = mmap(NULL, x->size, PROT_READ, MAP_SHARED, x->kept, 0);
+    int err = errno;
+    if (memory >= 0)
+        close(memory);
     if (base == MAP_FAILED) {
-        rp_fail(&x->fault, RP_NO_MEMORY, "arena", 0, "no memory for an arena: %s", strerror(errno));
+        rp_fail(&x->fault, RP_NO_MEMORY, "arena", 0, "no memory for an arena: %s", strerror(err));
         return;
     }
     x->base = base;
@@ -49,12 +78,35 @@ static void open_device(rd_work *c)
         x->size = rk_memory_bytes(x->memory);
 }
 
+/* What a client passed: without waiting for what a socket has to send, unless it hides in a queue that is closed with it. */
+static void close_passed(int fd)
+{
+    struct linger none = {0, 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    close(fd);
+}
+
 static void import_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
-    close(x->fd);
+    close_passed(x->fd);
     x->fd = -1;
+}
+
+/* Its pages go at once, if the client wants them no more; the rest when nobody has it. */
+static void leave_arena(rd_handle *x)
+{
+    int fd = x->given_back ? open_again(x->kept, O_RDWR) : -1;
+    if (fd >= 0) {
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)x->size);
+        close(fd);
+    }
+    x->in_use = in_use_elsewhere(x->kept);
+    if (x->in_use)
+        return;
+    close(x->kept);
+    x->kept = -1;
 }
 
 static void close_handle(rd_work *c)
@@ -66,19 +118,28 @@ static void close_handle(rd_work *c)
         rk_unpin(x->engine, x->base);
     if (x->base)
         munmap(x->base, x->size);
+    x->base = NULL;
     if (x->fd >= 0)
-        close(x->fd);
+        close_passed(x->fd);
+    x->fd = -1;
+    if (x->kept >= 0)
+        leave_arena(x);
 }
 
 static void closed(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     rd_users *users = x->holdings->users;
+    if (x->in_use) {
+        x->next = x->holdings->in_use;
+        x->holdings->in_use = x;
+        return;
+    }
     if (x->kind == RD_HANDLE_FILE)
         rd_user_give_file(users, x->user);
-    else if (x->kind == RD_HANDLE_ARENA)
+    else if (x->kind == RD_HANDLE_ARENA && x->charged)
         rd_user_give_arena(users, x->user, x->size);
-    else
+    else if (x->kind == RD_HANDLE_DEVICE)
         rd_user_give_device(users, x->user);
     rd_user_put(users, x->user);
     free(x);
@@ -91,6 +152,50 @@ void rd_handle_release(rd_handle *x)
     x->work.run = close_handle;
     x->work.done = closed;
     rd_workers_add(x->holdings->workers, &x->work);
+}
+
+/* Take an arena out of the list of those in use: its memory and descriptor are a worker's to free. */
+static void look_again(rd_handle **at)
+{
+    rd_handle *x = *at;
+    *at = x->next;
+    x->in_use = false;
+    rd_workers_add(x->holdings->workers, &x->work);
+}
+
+void rd_handles_watch(rd_holdings *h)
+{
+    rd_handle *all = h->in_use;
+    h->in_use = NULL; /* those that stay in use come back */
+    while (all)
+        look_again(&all);
+}
+
+void rd_handles_forget(rd_holdings *h)
+{
+    while (h->in_use) {
+        rd_handle *x = h->in_use;
+        h->in_use = x->next;
+        close(x->kept);
+        x->in_use = false;
+        closed(&x->work);
+    }
+}
+
+/* Those of the user that nobody has any more stop counting now, and not within a second. */
+static void stop_charging(rd_holdings *h, const rd_user *user)
+{
+    for (rd_handle **at = &h->in_use; *at;) {
+        rd_handle *x = *at;
+        if (x->user != user || in_use_elsewhere(x->kept)) {
+            at = &x->next;
+            continue;
+        }
+        *at = x->next;
+        rd_user_give_arena(h->users, x->user, x->size);
+        x->charged = false;
+        rd_workers_add(h->workers, &x->work);
+    }
 }
 
 static void made(rd_work *c)
@@ -110,6 +215,8 @@ static rp_err begin(rd_holdings *h, rd_handle *given, rd_user *user, void (*run)
     *x = *given;
     x->id |= x->id == 0;
     atomic_init(&x->uses, 1);
+    x->kept = -1;
+    x->charged = true;
     x->holdings = h;
     x->user = user;
     x->work = (rd_work){.run = run, .done = made, .running = &user->running};
@@ -136,6 +243,7 @@ rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t size = bytes <= INT64_MAX - page ? (bytes + page - 1) / page * page : bytes; /* the latter is refused */
     rd_handle x = {.kind = RD_HANDLE_ARENA, .fd = -1, .size = size, .engine = h->engine, .made = tell, .maker = maker};
+    stop_charging(h, user);
     rp_err err = rd_user_take_arena(h->users, user, size, f);
     if (!err && (err = begin(h, &x, user, make_arena, out, f)))
         rd_user_give_arena(h->users, user, size);
@@ -178,7 +286,7 @@ typedef struct {
     int fd;
 } reject;
 
-static void close_reject(rd_work *w) { close(((reject *)w)->fd); }
+static void close_reject(rd_work *w) { close_passed(((reject *)w)->fd); }
 
 static void rejected(rd_work *w)
 {

@@ -4,8 +4,10 @@
  * open what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
  * theirs. A descriptor is only with processes that its owner gave it to.
  *
- * * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
- * by a worker once no request uses it. The loop owns all of it; a worker owns what it makes or closes. The wires' threads may
+ * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
+ * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later, and
+ * arenas of sessions that ended, whose data a program may still use, stay charged until no process has them open or mapped.
+ * The loop owns all of it; a worker owns what it makes or closes. The wires' threads may
  * look one up and use it for a request (fastpath.h): the loop changes lists under holdings->lock and reads them without, and
  * uses are counted atomically. */
 #ifndef RD_HANDLE_H
@@ -27,6 +29,10 @@ typedef struct rd_handle {
     rd_handle_kind kind;
     uint64_t id;                      /* random: an id of another session or of an earlier daemon finds nothing */
     int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
+    int kept;                         /* arenas: open for reading, for the mapping; -1: none */
+    bool charged;                     /* its user's quota has it */
+    bool given_back;                  /* arenas: the client is done with what is in it */
+    bool in_use;                      /* arenas: after the daemon's end of it others still have it open or mapped */
     uint64_t size;                    /* bytes; file: when it was passed */
     uint8_t *base;                    /* arena: read-only */
     rk_engine *engine;                /* arena: pinned in it, or NULL; device: of `memory` */
@@ -36,7 +42,7 @@ typedef struct rd_handle {
     rp_fault fault;                   /* of making */
     rd_handle_made *made;
     void *maker;            /* the channel that waits for it; NULL: gone */
-    struct rd_handle *next; /* in the session's list */
+    struct rd_handle *next; /* in the session's list, or of those that are in use */
 } rd_handle;
 
 typedef struct rd_handle_list {
@@ -53,6 +59,12 @@ rp_err rd_handle_device(rd_holdings *h, rd_user *user, const uint8_t *handle, rd
                         rp_fault *f);
 rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes, rd_handle_made *made, void *maker,
                            rd_handle **x, rp_fault *f);
+
+/* Arenas that others still have are charged to their user until they are gone: about once a second, look. */
+void rd_handles_watch(rd_holdings *h);
+
+/* At the end of the daemon: forget them. */
+void rd_handles_forget(rd_holdings *h);
 
 /* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
 void rd_handle_reject(rd_holdings *h, rd_user *user, int fd);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "daemon/base/file_systems.h"
 #include "daemon/base/workers.h"
 #include "daemon/state/users.h"
 #include "kernels/kernels.h"
@@ -12,7 +13,9 @@ typedef struct rd_holdings {
     rd_users *users;
     rd_workers *workers;
     rk_engine *engine;
-    pthread_mutex_t lock;        /* of all lists of handles and of resident data, against the threads of the network */
+    pthread_mutex_t lock; /* of all lists of handles and of resident data, against the threads of the network */
+    rd_files_from files_from;
+    struct rd_handle *in_use;    /* arenas that are dropped here, but not by others */
     uint64_t residents_until_ns; /* no resident data expire before */
 } rd_holdings;
 

@@ -2,8 +2,7 @@
 
 #include "daemon/state/sched.h"
 
-/* Before the first task: 10 GB/s, which a core or a GPU's host path does. */
-enum { FIRST_RATE = 100, WEIGHT = 8 /* a new time moves the rate by an eighth of the difference */ };
+enum { WEIGHT = 8 /* a new time moves the rate by an eighth of the difference */ };
 
 uint64_t rd_price_cost(const rk_task *t)
 {
@@ -17,13 +16,16 @@ static unsigned length_of(const rk_task *t)
     return each > 4096 ? 3 : each > 256 ? 2 : each > 16;
 }
 
-static uint64_t rate_of(const rd_price *p, const rk_task *t)
+static unsigned kind_of(const rk_task *t)
 {
-    uint64_t own = t->fill ? p->rate[0][0][0] : p->rate[t->spec.op][t->spec.dtype][length_of(t)];
-    return own ? own : p->any ? p->any : FIRST_RATE;
+    return t->fill ? 0 : (t->spec.op * RD_PRICE_DTYPES + t->spec.dtype) * RD_PRICE_LENGTHS + length_of(t);
 }
 
-uint64_t rd_price_ns(const rd_price *p, const rk_task *t) { return rate_of(p, t) * rd_price_cost(t) / 1000; }
+uint64_t rd_price_ns(const rd_price *p, const rk_task *t)
+{
+    uint64_t rate = p->rate[kind_of(t)];
+    return rate ? rate * rd_price_cost(t) / 1000 : RD_WINDOW_NS;
+}
 
 /* A first time is taken as it is. */
 static void approach(uint64_t *rate, uint64_t now) { *rate = *rate ? *rate - *rate / WEIGHT + now / WEIGHT : now; }
@@ -32,10 +34,8 @@ uint64_t rd_price_learn(rd_price *p, const rk_task *t)
 {
     if (!t->start_ns)
         return 0;
-    uint64_t ns = t->copy_ns + t->compute_ns, now = ns * 1000 / rd_price_cost(t);
-    if (t->fault.code == RP_OK) {
-        approach(t->fill ? &p->rate[0][0][0] : &p->rate[t->spec.op][t->spec.dtype][length_of(t)], now);
-        approach(&p->any, now);
-    }
+    uint64_t ns = t->copy_ns + t->compute_ns;
+    if (t->fault.code == RP_OK)
+        approach(&p->rate[kind_of(t)], ns * 1000 / rd_price_cost(t));
     return ns;
 }

@@ -104,6 +104,7 @@ static rd_resident *new_resident(rd_holdings *h, rd_user *user, struct rd_sessio
     x->replace = ask->replace;
     x->ttl_ms = ask->ttl_ms;
     x->bytes = ask->bytes;
+    x->shape = ask->shape;
     x->session = session;
     x->fault.index = RP_NO_INDEX;
     atomic_init(&x->refs, 2); /* the list's and the maker's */

@@ -23,6 +23,7 @@ void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window)
     *s = (rd_sched){0};
     for (int k = 0; k < RD_LANES; k++) {
         s->lane[k].window = window[k];
+        s->lane[k].price_window = k == RD_LANE_READ ? UINT64_MAX : RD_WINDOW_NS;
         for (int c = 0; c < RP_PRIORITY_COUNT; c++) {
             s->lane[k].class[c].parent = &s->lane[k].all;
             s->lane[k].class[c].quantum = class_share[c] * quantum_of((rd_lane_kind)k);
@@ -136,7 +137,7 @@ rd_item *rd_sched_next(rd_sched *s, rd_lane_kind lane)
 {
     struct rd_lane *l = &s->lane[lane];
     rd_taker *t = &l->all;
-    if (!t->turn || l->running >= l->window)
+    if (!t->turn || l->running >= l->window || l->running_price >= l->price_window)
         return NULL;
     while (t->turn)
         t = turn_of(t);
@@ -146,6 +147,7 @@ rd_item *rd_sched_next(rd_sched *s, rd_lane_kind lane)
     take_off(s, i);
     i->running = true;
     l->running += i->cost;
+    l->running_price += i->price;
     return i;
 }
 
@@ -164,6 +166,7 @@ void rd_sched_end(rd_sched *s, rd_item *i, uint64_t spent)
     if (!i->running)
         return;
     s->lane[i->lane].running -= i->cost;
+    s->lane[i->lane].running_price -= i->price;
     settle(i, spent);
     i->running = false;
 }

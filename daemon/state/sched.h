@@ -9,9 +9,9 @@
  * time, whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves
  * nothing, but owes what the last item took too much.
  *
- * Lanes do not compete: each has a window, the cost that may be under way at one time, so a lane can neither starve nor flood
- * another one. A window is as much as keeps the engine busy; everything else waits here, where it can be overtaken by others,
- * run out of time, and be taken back. */
+ * Lanes do not compete: each has a window, the cost and the price that may be under way at one time, so a lane can neither
+ * starve nor flood another one. A window is as much as keeps the engine busy; everything else waits here, where it can be
+ * overtaken by others, run out of time, and be taken back. */
 #ifndef RD_SCHED_H
 #define RD_SCHED_H
 
@@ -30,6 +30,7 @@ typedef enum {
 enum {
     RD_TASK_COST = 4096,                  /* of a task as such, in bytes: that many are reduced in the time it takes */
     RD_SMALL_COST = 65536 + RD_TASK_COST, /* data and results that a GPU reduces in little more than a launch */
+    RD_WINDOW_NS = 2000000                /* work of the engine ahead of what comes next: several times what launches take */
 };
 
 /* One that takes turns with others. All zero to begin with. */
@@ -55,6 +56,7 @@ typedef struct rd_sched {
     struct rd_lane {
         rd_taker all, class[RP_PRIORITY_COUNT];
         uint64_t window, running; /* bytes of cost */
+        uint64_t price_window, running_price;
         unsigned queued;
     } lane[RD_LANES];
 } rd_sched;

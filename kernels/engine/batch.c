@@ -10,7 +10,7 @@
  * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
  * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
  *
- * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers; and before a thread of
+ * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers. And before a thread of
  * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a
  * batch has landed, and `done`. */
 #include "kernels/engine/batch.h"

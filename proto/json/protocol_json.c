@@ -100,6 +100,9 @@ static void put_flags(void)
     rp_put_store(set, &replace);
     open_map("  ", "store_flags");
     number("REPLACE", set[1]);
+    rp_store shaped = {.shape = {.dims = 1}, .name = ""};
+    rp_put_store(set, &shaped);
+    number("SHAPED", set[1]);
     close_map("  ");
     open_map("  ", "topics");
     number("info", RP_TOPIC_INFO);
@@ -335,6 +338,14 @@ static void put_write_at_of(uint8_t *out, const write_at *x)
     rp_put_place(out + RP_WRITE_SIZE, &x->from);
 }
 
+/* Behind the name of STORE. */
+static void put_shape_of(uint8_t *out, const rp_shape *s)
+{
+    uint8_t body[RP_STORE_MAX];
+    rp_put_store(body, &(rp_store){.name = "", .shape = *s});
+    memcpy(out, body + RP_STORE_SIZE, RP_SHAPE_SIZE);
+}
+
 static void put_at_of(uint8_t *out, const rp_at *a) { rp_put_at(out, &NO_SPEC, a); }
 
 #define NO_APPEND ((rp_append){0})
@@ -342,6 +353,7 @@ static void put_at_of(uint8_t *out, const rp_at *a) { rp_put_at(out, &NO_SPEC, a
 #define NO_AT ((rp_at){0})
 #define NO_WRITE ((rp_write){0})
 #define NO_WRITE_AT ((write_at){0})
+#define NO_SHAPE ((rp_shape){.dims = 1})
 #define NO_STORE ((rp_store){.name = (const char *)name_room})
 #define NO_RESIDENT ((rp_resident){.name = (const char *)name_room})
 static void put_data(void)
@@ -366,6 +378,10 @@ static void put_data(void)
     FIELD(rp_store, rp_put_store, NO_STORE, ttl_ms);
     FIELD(rp_store, rp_put_store, NO_STORE, bytes);
     end_struct();
+    begin_struct("shape", RP_SHAPE_SIZE);
+    FIELD_BY("dims", 1, rp_shape, put_shape_of, NO_SHAPE, x.dims = 2);
+    FIELD_BY("order", 1, rp_shape, put_shape_of, NO_SHAPE, x.order = 1);
+    end_struct();
     begin_struct("write", RP_WRITE_SIZE);
     FIELD(rp_write, put_write_of, NO_WRITE, handle);
     FIELD(rp_write, put_write_of, NO_WRITE, offset);
@@ -385,6 +401,8 @@ static void put_data(void)
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, uses);
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, dtype);
     FIELD(rp_resident, rp_put_resident, NO_RESIDENT, name_len);
+    FIELD_BY("dims", 1, rp_resident, rp_put_resident, NO_RESIDENT, x.shape.dims = 1);
+    FIELD_BY("order", 1, rp_resident, rp_put_resident, NO_RESIDENT, x.shape.order = 1);
     end_struct();
 }
 

@@ -41,8 +41,8 @@ def echo():
 def batches(url):
     """(requests that shared launches, launches) so far"""
     out = subprocess.run(ctl(url, "status"), stdout=subprocess.PIPE, text=True, check=True)
-    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if len(line.split()) > 1)
-    return int(status["batch.requests"]), int(status["batch.launches"])
+    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if len(line.split()) > 1)  # it leaves zeros out
+    return int(status.get("batch.requests", 0)), int(status.get("batch.launches", 0))
 
 
 def measure(flags, skip):

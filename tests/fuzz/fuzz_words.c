@@ -1,12 +1,13 @@
 /* Any bytes as words of states and as states, for libreduce's calls on them: byte 0 an op, byte 1 a dtype, then vectors of
  * words. What reduce_state_from_words accepts must be a state, have words that give it again, and be joined by sums of words as
- * by merging. The same bytes as a state must be refused, or merge and take elements. */
+ * by merging. The same bytes as a state must be refused, or merge and take elements. A message that they damage is an error, or
+ * joins. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/reduce.h"
+#include "client/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -92,6 +93,26 @@ static void try_state(const kind *k, const uint8_t *data, size_t size)
     expect(!err || err == REDUCE_E_TOO_LARGE, "a state that took elements is not mergeable");
 }
 
+/* The message of a collective reduction, damaged by the input, joined with a good one: an error, or a state. */
+static void try_message(const kind *k, const uint8_t *data, size_t size)
+{
+    rc_message good, bad;
+    uint8_t state[REDUCE_MAX_STATE], *bytes = (uint8_t *)&bad;
+    reduce_spec spec = REDUCE_SPEC_INIT;
+    spec.op = k->op;
+    spec.dtype = k->dtype;
+    if (reduce_state_init(state, sizeof state, k->op, k->dtype))
+        return;
+    rc_message_init(&good);
+    rc_message_add(&good, &spec, state, k->state);
+    bad = good;
+    for (size_t i = 0; i < size && i < sizeof bad; i++)
+        bytes[i] ^= data[i];
+    reduce_states_merge(&bad, &good, sizeof bad);
+    bad.room[sizeof bad.room - 1] = 0;
+    expect(rc_message_end(&bad) || !reduce_state_check(bad.room, k->state, k->op, k->dtype), "a joined message has no state");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
@@ -100,5 +121,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (k.state && k.words)
         try_words(&k, data + 2, size - 2);
     try_state(&k, data + 2, size - 2);
+    try_message(&k, data + 2, size - 2);
     return 0;
 }

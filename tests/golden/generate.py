@@ -105,6 +105,11 @@ def messages():
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)
+    yield "store_shaped", "version 2: 96 bytes of f32 as 'f', of the shape 2 x 3 x 4 in Fortran order", message(
+        STORE, store("f", "f32", 96, shape=(2, 3, 4), order=1), mid=30, version=2)
+    yield "listed_shaped", "reply of list in version 2: 'f'; 'a' as before, without a shape", message(
+        LIST, struct.pack("<QQQQIBBBB", 6, 96, 0, NO_INDEX, 0, 11, 1, 3, 1) + b"f" + struct.pack("<3Q", 2, 3, 4)
+        + struct.pack("<QQQQIBBH", 5, 8, 2**40, NO_INDEX, 0, 12, 1, 0) + b"a", mid=31, reply=1, version=2)
     yield "stored", "reply of store: handle 2^63 + 2", message(STORE, struct.pack("<Q", 2**63 + 2), mid=22, reply=1)
     yield "write", "bytes 2 to 5 of it", message(WRITE, struct.pack("<QQ4s", 2**63 + 2, 2, b"wxyz"), mid=23)
     yield "written", "reply of write: 4 bytes so far", message(WRITE, struct.pack("<Q", 4), mid=23, reply=1)

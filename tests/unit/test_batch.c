@@ -256,6 +256,7 @@ enum { THREADS = 4, TASKS = 400, BYTES = 256 };
 
 typedef struct {
     rk_engine *engine;
+    rk_batcher *batcher; /* instead of the engine's */
     unsigned seed;
     unsigned char data[TASKS][BYTES];
     rk_task task[TASKS];
@@ -276,7 +277,7 @@ static void submit_all(client *c)
             c->data[i][k] = (unsigned char)(rand_r(&c->seed) >> 5);
         t->bytes = i % 7 ? BYTES : 0; /* of nothing: EMPTY for some */
         t->spec.row_len = t->bytes / rp_dtype_size(t->spec.dtype);
-        if (!rk_submit_batched(c->engine, t, post_finished))
+        if (!(c->batcher ? rk_batch_submit(c->batcher, t, post_finished) : rk_submit_batched(c->engine, t, post_finished)))
             abort();
     }
 }
@@ -337,6 +338,64 @@ static void tasks_of_many_threads_keep_their_own(void **state)
     free(c);
 }
 
+static bool any_fits(const rk_task *t)
+{
+    (void)t;
+    return true;
+}
+
+static void no_launch(void *impl, unsigned flight, rk_task *tasks)
+{
+    (void)impl;
+    (void)flight;
+    (void)tasks;
+}
+
+static bool land_on_cpu(void *impl, unsigned flight, rk_task *tasks, bool closely)
+{
+    (void)impl;
+    (void)flight;
+    (void)closely;
+    for (rk_task *t = tasks; t; t = t->next)
+        rk_cpu_run(t);
+    return true;
+}
+
+static void a_crew_loses_no_task_of_many_threads(void **state)
+{
+    (void)state;
+    static const rk_batch_ops ops = {any_fits, no_launch, land_on_cpu, 50000, 2};
+    rk_busy busy;
+    rk_stats stats = {0};
+    pthread_t thread[THREADS];
+    client *c = calloc(THREADS, sizeof *c);
+    assert_non_null(c);
+    sem_init(&finished, 0, 0);
+    rk_busy_init(&busy);
+    rk_batcher *b = rk_batch_open(&ops, NULL, &busy, RK_MAX_BATCH_BYTES, MANY_CORES);
+    assert_non_null(b);
+    for (unsigned i = 0; i < THREADS; i++) {
+        c[i].batcher = b;
+        c[i].seed = i + 1;
+        assert_int_equal(pthread_create(&thread[i], NULL, client_main, &c[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    rk_batch_stop(b);
+    for (int i = 0; i < THREADS * TASKS; i++)
+        assert_int_equal(sem_trywait(&finished), 0);
+    assert_int_equal(sem_trywait(&finished), -1);
+    for (int i = 0; i < THREADS; i++)
+        check_all(&c[i]);
+    rk_batch_stats(b, &stats);
+    assert_int_equal(stats.batched_tasks, THREADS * TASKS);
+    rk_batch_close(b);
+    assert_int_equal(busy.n, 0);
+    rk_busy_fini(&busy);
+    sem_destroy(&finished);
+    free(c);
+}
+
 static void closing_waits_for_what_was_taken(void **state)
 {
     (void)state;
@@ -367,6 +426,7 @@ int main(void)
         cmocka_unit_test(one_that_is_handed_back_slowly_does_not_hold_up_the_next),
         cmocka_unit_test(others_are_not_taken),
         cmocka_unit_test(tasks_of_many_threads_keep_their_own),
+        cmocka_unit_test(a_crew_loses_no_task_of_many_threads),
         cmocka_unit_test(closing_waits_for_what_was_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -347,8 +347,19 @@ static void encodes_residents(void **state)
     uint8_t out[MAX_BYTES];
     rp_header h = {.version = 1, .type = RP_MSG_STORE, .session = SESSION, .id = 22};
     begin_message(out);
-    body_len = rp_put_store(body, &(rp_store){RP_I16, true, 1500, 1024, 7, "run-7.x"});
+    body_len = rp_put_store(
+        body, &(rp_store){.dtype = RP_I16, .replace = true, .ttl_ms = 1500, .bytes = 1024, .name_len = 7, .name = "run-7.x"});
     check("store", out, h);
+    h.version = 2;
+    h.id = 30;
+    begin_message(out);
+    body_len = rp_put_store(body, &(rp_store){.dtype = RP_F32,
+                                              .bytes = 96,
+                                              .name_len = 1,
+                                              .name = "f",
+                                              .shape = {.dims = 3, .order = RP_ORDER_F, .len = {2, 3, 4}}});
+    check("store_shaped", out, h);
+    h.version = 1;
     h.type = RP_MSG_WRITE;
     h.id = 23;
     begin_message(out);
@@ -370,9 +381,35 @@ static void encodes_residents(void **state)
     h.id = 26;
     h.reply = true;
     begin_message(out);
-    body_len = rp_put_resident(body, &(rp_resident){handle, 1024, 500, 1000, 1, RP_I16, 7, "run-7.x"});
-    body_len += rp_put_resident(body + body_len, &(rp_resident){5, 8, UINT64_C(1) << 40, UINT64_MAX, 0, RP_F64, 1, "a"});
+    body_len = rp_put_resident(body, &(rp_resident){.handle = handle,
+                                                    .bytes = 1024,
+                                                    .age_ms = 500,
+                                                    .left_ms = 1000,
+                                                    .uses = 1,
+                                                    .dtype = RP_I16,
+                                                    .name_len = 7,
+                                                    .name = "run-7.x"});
+    const rp_resident a = {.handle = 5,
+                           .bytes = 8,
+                           .age_ms = UINT64_C(1) << 40,
+                           .left_ms = UINT64_MAX,
+                           .dtype = RP_F64,
+                           .name_len = 1,
+                           .name = "a"};
+    body_len += rp_put_resident(body + body_len, &a);
     check("listed", out, h);
+    h.version = 2;
+    h.id = 31;
+    begin_message(out);
+    body_len = rp_put_resident(body, &(rp_resident){.handle = 6,
+                                                    .bytes = 96,
+                                                    .left_ms = UINT64_MAX,
+                                                    .dtype = RP_F32,
+                                                    .name_len = 1,
+                                                    .name = "f",
+                                                    .shape = {.dims = 3, .order = RP_ORDER_F, .len = {2, 3, 4}}});
+    body_len += rp_put_resident(body + body_len, &a);
+    check("listed_shaped", out, h);
 }
 
 static void names_of_resident_data(void **state)
@@ -527,6 +564,8 @@ static bool still_fine(const golden *g, size_t len)
     size_t body_bytes = len - RP_HEADER_SIZE, first = 4 + 15 + 8, second = first + 4 + 11 + 8;
     if (strcmp(g->name, "listed") == 0)
         return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 7;
+    if (strcmp(g->name, "listed_shaped") == 0)
+        return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 1 + 3 * 8;
     if (strcmp(g->name, "drop") == 0)
         return body_bytes > 0;
     return strcmp(g->name, "entries") == 0 && (body_bytes == 0 || body_bytes == first || body_bytes == second);
@@ -589,9 +628,9 @@ static void every_reserved_byte_is_checked(void **state)
     static const struct {
         const char *name;
         size_t at, size; /* in the body */
-    } reserved[] = {{"hello", 5, 3},      {"welcome", 2, 2}, {"welcome", 20, 4},   {"welcome", 34, 6},
-                    {"query_info", 4, 4}, {"reduce", 4, 4},  {"reduce", 48, 16},   {"begin", 4, 4},
-                    {"begin", 48, 16},    {"listed", 38, 2}, {"error_busy", 36, 4}};
+    } reserved[] = {{"hello", 5, 3},      {"welcome", 2, 2},       {"welcome", 20, 4},   {"welcome", 34, 6},
+                    {"query_info", 4, 4}, {"reduce", 4, 4},        {"reduce", 48, 16},   {"begin", 4, 4},
+                    {"begin", 48, 16},    {"store_shaped", 19, 6}, {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -662,7 +701,19 @@ static void bad_values_are_named(void **state)
         {"append", 55, 0xff, RP_TOO_LARGE, "offset", RP_MAX_COUNT},
         {"finish", 55, 0xff, RP_TOO_LARGE, "count", RP_MAX_COUNT},
         {"store", 40, 13, RP_TYPE, "dtype", 0},
-        {"store", 41, 2, RP_BAD_MESSAGE, "flags", 0},
+        {"store", 41, 4, RP_BAD_MESSAGE, "flags", 0},
+        {"store", 41, 2, RP_BAD_MESSAGE, "store", 8},
+        {"store_shaped", 41, 0, RP_BAD_MESSAGE, "store", 17},
+        {"store_shaped", 57, 0, RP_BAD_MESSAGE, "dims", 1},
+        {"store_shaped", 57, 17, RP_TOO_LARGE, "dims", RP_MAX_DIMS},
+        {"store_shaped", 57, 2, RP_BAD_MESSAGE, "store", 24},
+        {"store_shaped", 58, 2, RP_BAD_MESSAGE, "order", 1},
+        {"store_shaped", 59, 1, RP_BAD_MESSAGE, "store", 0},
+        {"store_shaped", 65, 1, RP_SHAPE, "shape", 24},
+        {"store_shaped", 48, 100, RP_SHAPE, "shape", 25},
+        {"listed_shaped", 79, 2, RP_BAD_MESSAGE, "order", 1},
+        {"listed_shaped", 78, 17, RP_TOO_LARGE, "dims", RP_MAX_DIMS},
+        {"listed_shaped", 81, 3, RP_SHAPE, "shape", 24},
         {"store", 42, 8, RP_BAD_MESSAGE, "store", 24},
         {"store", 42, 65, RP_TOO_LARGE, "name_len", RP_MAX_NAME},
         {"store", 47, 0x80, RP_TOO_LARGE, "ttl_ms", RP_MAX_TTL_MS},

@@ -34,6 +34,8 @@ static world *new_world(uint64_t small_window, uint64_t large_window)
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     rd_sched_init(&w->sched, small_window, large_window);
+    for (int k = 0; k < RD_LANES; k++)
+        w->sched.lane[k].price_window = UINT64_MAX; /* prices are bytes here */
     return w;
 }
 
@@ -249,6 +251,7 @@ static void nothing_is_lost_in_any_order(void **state)
             rd_sched_remove(&w->sched, &item[k]);
     for (int lane = 0; lane < RD_LANES; lane++) {
         assert_int_equal(w->sched.lane[lane].running, 0);
+        assert_int_equal(w->sched.lane[lane].running_price, 0);
         assert_null(w->sched.lane[lane].all.turn);
     }
     free(item);
@@ -297,6 +300,27 @@ static void what_is_given_back_is_not_saved(void **state)
     free(w);
 }
 
+/* However few bytes they have: who comes next waits for so much work of the engine and for one item more. */
+static void slow_items_fill_a_window(void **state)
+{
+    (void)state;
+    for (int lane = RD_LANE_SMALL; lane <= RD_LANE_LARGE; lane++) {
+        world *w = new_world(8 * MIB, 8 * MIB);
+        rd_item item[4];
+        rd_sched_init(&w->sched, 8 * MIB, 8 * MIB);
+        load *l = add(w, 0, RP_PRIORITY_NORMAL, (rd_lane_kind)lane, 1, 0);
+        for (int i = 0; i < 4; i++)
+            rd_sched_put(&w->sched, &l->session, &item[i], (rd_lane_kind)lane, 100, RD_WINDOW_NS - 1);
+        assert_ptr_equal(rd_sched_next(&w->sched, (rd_lane_kind)lane), &item[0]);
+        assert_ptr_equal(rd_sched_next(&w->sched, (rd_lane_kind)lane), &item[1]);
+        assert_null(rd_sched_next(&w->sched, (rd_lane_kind)lane));
+        rd_sched_end(&w->sched, &item[0], 5);
+        assert_ptr_equal(rd_sched_next(&w->sched, (rd_lane_kind)lane), &item[2]);
+        assert_null(rd_sched_next(&w->sched, (rd_lane_kind)lane));
+        free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +336,7 @@ int main(void)
         cmocka_unit_test(what_an_item_took_is_paid_afterwards),
         cmocka_unit_test(a_debt_of_millions_of_rounds_is_passed_at_once),
         cmocka_unit_test(what_is_given_back_is_not_saved),
+        cmocka_unit_test(slow_items_fill_a_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

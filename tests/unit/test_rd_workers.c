@@ -49,7 +49,7 @@ static unsigned threads_of(rd_workers *w)
     unsigned n = 0;
     pthread_mutex_lock(&w->lock);
     for (unsigned i = 0; i < w->most; i++)
-        n += w->worker[i].state == RD_WORKER_RUNS;
+        n += w->worker[i].runs;
     pthread_mutex_unlock(&w->lock);
     return n;
 }

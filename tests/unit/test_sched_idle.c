@@ -23,6 +23,7 @@ static uint64_t turns(bool before, int n)
     users[0] = users[1] = (rd_sched_user){0};
     busy = late = (rd_sched_session){0};
     rd_sched_init(&s, MIB, UINT64_C(1000) * MIB);
+    s.lane[RD_LANE_LARGE].price_window = UINT64_MAX; /* prices are bytes here */
     rd_sched_join(&s, &busy, &users[0], RP_PRIORITY_NORMAL);
     rd_sched_join(&s, &late, &users[1], RP_PRIORITY_NORMAL);
     if (before) {

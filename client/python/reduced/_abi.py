@@ -95,6 +95,7 @@ PRIORITY_BACKGROUND = 2
 TOPIC_INFO = 1
 TOPIC_STATUS = 2
 TOPIC_REQUESTS = 4
+TOPIC_SESSIONS = 5
 KIND_U64 = 1
 KIND_F64 = 2
 KIND_TEXT = 3
@@ -108,6 +109,9 @@ MAX_WORDS = 211
 KEYS_ADDED = 9
 MESSAGE = 2048
 REPLACE = 1
+MAX_DIMS = 16
+ORDER_C = 0
+ORDER_F = 1
 PENDING = 1
 ERRORS = {
     -1: "BAD_MESSAGE",
@@ -241,6 +245,7 @@ class Spec(Structure):  # reduce_spec
         ("initial", c_void_p),
         ("mask", c_void_p),
         ("offsets", c_void_p),
+        ("planes", c_uint64),
     ]
 
 
@@ -283,6 +288,9 @@ class PutOpts(Structure):  # reduce_put_opts
         ("deadline_ms", c_uint32),
         ("path", c_int32),
         ("reserved", c_uint32),
+        ("dims", c_uint32),
+        ("order", c_uint32),
+        ("shape", c_void_p),
     ]
 
 
@@ -295,6 +303,9 @@ class Resident(Structure):  # reduce_resident
         ("left_ms", c_uint64),
         ("uses", c_uint32),
         ("name", c_char * 68),
+        ("dims", c_uint32),
+        ("order", c_uint32),
+        ("shape", c_uint64 * 16),
     ]
 
 

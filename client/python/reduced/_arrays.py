@@ -25,6 +25,10 @@ class Remote:
         """The elements in memory."""
         raise NotImplementedError
 
+    def pairs(self, view: str) -> Remote:
+        """Complex numbers as a last axis of two floats."""
+        raise NotImplementedError
+
 
 class Operand(NamedTuple):
     """An argument: an array or remote elements, and the elements that count (None: all)."""
@@ -69,7 +73,7 @@ def operand(a: Any, name: str = "a") -> Operand:
     if isinstance(a, Remote):
         return Operand(a)
     if not isinstance(a, PLAIN):
-        if hasattr(a, "__cuda_array_interface__") or hasattr(a, "__dlpack__"):
+        if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
             from ._device import tensor
             found = tensor(a)
             if found is not None:

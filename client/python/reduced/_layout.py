@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _abi
 
-PLANES = any(name == "planes" for name, _ in _abi.Spec._fields_)  # this libreduce reduces matrices one behind the other
+PLANES = any(field[0] == "planes" for field in _abi.Spec._fields_)  # this libreduce reduces matrices one behind the other
 try:
     AxisError: Any = np.exceptions.AxisError
 except AttributeError:  # NumPy 1.24 and before

@@ -46,6 +46,7 @@ class Prepared:
     def dates(self) -> None:
         """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
         el, op = self.element, self.op
+        self.data = in_memory(self.data, "dates")
         if op not in OF_DATES and not (op in ("sum", "mean") and el.dtype.kind == "m"):
             raise TypeError(f"a: the {op} of {el.dtype} is not defined")
         missing = self.missing()
@@ -61,12 +62,15 @@ class Prepared:
 
     def pairs(self) -> None:
         """Complex numbers as a last axis of two floats: reduced too where the value is one of both."""
+        if self.nan != "propagate":
+            self.data = in_memory(self.data, "NaNs of complex numbers")
         missing = self.missing() if self.nan != "propagate" else None
         if missing is not None:
             self.keep = ~missing if self.keep is None else self.keep & ~missing
         self.nan = "propagate"
         parts = self.shape + (2,)
-        self.data = np.ascontiguousarray(self.data).reshape(self.shape).view(self.element.view).reshape(parts)
+        self.data = self.data.pairs(self.element.view) if isinstance(self.data, Remote) else np.ascontiguousarray(
+            self.data).view(self.element.view).reshape(parts)
         self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], parts)
         if self.op in OVER_BOTH:
             self.axes += (len(self.shape),)
@@ -86,6 +90,17 @@ class Prepared:
 def native(data: Any) -> Any:
     """Elements in this machine's order of bytes."""
     return data if data.dtype.isnative or isinstance(data, Remote) else data.astype(data.dtype.newbyteorder("="))
+
+
+def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
+    """A piece of elements of a type, one behind the other. Arrays must have a type that fits in it, lists numbers of its kind."""
+    data = np.asarray(a)
+    if data.dtype.newbyteorder("=") != dtype:
+        if not np.can_cast(data.dtype, dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
+            raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
+        if dtype.kind in "iu" and not np.array_equal(data, data.astype(dtype)):
+            raise ValueError(f"{name}: it has numbers that {dtype} cannot be")
+    return np.ascontiguousarray(data, dtype).reshape(-1)
 
 
 def in_memory(data: Any, why: str) -> Array:
@@ -123,11 +138,10 @@ def kept(where: Any, o: Operand) -> Array | None:
 
 def complex_elements(op: str, data: Any) -> Any:
     """Complex elements as the operation takes them."""
-    data = in_memory(data, "complex numbers")
     if op in COUNTS:
-        return data != 0
+        return in_memory(data, "complex numbers") != 0
     if op in ("norm1", "norminf"):
-        return np.abs(data)
+        return np.abs(in_memory(data, "complex numbers"))
     if op not in OF_PAIRS:
         raise TypeError(f"a: the {op} of complex numbers is not defined")
     return data

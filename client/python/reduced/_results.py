@@ -65,7 +65,7 @@ class Finish:
             values = values[..., 1] - values[..., 0]
         if p.late is None:
             return values
-        late = p.late.any(axis=p.axes)
+        late = np.asarray(p.late.any(axis=p.axes))
         if p.asked in ("argmin", "argmax"):
             lines = np.moveaxis(p.late, p.axes, tuple(range(-len(p.axes), 0))).reshape(late.shape + (-1,))
             return np.where(late, lines.argmax(-1), values)

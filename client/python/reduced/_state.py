@@ -10,7 +10,7 @@ from . import _abi
 from ._elements import Element, element
 from ._lib import check, lib
 from ._plan import NANS, cell_dtype, plan
-from ._prepare import native, result_dtype
+from ._prepare import elements_of, result_dtype
 from ._results import fit, plain
 from ._run import run
 from ._sources import address
@@ -46,12 +46,7 @@ class State:
 
     def add(self, a: Any, *, index: int | None = None, client: Any = None) -> State:
         """Add the elements of an array; `index` is that of the first one in the whole array."""
-        data = native(np.asarray(a))
-        if data.dtype != self.dtype:
-            if not np.can_cast(data.dtype, self.dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
-                raise TypeError(f"a: elements of {data.dtype} in a state of {self.dtype}")
-            data = data.astype(self.dtype)
-        data = np.ascontiguousarray(data).reshape(-1)
+        data = elements_of(a, self.dtype, "a")
         first = self.count if index is None else index
         if data.size <= HERE:
             check(lib().reduce_state_add_at(self._bytes, address(data), data.size, NANS[self.nan], first))

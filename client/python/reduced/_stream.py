@@ -10,6 +10,7 @@ from . import _abi
 from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
+from ._prepare import elements_of
 from ._sources import address
 
 
@@ -33,11 +34,7 @@ class Stream:
         """A piece of elements; with `masked`, `where` has one bool for each."""
         if not self._handle:
             raise ValueError("the stream is finished")
-        a = np.asarray(chunk)
-        if a.dtype.newbyteorder("=") != self.dtype:
-            if not np.can_cast(a.dtype, self.dtype, "safe"):
-                raise TypeError(f"chunk: elements of {a.dtype} in a stream of {self.dtype}")
-        a = np.ascontiguousarray(a, self.dtype)
+        a = elements_of(chunk, self.dtype, "chunk")
         if self._masked:
             keep = np.ascontiguousarray(np.broadcast_to(True if where is None else np.asarray(where, bool), a.shape))
             check(lib().reduce_stream_append_masked(self._handle, address(a), address(keep), a.size))

@@ -25,13 +25,31 @@ def _awaitable(f: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]
     return later
 
 
-sum, prod, mean, var, std, sem, rms = map(_awaitable, (
-    _functions.sum, _functions.prod, _functions.mean, _functions.var, _functions.std, _functions.sem, _functions.rms))
-min, max, ptp, argmin, argmax, minmax = map(_awaitable, (
-    _functions.min, _functions.max, _functions.ptp, _functions.argmin, _functions.argmax, _functions.minmax))
-any, all, count_nonzero, norm, bits, stats = map(_awaitable, (
-    _functions.any, _functions.all, _functions.count_nonzero, _functions.norm, _functions.bits, _functions.stats))
-nansum, nanprod, nanmean, nanvar, nanstd = map(_awaitable, (
-    _functions.nansum, _functions.nanprod, _functions.nanmean, _functions.nanvar, _functions.nanstd))
-nanmin, nanmax, nanargmin, nanargmax = map(_awaitable, (
-    _functions.nanmin, _functions.nanmax, _functions.nanargmin, _functions.nanargmax))
+sum = _awaitable(_functions.sum)
+prod = _awaitable(_functions.prod)
+mean = _awaitable(_functions.mean)
+var = _awaitable(_functions.var)
+std = _awaitable(_functions.std)
+sem = _awaitable(_functions.sem)
+rms = _awaitable(_functions.rms)
+min = _awaitable(_functions.min)
+max = _awaitable(_functions.max)
+ptp = _awaitable(_functions.ptp)
+argmin = _awaitable(_functions.argmin)
+argmax = _awaitable(_functions.argmax)
+minmax = _awaitable(_functions.minmax)
+any = _awaitable(_functions.any)
+all = _awaitable(_functions.all)
+count_nonzero = _awaitable(_functions.count_nonzero)
+norm = _awaitable(_functions.norm)
+bits = _awaitable(_functions.bits)
+stats = _awaitable(_functions.stats)
+nansum = _awaitable(_functions.nansum)
+nanprod = _awaitable(_functions.nanprod)
+nanmean = _awaitable(_functions.nanmean)
+nanvar = _awaitable(_functions.nanvar)
+nanstd = _awaitable(_functions.nanstd)
+nanmin = _awaitable(_functions.nanmin)
+nanmax = _awaitable(_functions.nanmax)
+nanargmin = _awaitable(_functions.nanargmin)
+nanargmax = _awaitable(_functions.nanargmax)

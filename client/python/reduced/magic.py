@@ -35,6 +35,7 @@ def register(shell: Any) -> None:
         print(text, end="")
         if chart is None:
             return None
-        from IPython.display import SVG
-        return SVG(chart)
+        from IPython import display
+        image: Any = display.SVG
+        return image(chart)
     shell.register_magic_function(reducectl, "line")

@@ -63,12 +63,12 @@ class Card {
   }
   /* `series`: the values of the last minutes, one or two lines; a fixed `top` for shares. */
   draw(series, text, note, top) {
-    const most = top || Math.max(0, ...series.flat());
+    const highest = Math.max(0, ...series.flat()), most = top || highest;
     series.forEach((values, i) => this.lines[i].setAttribute('d', line(values, most)));
     const n = series[0].length;
     this.area.setAttribute('d', series.length === 1 && n ? line(series[0], most) + `V${HEIGHT - 1}H${(WIDTH - (n - 1) * WIDTH / (KEEP - 1)).toFixed(1)}Z` : '');
     this.value.textContent = text;
-    this.note.textContent = note === undefined ? `most in 2 minutes: ${this.show(most)}` : note;
+    this.note.textContent = note === undefined ? `most in 2 minutes: ${this.show(highest)}` : note;
     this.svg.setAttribute('aria-label', `${this.title}, last 2 minutes: now ${text}; ${this.note.textContent}`);
   }
 }
@@ -113,7 +113,7 @@ function drawCards(now) {
   cards.times.draw([past('median'), past('p99')], seconds(last.median), `median; dashed: 99 % below ${seconds(last.p99)}`);
   cards.busy.draw([past('busy')], percent(last.busy), undefined, 1);
   cards.errors.draw([past('errors')], amount(last.errors) + ' /s');
-  cards.sessions.draw([past('sessions')], whole(last.sessions), `${now.status.connections} connections, ${now.status.inflight} requests under way`);
+  cards.sessions.draw([past('sessions')], whole(last.sessions), `connections: ${now.status.connections}, requests under way: ${now.status.inflight}`);
 }
 function drawTables(then, now) {
   const s = (now.now_ms - then.now_ms) / 1000, st = now.status;

@@ -1,0 +1,296 @@
+"""Tensors of PyTorch, CuPy, JAX and Numba on the GPU, reduced where they lie: by the handle of their allocation."""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import warnings
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, Remote
+from ._client import Client
+from ._errors import AuthError, BadHandleError, TooLargeError, TypeError_
+from ._sources import Memory, Source
+
+CUDA, CUDA_MANAGED, CPU = 2, 13, 1  # DLDeviceType
+BFLOAT = 4                          # DLDataTypeCode; 0 to 2 and 5, 6: integers, unsigned, floats, complex, bool
+KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+CONTEXT, BUFFER_ID, ORDINAL = 1, 7, 9  # CUpointer_attribute
+POSIX_FD = 1                        # CUmemAllocationHandleType
+LEGACY_STREAM = 1
+KEPT = 64                           # allocations that the daemon keeps mapped for a client
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+class CudaError(RuntimeError):
+    """A call of the CUDA driver failed."""
+
+
+class Driver:
+    """The calls of libcuda that name and export an allocation. The context of the memory is current during each."""
+
+    def __init__(self) -> None:
+        self.lib = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        err = getattr(self.lib, name)(*arguments)
+        if err:
+            raise CudaError(f"{name} failed with CUDA error {err}")
+
+    def attribute(self, pointer: int, which: int) -> int:
+        value = ctypes.c_uint64()
+        self.call("cuPointerGetAttribute", ctypes.byref(value), which, ctypes.c_uint64(pointer))
+        return value.value
+
+    def wait(self, pointer: int, stream: int) -> None:
+        """Until the work of a stream is done."""
+        self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def context(self, pointer: int) -> int:
+        """Of an allocation; pools and cuMemCreate have none, and any of their device's does."""
+        try:
+            found = self.attribute(pointer, CONTEXT)
+        except CudaError:
+            found = 0
+        if found:
+            return found
+        primary = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(primary), ctypes.c_int(self.attribute(pointer, ORDINAL) & 0xFFFFFFFF))
+        return primary.value or 0
+
+    def within(self, pointer: int, name: str, *arguments: Any) -> None:
+        self.call("cuCtxPushCurrent_v2", ctypes.c_void_p(self.context(pointer)))
+        try:
+            self.call(name, *arguments)
+        finally:
+            self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def identity(self, pointer: int) -> tuple[int, int, int]:
+        """(a number that no other allocation ever has, the allocation's begin, its size)."""
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self.within(pointer, "cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(pointer))
+        return self.attribute(pointer, BUFFER_ID), base.value, size.value
+
+    def handle(self, base: int) -> bytes:
+        """Of memory of cudaMalloc."""
+        handle = ctypes.create_string_buffer(64)
+        self.within(base, "cuIpcGetMemHandle", handle, ctypes.c_uint64(base))
+        return handle.raw
+
+    def descriptor(self, base: int) -> int:
+        """Of memory of cuMemCreate, such as PyTorch's expandable segments."""
+        kept, fd = ctypes.c_uint64(), ctypes.c_int(-1)
+        self.within(base, "cuMemRetainAllocationHandle", ctypes.byref(kept), ctypes.c_void_p(base))
+        try:
+            self.within(base, "cuMemExportToShareableHandle", ctypes.byref(fd), kept, POSIX_FD, ctypes.c_uint64(0))
+        finally:
+            self.within(base, "cuMemRelease", kept)
+        return fd.value
+
+
+@functools.lru_cache(None)
+def driver() -> Driver:
+    return Driver()
+
+
+@functools.lru_cache(None)
+def _warn(why: str) -> None:
+    """Once for each reason."""
+    warnings.warn(f"reduced: {why}: the elements are copied to the host", RuntimeWarning, stacklevel=6)
+
+
+def _export(client: Client, base: int, size: int) -> bytes:
+    """A handle that the daemon opens: of the allocation, or of a descriptor of it."""
+    try:
+        return driver().handle(base)
+    except CudaError:
+        fd = driver().descriptor(base)
+    try:
+        handle = ctypes.create_string_buffer(64)
+        client.call("reduce_device_import", fd, size, handle)
+        return handle.raw
+    finally:
+        os.close(fd)
+
+
+def _handle(client: Client, pointer: int, nbytes: int) -> tuple[bytes, int]:
+    """(handle, offset) of elements. A client keeps the last allocations open, because opening one takes the daemon longer than a
+    reduction; those that were freed since are closed."""
+    number, base, size = driver().identity(pointer)
+    if pointer + nbytes > base + size:
+        raise CudaError("the elements lie in several allocations")
+    known: tuple[bytes, int] | None = client.allocations.pop((number, base), None)
+    if known is None:
+        for stale in [k for k in client.allocations if k[1] == base]:
+            release(client, stale)
+        while len(client.allocations) >= KEPT:
+            release(client, next(iter(client.allocations)))
+        known = _export(client, base, size), base
+    client.allocations[number, base] = known  # the last one is the one that was used last
+    return known[0], pointer - base
+
+
+def release(client: Client, key: Any) -> None:
+    """Let the daemon close an allocation."""
+    found = client.allocations.pop(key, None)
+    if found:
+        client.attempt("reduce_device_close", found[0])
+
+
+class _OnDevice:
+    """The source of elements on the GPU: in place, else by one copy and a warning."""
+
+    jobs = False
+
+    def __init__(self, tensor: Tensor):
+        self.tensor, self.nbytes = tensor, tensor.nbytes
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        t = self.tensor
+        try:
+            handle, offset = _handle(client, t.pointer, t.nbytes)
+            return client.call("reduce_device", spec, handle, offset, t.nbytes, out, room, result)
+        except (CudaError, BadHandleError, AuthError) as e:
+            why = str(e)
+        except (TypeError_, TooLargeError) as e:
+            if e.field not in ("device", "columns"):
+                raise
+            why = str(e)
+        return Memory(np.ascontiguousarray(t.flat_copy(why))).run(client, spec, out, room, result)
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
+
+
+class Tensor(Remote):
+    """Elements on the GPU, by address. `owner` is the caller's object, which keeps them and can copy them."""
+
+    def __init__(self, owner: Any, pointer: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None, keep: Any = None):
+        self.owner, self.pointer, self.dtype, self.shape, self.keep = owner, pointer, dtype, shape, keep
+        self.size = 1
+        default = []
+        for n in reversed(shape):
+            default.append(dtype.itemsize * self.size)
+            self.size *= n
+        self.strides = tuple(reversed(default)) if strides is None else strides
+        self.nbytes = self.size * dtype.itemsize
+
+    def source(self) -> Source:
+        return _OnDevice(self) if self.nbytes else Memory(np.empty(0, self.dtype))
+
+    def copy(self, why: str) -> Array:
+        """On the host, with one warning."""
+        _warn(why)
+        host = to_host(self.owner, self.dtype)
+        if host.dtype != self.dtype:  # the parts of complex numbers
+            host = np.ascontiguousarray(host).view(self.dtype)
+        return host.reshape(self.shape)
+
+    def pairs(self, view: str) -> Tensor:
+        """Complex numbers as a last axis of two floats."""
+        one = np.dtype(view)
+        return Tensor(self.owner, self.pointer, one, self.shape + (2,), self.strides + (one.itemsize,), self.keep)
+
+    def flat_copy(self, why: str) -> Array:
+        """The same, in the order of memory."""
+        order = sorted(range(len(self.shape)), key=lambda i: -self.strides[i])
+        return self.copy(why).transpose(order)
+
+
+def to_host(owner: Any, dtype: np.dtype[Any]) -> Array:
+    """A copy by the library that the tensor belongs to."""
+    if hasattr(owner, "detach"):                                # PyTorch
+        owner = owner.detach().cpu()
+        if dtype.name == "bfloat16":
+            return np.asarray(owner.view(_torch_int16())).view(dtype)
+        return np.asarray(owner)
+    if hasattr(owner, "get"):                                   # CuPy
+        return np.asarray(owner.get())
+    if hasattr(owner, "copy_to_host"):                          # Numba
+        return np.asarray(owner.copy_to_host())
+    return np.asarray(owner)                                    # JAX
+
+
+def _torch_int16() -> Any:
+    import torch  # type: ignore[import-not-found]
+    return torch.int16
+
+
+def bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("a: elements of type bfloat16 need the package ml_dtypes") from None
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def _dl_dtype(t: _DLTensor) -> np.dtype[Any]:
+    if t.code == BFLOAT and t.bits == 16:
+        return bfloat16()
+    if t.lanes != 1 or t.code not in KINDS:
+        raise TypeError(f"a: elements of DLPack's type {t.code} with {t.bits} bits cannot be reduced")
+    return np.dtype(f"{KINDS[t.code]}{t.bits // 8}")
+
+
+def _capsule_address(capsule: Any) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(get(capsule, b"dltensor"))
+
+
+def by_dlpack(a: Any, owner: Any) -> Any:
+    """The tensor of an object that speaks DLPack: on the GPU; bfloat16 in memory as an array; None: NumPy can have it."""
+    kind = int(a.__dlpack_device__()[0])
+    if kind not in (CUDA, CUDA_MANAGED, CPU):
+        raise TypeError(f"a: elements on DLPack's device {kind} cannot be reduced")
+    if kind == CPU and "bfloat16" not in str(getattr(a, "dtype", "")):
+        return np.asarray(a) if hasattr(a, "detach") else None
+    capsule = a.__dlpack__() if kind == CPU else a.__dlpack__(stream=LEGACY_STREAM)
+    t = _DLTensor.from_address(_capsule_address(capsule))
+    dtype, shape = _dl_dtype(t), tuple(t.shape[i] for i in range(t.ndim))
+    strides = tuple(t.strides[i] * dtype.itemsize for i in range(t.ndim)) if t.strides else None
+    pointer = (t.data or 0) + t.byte_offset
+    if kind == CPU:
+        raw: Any = (ctypes.c_uint16 * max(1, prod(shape))).from_address(pointer or ctypes.addressof(t))
+        raw._keep = capsule
+        return np.ndarray(shape, dtype, raw, strides=strides)
+    if pointer and t.device_type == CUDA:
+        driver().wait(pointer, LEGACY_STREAM)
+    return Tensor(owner, pointer, dtype, shape, strides, capsule)
+
+
+def by_interface(a: Any) -> Tensor:
+    """The tensor of __cuda_array_interface__, after the stream that writes it."""
+    i = a.__cuda_array_interface__
+    if i.get("mask") is not None:
+        raise TypeError("a: a mask of __cuda_array_interface__ cannot be reduced; pass `where`")
+    pointer, stream = i["data"][0] or 0, i.get("stream")
+    if pointer and stream is not None:
+        driver().wait(pointer, int(stream))
+    return Tensor(a, pointer, np.dtype(i["typestr"]), tuple(i["shape"]), i.get("strides"))
+
+
+def tensor(a: Any) -> Any:
+    """Elements of another library: a Tensor on the GPU, an array, or None if NumPy can make an array of them."""
+    plain = a.detach() if hasattr(a, "detach") else a
+    if hasattr(plain, "__dlpack__") and hasattr(plain, "__dlpack_device__"):
+        if hasattr(plain, "is_conj") and (plain.is_conj() or plain.is_neg()):
+            plain = plain.resolve_conj().resolve_neg()
+        if getattr(plain, "dtype", None) is not None and str(plain.dtype).endswith("bool") and _on_cuda(plain):
+            return by_interface(plain)  # DLPack has bools only since 1.0
+        return by_dlpack(plain, plain)
+    return by_interface(plain) if hasattr(plain, "__cuda_array_interface__") else None
+
+
+def _on_cuda(a: Any) -> bool:
+    return int(a.__dlpack_device__()[0]) == CUDA and hasattr(a, "__cuda_array_interface__")
+

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""The Python package on a GPU: tensors of PyTorch, CuPy, JAX and Numba of every type, in place; and times beside torch and cupy.
+
+    REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--times] [--json FILE]
+
+The daemon of REDUCED_URL must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is an error."""
+import argparse
+import importlib
+import json
+import math
+import statistics
+import sys
+import time
+import warnings
+
+import numpy as np
+
+import reduced
+
+SHAPE = (37, 50, 20)
+TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+AXES = [None, 0, 1, 2, (0, 1), (1, 2)]
+REAL = ("sum", "mean", "std", "min", "max", "argmax", "count_nonzero", "norm")
+COMPLEX = ("sum", "mean", "std", "norm")
+
+
+def numbers(dtype):
+    """Elements of a type that have the same value in all of them."""
+    a = np.random.default_rng(7).integers(0, 2 if dtype == "bool" else 5, SHAPE)
+    return a + 1j * a[::-1] if dtype.startswith("complex") else a
+
+
+class Torch:
+    def __init__(self):
+        self.lib = importlib.import_module("torch")
+        assert self.lib.cuda.is_available()
+
+    def make(self, a, dtype):
+        torch = self.lib
+        wide = torch.from_numpy(a.copy()).cuda()
+        return wide.to(getattr(torch, dtype)) if hasattr(torch, dtype) else None
+
+    transposed = staticmethod(lambda t: t.permute(2, 1, 0))
+    wait = property(lambda self: self.lib.cuda.synchronize)
+
+
+class Cupy:
+    def __init__(self):
+        self.lib = importlib.import_module("cupy")
+
+    def make(self, a, dtype):
+        return None if dtype == "bfloat16" else self.lib.asarray(a.astype(dtype))
+
+    transposed = staticmethod(lambda t: t.transpose(2, 1, 0))
+    wait = property(lambda self: self.lib.cuda.Device().synchronize)
+
+
+class Jax:
+    def __init__(self):
+        self.lib = importlib.import_module("jax")
+        self.lib.config.update("jax_enable_x64", True)
+        assert self.lib.default_backend() == "gpu"
+
+    def make(self, a, dtype):
+        return self.lib.numpy.asarray(a).astype(dtype).block_until_ready()
+
+    transposed = None
+
+
+class Numba:
+    def __init__(self):
+        self.lib = importlib.import_module("numba.cuda")
+
+    def make(self, a, dtype):
+        return None if dtype == "bfloat16" else self.lib.to_device(a.astype(dtype))
+
+    transposed = staticmethod(lambda t: t.transpose(2, 1, 0) if hasattr(t, "transpose") else None)
+
+
+LIBRARIES = {"torch": Torch, "cupy": Cupy, "jax": Jax, "numba": Numba}
+
+
+def same(ours, wanted):
+    return np.array_equal(np.asarray(ours).astype(np.complex128), np.asarray(wanted).astype(np.complex128))
+
+
+def check(name, library):
+    """Every type, axis and order against the same elements in memory."""
+    done = []
+    for dtype in TYPES:
+        a = numbers(dtype)
+        host = a if dtype == "bfloat16" else a.astype(dtype)
+        if dtype == "bfloat16":
+            host = host.astype("f4")  # small numbers: the values are the same, but results are not rounded to bfloat16
+        t = library.make(a, dtype)
+        if t is None:
+            continue
+        for op in COMPLEX if dtype.startswith("complex") else REAL:
+            for axis in AXES:
+                if op == "argmax" and isinstance(axis, tuple) or dtype == "bfloat16" and axis is not None and op in ("sum", "mean", "std", "norm"):
+                    continue
+                assert same(getattr(reduced, op)(t, axis=axis), getattr(reduced, op)(host, axis=axis)), (name, dtype, op, axis)
+        if library.transposed and (turned := library.transposed(t)) is not None:
+            assert same(reduced.sum(turned, axis=0), reduced.sum(host.transpose(2, 1, 0), axis=0)), (name, dtype, "transposed") if dtype != "bfloat16" else True
+        done.append(dtype)
+    print(f"{name}: {len(done)} types in place: {' '.join(done)}")
+
+
+def streams(library):
+    """Work that is still running on a stream of PyTorch is waited for."""
+    torch = library.lib
+    x = torch.zeros(1 << 26, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(50):
+            x += 1
+        assert reduced.min(x) == 50.0 == reduced.max(x)
+    print("torch: a stream's writes are seen")
+
+
+def copies(library):
+    """`where` and odd strides go by one copy, with one warning each."""
+    t = library.make(numbers("float32"), "float32")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        half = reduced.sum(t[:, ::2])
+        assert half == reduced.sum(numbers("float32")[:, ::2]) and reduced.sum(t[:, ::2]) == half
+    assert len(seen) == 1, [str(w.message) for w in seen]
+
+
+def median_us(f, wait, seconds=0.3):
+    f()
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took) < 5:
+        wait()
+        start = time.perf_counter()
+        f()
+        took.append(time.perf_counter() - start)
+    return statistics.median(took) * 1e6
+
+
+def times(library, name):
+    """us of a call that returns a Python number, for 2^10 to 2^30 float32 that are there already."""
+    rows = []
+    peers = {"sum": "sum", "var": "var", "std": "std", "argmax": "argmax", "norm": "norm", "max": "max"}
+    for power in (10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30):
+        x = library.lib.ones(1 << power, dtype=library.lib.float32, **({"device": "cuda"} if name == "torch" else {}))
+        for op, theirs in peers.items():
+            peer = library.lib.linalg.norm if op == "norm" else getattr(library.lib, theirs)
+            rows.append({"library": name, "op": op, "n": 1 << power, "reduced_us": median_us(lambda: getattr(reduced, op)(x), library.wait),
+                         "peer_us": median_us(lambda: peer(x).item(), library.wait)})
+            r = rows[-1]
+            print(f"{name:6} {op:7} 2^{power:<3} reduced {r['reduced_us']:10.1f} us   {name} {r['peer_us']:10.1f} us", flush=True)
+        rows.append({"library": name, "op": "stats", "n": 1 << power, "reduced_us": median_us(lambda: reduced.stats(x), library.wait), "peer_us": math.nan})
+        print(f"{name:6} stats   2^{power:<3} reduced {rows[-1]['reduced_us']:10.1f} us", flush=True)
+        del x
+    return rows
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--times", action="store_true")
+    p.add_argument("--json")
+    o = p.parse_args()
+    warnings.simplefilter("error", RuntimeWarning)
+    found, rows = 0, []
+    for name, make in LIBRARIES.items():
+        try:
+            library = make()
+        except (ImportError, AssertionError, RuntimeError, OSError) as e:
+            print(f"{name}: not here ({e})")
+            continue
+        found += 1
+        check(name, library)
+        if name == "torch":
+            streams(library)
+            copies(library)
+        if o.times and name in ("torch", "cupy"):
+            rows += times(library, name)
+    if o.json:
+        with open(o.json, "w") as f:
+            json.dump(rows, f, indent=1)
+    return 0 if found else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())

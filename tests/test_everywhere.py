@@ -1,0 +1,145 @@
+"""One multiset of adversarial numbers, shuffled and split at random: the library alone, one request, streams, states merged by a daemon,
+Dask's chunks, torch.distributed by words. All finished values and all state bytes are equal. (tests/test_mpi.py: under two MPIs.)"""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+from conftest import LIB, ROOT, python_env
+from libreduce import STATES_IN, STATES_OUT, Client, State
+from test_states import joined, pieces
+
+NUMPY = {"f64": "<f8", "f32": "<f4", "i64": "<i8", "u8": "u1", "f16": "<f2"}
+
+
+def multiset(rng, dtype):
+    """NaN, infinities, -0 and what cancels, together."""
+    makers = list(gens.of(dtype))
+    some = [makers[i](rng, dtype, int(rng.integers(1, 60))) for i in rng.permutation(len(makers))[:4]]
+    return rng.permutation(np.concatenate(some))
+
+
+@pytest.fixture(scope="module")
+def client(shared):
+    with Client(shared.url) as c:
+        yield c
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "i64", "u8"])
+def test_all_ways_have_the_same_bytes(client, dtype):
+    rng = np.random.default_rng(oracle.DTYPES[dtype] + 1000)
+    for turn, nan in enumerate(oracle.NANS):
+        bits = multiset(rng, dtype)
+        parts = [p for at, p in pieces(rng, bits, 1 + turn * 3)] + [bits[:0]]
+        at = np.cumsum([0] + [len(p) for p in parts]).tolist()
+        for op in oracle.ops(dtype):
+            here = [State(op, dtype).add(p, nan, i) for i, p in zip(at, parts)]
+            there = [client.run(op, dtype, p.tobytes(), nan=nan, index_base=i, flags=STATES_OUT) for i, p in zip(at, parts)]
+            assert [bytes(s) for s in here] == there, (op, nan)
+            whole = oracle.state(oracle.Elements(dtype, bits, 0), op, nan)
+            assert client.run(op, dtype, bits.tobytes(), nan=nan, flags=STATES_OUT) == whole
+            assert client.run(op, dtype, b"".join(there), nan=nan, flags=STATES_IN | STATES_OUT) == whole
+            assert client.stream(op, dtype, [p.tobytes() for p in parts], nan=nan, flags=STATES_OUT) == whole
+            if here[0].lengths()[1]:
+                assert bytes(State.of_words(op, dtype, joined(here, op, dtype))) == whole
+            merged = State(op, dtype)
+            for i in rng.permutation(len(here)):
+                merged.merge(here[i])
+            assert bytes(merged) == whole
+            value = oracle.reduce_or_fault(op, dtype, bits, nan=nan)
+            assert oracle.outcome(asked, client, op, dtype, bits, nan) == value == oracle.outcome(finished, merged, nan), (op, nan)
+
+
+def asked(client, op, dtype, bits, nan):
+    try:
+        return int.from_bytes(client.run(op, dtype, bits.tobytes(), nan=nan), "little")
+    except Exception as f:
+        raise oracle.Fault(f.code, f.value) from f
+
+
+def finished(state, nan):
+    try:
+        return state.finish(nan=nan)
+    except Exception as f:
+        raise oracle.Fault(f.code, f.value) from f
+
+
+# ---- Dask, xarray ----
+@pytest.fixture(scope="module")
+def dask(shared):
+    """The package, with the daemon under test."""
+    pytest.importorskip("dask.array", reason="no dask")
+    from pythonpackage import _client, reduced
+    import reduced.dask
+    with reduced.Client(shared.url, autostart=False) as client:
+        _client._default = client
+        yield reduced
+        _client._default = None
+
+
+@pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["f64", "f32", "i64", "u8"])
+def test_dask(dask, dtype):
+    """Any axis, any chunking, against the oracle."""
+    import dask.array as da
+    rng = np.random.default_rng(oracle.DTYPES[dtype])
+    bits = multiset(rng, dtype)[:120]
+    x = np.resize(bits, 120).view(NUMPY[dtype]).reshape(6, 5, 4)
+    for op, ddof in (("sum", 0), ("mean", 0), ("var", 1), ("std", 0), ("min", 0), ("max", 0), ("rms", 0), ("any", 0), ("all", 0), ("count_nonzero", 0)):
+        if op == "sum" and dtype == "i64":
+            continue  # may overflow: an error, not a value
+        for axis in (None, 0, 1, -1, (0, 2), (1, 2)):
+            chunks = tuple(int(c) for c in rng.integers(1, 7, 3))
+            kw = {"ddof": ddof} if op in ("var", "std") else {}
+            got = getattr(dask.dask, op)(da.from_array(x, chunks=chunks), axis=axis, **kw)
+            kept = [i for i in range(3) if axis is not None and i not in np.atleast_1d(axis) % 3]
+            found = np.asarray(got.compute()).astype(got.dtype)
+            assert found.shape == got.shape == tuple(x.shape[i] for i in kept)
+            for place, value in np.ndenumerate(found):
+                cell = x[tuple(place[kept.index(i)] if i in kept else slice(None) for i in range(3))]
+                elements = np.ascontiguousarray(cell).ravel().view(oracle.unsigned(dtype))
+                out = dtype if dtype in oracle.FLOATS and op not in ("any", "all", "count_nonzero") else None
+                want = oracle.reduce(op, dtype, elements, out=out, ddof=ddof)
+                assert int.from_bytes(value.tobytes(), "little") == want, (op, axis, chunks)
+
+
+@pytest.mark.unsanitized
+def test_xarray(dask):
+    xarray = pytest.importorskip("xarray", reason="no xarray")
+    import dask.array as da
+    x = np.random.default_rng(1).standard_normal((30, 4)) * 10.0 ** np.arange(4)
+    plain, lazy = (xarray.DataArray(v, dims=("time", "x")) for v in (x, da.from_array(x, chunks=7)))
+    for dim in ("time", "x", None):
+        assert (plain.reduce(dask.sum, dim=dim) == lazy.reduce(dask.dask.sum, dim=dim).compute()).all()
+    assert [float(v) for v in lazy.reduce(dask.dask.sum, dim="time")] == [dask.sum(list(column)) for column in x.T]
+
+
+@pytest.mark.unsanitized
+def test_dask_tells_of_errors(dask):
+    import dask.array as da
+    with pytest.raises(OverflowError):
+        dask.dask.sum(da.from_array(np.full(4, 2**62), chunks=1)).compute()
+    with pytest.raises(dask.NanError):
+        dask.dask.sum(da.from_array(np.array([1, np.nan]), chunks=1), nan="raise").compute()
+
+
+# ---- torch.distributed ----
+TORCH = ROOT / "client" / "examples" / "training_torch.py"
+
+
+@pytest.mark.unsanitized
+def test_torch_distributed_by_words(scratch):
+    """Gloo: loss, gradient norm and accuracy, the same for any number of ranks and any cut of the batch."""
+    if subprocess.run([sys.executable, "-c", "import torch.distributed as d; exit(not d.is_gloo_available())"], capture_output=True).returncode:
+        pytest.skip("no torch with Gloo")
+    lines = set()
+    for ranks in (1, 3):
+        env = {**python_env(), "LD_LIBRARY_PATH": str(LIB), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([sys.executable, TORCH, "--ranks", str(ranks), "--store", scratch / f"store{ranks}"], capture_output=True, text=True, env=env,
+                              timeout=120)
+        assert done.returncode == 0, done.stderr
+        lines.add(done.stdout)
+    assert len(lines) == 1 and "loss" in lines.pop()

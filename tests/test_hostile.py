@@ -1,0 +1,79 @@
+"""Every attack of hostile.py for a moment, beside an honest client. `make hostile` runs the same for longer, on two builds.
+
+The honest client's slowest cycle in a hundred may take ten times as long as without an attack, and none may fail. Less than
+FLOOR says nothing: on a machine where other tests run, a process may get no turn for so long."""
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import tempfile
+import time
+
+import pytest
+
+import hostile
+from certificates import Authority
+from conftest import Daemon, finish
+from hostile import ATTACKS, HONEST, Honest, Target, begin_attack, p99
+from otheruser import as_user, needs_root
+
+SECONDS = float(os.environ.get("HOSTILE_SECONDS", "0.3"))
+FLOOR = float(os.environ.get("HOSTILE_FLOOR", "0.5"))
+STRANGERS = 64 << 10  # KiB: what the daemon may hold for all of them
+
+pytestmark = needs_root
+
+
+class Site:
+    """A daemon on every kind of socket, and how long a cycle takes when nobody attacks it."""
+
+    def __init__(self, folder):
+        os.chmod(folder, 0o755)
+        ca = Authority(folder, "ca")
+        cert, key = ca.issue("server", "localhost")
+        self.daemon = Daemon(folder, "--socket-mode", "0666", "--allow-uid", 0, "--allow-uid", HONEST, "--allow-uid", hostile.ATTACKER,
+                             "--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.file("pem"), tcp=True)
+        self.daemon.wait_log("ready$")
+        self.urls = [line.rsplit(" ", 1)[1] for line in self.daemon.log().splitlines() if " serving " in line]
+        self.rows = []
+        self.measure(1)  # the first requests of a daemon are slower
+        self.idle = p99(self.measure(max(2, SECONDS))[0])
+
+    def target(self, seconds):
+        by_kind = {url.split(":")[0]: url for url in self.urls}
+        return Target(by_kind["ipc"], by_kind["tcp"], by_kind["tls+tcp"], time.monotonic() + seconds)
+
+    def measure(self, seconds, attack=None):
+        """The times of the honest client's cycles, and the most KiB that the daemon had meanwhile."""
+        target, most = self.target(seconds), 0
+        pids = begin_attack(attack, target) if attack else []
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            honest = pool.submit(as_user, HONEST, HONEST, lambda: Honest(target).run())
+            while not honest.done():
+                most = max(most, self.daemon.rss())
+                time.sleep(0.01)  # poll interval
+        ends = [os.waitpid(pid, 0)[1] for pid in pids]
+        assert not any(ends), "an attack has a fault of its own"
+        return honest.result(), most
+
+
+@pytest.fixture(scope="module")
+def site(request):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="rd"))  # not pytest's, which is for its user alone
+    s = Site(folder)
+    yield s
+    print(f"\nidle: p99 of a cycle {s.idle * 1e3:.1f} ms")
+    for row in s.rows:
+        print("{:40} {:>6} cycles  p50 {:8.1f} ms  p99 {:8.1f} ms  {:5.1f} x idle  {:>8} KiB more".format(*row))
+    finish(request, [s.daemon])
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_honest_client_is_served_beside(site, name):
+    attack, before = ATTACKS[name], site.daemon.rss()
+    times, most = site.measure(SECONDS, attack)
+    site.rows.append((name, len(times), sorted(times)[len(times) // 2] * 1e3, p99(times) * 1e3, p99(times) / site.idle, most - before))
+    assert p99(times) <= max(10 * site.idle, 2 * attack.task + FLOOR), (p99(times), site.idle)
+    if attack.strangers:
+        assert most - before <= STRANGERS, (before, most)

@@ -1,0 +1,260 @@
+"""The page over http: a real browser shows what the daemon says, and asks for nothing else. And http requests of every kind."""
+import gzip
+import http.client
+import json
+import os
+import re
+import socket
+import struct
+import time
+import urllib.request
+
+import pytest
+
+import chromium
+from conftest import select_a_moment
+from rawclient import Fault
+
+needs_browser = pytest.mark.skipif(not chromium.PROGRAM, reason="needs Debian's chromium")
+FILES = {"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/ladder.json": "application/json"}
+
+
+@pytest.fixture
+def served(start):
+    """A daemon with its pages, and their address."""
+    daemon = start("--metrics-url", "http://127.0.0.1:0")
+    host, port = re.search(r"metrics on http://([\d.]+):(\d+)/metrics", daemon.log()).groups()
+    daemon.http = (host, int(port))
+    return daemon
+
+
+@pytest.fixture
+def browser():
+    opened = []
+
+    def run(*args, **kw):
+        opened.append(chromium.Browser(*args, **kw))
+        return opened[-1]
+
+    yield run
+    for b in opened:
+        b.close()
+
+
+def get(daemon, path, method="GET", **headers):
+    c = http.client.HTTPConnection(*daemon.http, timeout=60)
+    c.request(method, path, headers=headers)
+    reply = c.getresponse()
+    body = reply.read()
+    c.close()
+    return reply, body
+
+
+def status(daemon):
+    return json.loads(get(daemon, "/status.json")[1])
+
+
+def load(c):
+    """Reductions of several kinds, two of them errors."""
+    for _ in range(40):
+        c.reduce("sum", "f32", struct.pack("<2f", 1, 2))
+    c.reduce("max", "i64", bytes(1 << 20))
+    for op, dtype, data, kw in (("min", "u8", b"", {}), ("sum", "f64", struct.pack("<d", float("nan")), {"nan": "error"})):
+        with pytest.raises(Fault):
+            c.reduce(op, dtype, data, **kw)
+
+
+def settled(daemon, c, wanted):
+    """The status as http has it, once it has so many reductions: it is made anew once a second."""
+    s = status(daemon)
+    while sum(o["ok"] + o["errors"] for o in s["ops"]) < wanted:
+        select_a_moment(daemon.process)
+        s = status(daemon)
+    return s
+
+
+def test_files_are_small_compressed_and_closed_to_others(served):
+    size = 0
+    for path, kind in FILES.items():
+        reply, body = get(served, path)
+        assert reply.status == 200 and reply.headers["Content-Type"] == kind and reply.headers["Content-Encoding"] == "gzip"
+        assert "default-src 'self'" in reply.headers["Content-Security-Policy"] and reply.headers["X-Content-Type-Options"] == "nosniff"
+        text = gzip.decompress(body).decode()
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text.split('"pages":')[0]), path
+        size += len(body)
+    assert size < 60 * 1024
+    pages = json.loads(gzip.decompress(get(served, "/ladder.json")[1]))
+    assert len(pages["run"]) > 20 and "__global__" in pages["pages"]["unroll"]
+
+
+def test_status_json_is_the_status(served, ctl):
+    with served.connect() as c:
+        load(c)
+        s = settled(served, c, 43)
+        asked = json.loads(ctl("status", "--json", url=served.url).stdout)
+    shown = s["status"]
+    assert [k for k in asked if k not in shown] == ["listen.0"]  # where it listens is not for everybody
+    moving = ("uptime_s", "sessions", "connections", "inflight", "bytes_in", "rss_bytes", "requests", "side.channels", "latency", "busy_s", "tasks")
+    same = [k for k in shown if not k.startswith(moving)]
+    assert len(same) > 20 and {k: shown[k] for k in same} == {k: asked[k] for k in same}
+    assert shown["requests.sum"] == 41 and shown["errors"] == 2 and shown["errors.NAN"] == shown["errors.EMPTY"] == 1
+    assert {(o["op"], o["dtype"], o["path"]): (o["ok"], o["errors"]) for o in s["ops"]} == {
+        ("sum", "f32", "inline"): (40, 0), ("max", "i64", "inline"): (1, 0), ("min", "u8", "inline"): (0, 1), ("sum", "f64", "inline"): (0, 1)}
+    assert s["times"]["total"][-1] == 41 and s["bytes"]["inline"] == 40 * 8 + (1 << 20)
+    assert str(os.getuid()) in [u["uid"] for u in s["users"]]
+
+
+def test_status_json_says_no_more_of_users_than_the_metrics(served):
+    with served.connect() as c:
+        load(c)
+        s = settled(served, c, 43)
+    text = json.dumps(s)
+    assert str(os.getpid()) not in re.findall(r'"pid": *"?(\d+)', text) and str(served.path) not in text
+    assert {k for u in s["users"] for k in u} == {"uid", "requests", "pieces", "errors", "bytes", "engine_s"}
+    assert {k for x in s["slow"] for k in x} <= {"op", "dtype", "path", "bytes", "age_s", "queue_s", "copy_s", "kernel_s", "total_s"}
+
+
+@needs_browser
+@pytest.mark.unsanitized
+def test_the_page_shows_what_the_status_says(served, ctl, browser):
+    origin = "http://{}:{}/".format(*served.http)
+    b = browser()
+    with served.connect() as c:
+        load(c)
+        b.call("Page.navigate", url=origin)
+        b.until("document.documentElement?.dataset.samples >= 2 && document.querySelector('#ops td[data-raw=\"40\"]') !== null")
+        table = "[...document.querySelectorAll('#{} tbody tr')].map((r) => [...r.cells].map((c) => c.dataset.raw || c.textContent))"
+        ops, users, errors = (b.evaluate(table.format(t)) for t in ("ops", "users", "errors"))
+        page = dict(b.evaluate(table.format("status")))
+        s, asked = status(served), json.loads(ctl("status", "--json", url=served.url).stdout)
+    assert sorted((r[0], r[1], r[2], *map(int, r[4:])) for r in ops) == sorted((o["op"], o["dtype"], o["path"], o["ok"] - o["pieces"], o["pieces"], o["errors"]) for o in s["ops"])
+    assert sorted(errors) == [["EMPTY", "1"], ["NAN", "1"]]
+    assert {r[0]: int(r[5]) for r in users}[str(os.getuid())] == 2
+    for key in ("version", "backend", "device", "health", "requests.reduce", "requests.sum", "errors", "resident.cap", "threads"):
+        assert page[key] == str(s["status"][key]) == str(asked[key]), key
+    assert b.evaluate("document.getElementById('health').textContent").startswith("Healthy")
+    assert b.evaluate("document.querySelectorAll('#cards figure svg[aria-label] path.first[d^=M]').length") == 6
+    b.evaluate("location.hash = '#ladder'")
+    b.until("document.querySelectorAll('#rungs tbody tr').length > 20")
+    b.evaluate("[...document.querySelectorAll('#rungs button')].find((x) => x.textContent === 'unroll8').click()")
+    assert "__global__" in b.evaluate("document.getElementById('rung-text').textContent")
+    assert not [r for r in b.requests if not r.startswith(origin) and r != "about:blank"], b.requests
+    assert not [x for x in b.complaints if "favicon" not in x], b.complaints
+
+
+@needs_browser
+@pytest.mark.unsanitized
+def test_the_page_fits_and_is_accessible(served, browser):
+    """At the widths of a phone, a tablet and a desk, light and dark; every control has a name and is reached by the keyboard."""
+    origin = "http://{}:{}/".format(*served.http)
+    b = browser()
+    for width, dark in ((360, True), (800, False), (1400, True)):
+        b.look(width, dark)
+        b.call("Page.navigate", url=origin)
+        b.until("document.documentElement?.dataset.samples >= 1")
+        assert b.evaluate("document.documentElement.scrollWidth") <= width, width
+        luminance = b.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, x) => a + +x, 0)")
+        assert (luminance < 200) == dark
+        nameless = b.call("Accessibility.getFullAXTree")["nodes"]
+        nameless = [n["role"]["value"] for n in nameless if n.get("role", {}).get("value") in ("button", "link", "img", "table", "combobox", "image")
+                    and not n.get("ignored") and not n.get("name", {}).get("value")]
+        assert not nameless
+        for key in ("Tab",) * 4:
+            b.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=9)
+            b.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=9)
+        assert b.evaluate("document.activeElement.id") == "pause"
+        b.evaluate("document.activeElement.click()")
+        assert b.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+
+
+@needs_browser
+@pytest.mark.unsanitized
+@pytest.mark.slow
+def test_the_page_does_not_grow(served, browser):
+    """Turns without a pause, with answers that move on by a second. PAGE_SECONDS=28800 is eight hours, in three minutes."""
+    last = int(os.environ.get("PAGE_SECONDS", 1200))
+    b = browser()
+    b.call("Page.addScriptToEvaluateOnNewDocument", source="""
+        const real = window.fetch, later = window.setTimeout; let first, n = 0;
+        window.setTimeout = (f) => queueMicrotask(() => (n % 200 ? f() : later(f, 0)));
+        window.fetch = async (...a) => {
+          first = first || await (await real(...a)).json();
+          if (n >= LAST) return new Promise(() => {});
+          const s = structuredClone(first); n++;
+          s.now_ms += 1000 * n; s.status.uptime_s += n; s.status.errors += n; s.bytes.inline += n * 1e6;
+          document.documentElement.dataset.turns = n;
+          return { ok: true, json: async () => s };
+        };""".replace("LAST", str(last)))
+    b.call("Page.navigate", url="http://{}:{}/".format(*served.http))
+    size = []
+    for turns in (300, last):
+        b.until(f"document.documentElement?.dataset.turns >= {turns}", 300)
+        b.evaluate("gc()")
+        size.append((b.evaluate("document.querySelectorAll('*').length"), b.call("Runtime.getHeapUsage")["usedSize"]))
+    assert b.evaluate("document.documentElement.dataset.samples") == "120"
+    assert size[1][0] <= size[0][0] + 5 and size[1][1] < size[0][1] + (1 << 20), size
+
+
+# ---- http ----
+def exchange(daemon, data, rest=b""):
+    """What comes back until the daemon ends the connection."""
+    with socket.create_connection(daemon.http, 60) as s:
+        s.sendall(data)
+        if rest:
+            s.sendall(rest)
+        s.shutdown(socket.SHUT_WR)
+        out = b""
+        while more := s.recv(65536):
+            out += more
+    return out
+
+
+@pytest.mark.parametrize("request_, code", [
+    (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405), (b"DELETE /metrics HTTP/1.1\r\n\r\n", 405), (b"GET / HTTP/3\r\n\r\n", 400), (b"\0" * 4096, 431),
+    (b"\x16\x03\x01\x02\0\x01\0\r\n\r\n", 400), (b"GET " + b"/" * 3000 + b" HTTP/1.1\r\n\r\n", 404), (b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n", 431),
+    (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", 404), (b"GET /metrics%00 HTTP/1.1\r\n\r\n", 404), (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000 + b"\r\n", 431),
+    (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 413), (b"HEAD /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 200)], ids=range(12))
+def test_requests_of_any_shape_get_an_answer(served, request_, code):
+    try:
+        out = exchange(served, request_)
+    except (ConnectionResetError, BrokenPipeError):  # it wrote on after the daemon had answered and closed
+        assert len(request_) > 4096
+        out = None
+    if out is not None:
+        assert out.startswith(f"HTTP/1.1 {code} ".encode()), out[:200]
+        assert request_[:4] != b"HEAD" or out.endswith(b"\r\n\r\n")
+    assert get(served, "/metrics")[0].status == 200
+
+
+def test_requests_in_pieces_and_in_a_row(served):
+    with socket.create_connection(served.http, 60) as s:
+        for byte in b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n":
+            s.sendall(bytes([byte]))
+        s.sendall(b"GET /page.css HTTP/1.1\r\n\r\n" * 20 + b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+        out = b""
+        while more := s.recv(65536):
+            out += more
+    assert out.count(b"HTTP/1.1 200 OK") == 22
+
+
+def test_a_thousand_connections_cost_nobody_anything(served):
+    """Most say nothing or half a request. The daemon keeps a few; clients and scrapers go on."""
+    before = len(os.listdir(f"/proc/{served.process.pid}/fd"))
+    peers = []
+    with served.connect() as c:
+        for i in range(1000):
+            peers.append(socket.create_connection(served.http, 60))
+            peers[-1].sendall([b"", b"GET / HT", b"GET /page.js HTTP/1.1\r\n\r\n" * 8, b"\0" * 5000][i % 4])
+            if i % 50 == 0:
+                c.reduce("sum", "f32", bytes(8))
+        assert get(served, "/metrics")[0].status == 200 and get(served, "/")[0].status == 200
+        held = len(os.listdir(f"/proc/{served.process.pid}/fd")) - before
+        assert held <= 64 + 4, held
+        begun = time.monotonic()
+        for _ in range(200):
+            c.reduce("sum", "f32", bytes(8))
+        assert time.monotonic() - begun < 10
+    for p in peers:
+        p.close()
+    with urllib.request.urlopen("http://{}:{}/metrics".format(*served.http), timeout=60) as reply:
+        assert reply.status == 200

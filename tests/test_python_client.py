@@ -1,0 +1,309 @@
+"""Clients of the package: jobs, streams, states, resident data, asyncio, threads, forks, and daemons that go away."""
+import asyncio
+import concurrent.futures
+import fractions
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from conftest import LIB, python_env, sanitizer
+from pythonpackage import PACKAGE, package, reduced  # noqa: F401
+from reduced import magic
+
+BIG = np.random.default_rng(5).standard_normal(1_500_000)
+
+
+def test_submit_gives_futures(package):  # noqa: F811
+    tasks = [package.submit(f, BIG, **kw) for f, kw in (("sum", {}), (reduced.var, {"ddof": 1}), ("max", {}))]
+    assert isinstance(tasks[0], concurrent.futures.Future)
+    done, _ = concurrent.futures.wait(tasks, timeout=60)
+    assert len(done) == 3 and [t.result() for t in tasks] == [math.fsum(BIG), package.var(BIG, ddof=1), BIG.max()]
+    seen = []
+    package.submit("sum", [1, 2]).add_done_callback(lambda t: seen.append(package.sum([t.result(), 4])))  # it may call anything
+    assert package.submit("sum", [5]).result() == 5 and seen == [7]
+    with pytest.raises(package.EmptyError):
+        package.submit("min", []).result()
+    with pytest.raises(TypeError):
+        package.submit("sum", ["x"])
+
+
+def test_a_task_can_be_cancelled(package):  # noqa: F811
+    busy = [package.submit("std", BIG) for _ in range(8)]
+    task = package.submit("std", BIG)
+    cancelled = task.cancel()
+    if isinstance(task.exception(), package.CancelledError):
+        assert cancelled
+    else:
+        assert task.result() == busy[0].result()  # it was done before
+    assert len({t.result() for t in busy}) == 1
+
+
+def test_progress_and_deadlines(package):  # noqa: F811
+    seen = []
+    package.sum(BIG, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (BIG.nbytes, BIG.nbytes)
+    with pytest.raises(package.DeadlineError):
+        package.prod(np.ones(30_000_000, "i1"), deadline=0.001)
+
+
+def test_many_at_once(package, shared):  # noqa: F811
+    arrays = [np.random.default_rng(i).standard_normal(i) for i in range(1, 60)]
+    before = shared.status()["requests.reduce"]
+    assert package.many([("sum", a) for a in arrays]) == [math.fsum(a) for a in arrays]
+    assert shared.status()["requests.reduce"] - before == 1
+    mixed = package.many([("sum", arrays[3]), ("minmax", [3, 1]), ("minmax", [4, 9]), ("sum", np.ones((2, 3)), {"axis": 0}), (reduced.var, BIG, {"ddof": 1})])
+    assert mixed[:3] == [math.fsum(arrays[3]), (1, 3), (4, 9)] and mixed[3].tolist() == [2, 2, 2] and mixed[4] == package.var(BIG, ddof=1)
+    assert package.many([]) == []
+    with pytest.raises(package.EmptyError):
+        package.many([("max", [1]), ("max", [])])
+
+
+def test_streams(package):  # noqa: F811
+    with package.stream("sum", "f8") as s:
+        for piece in np.array_split(BIG, 7):
+            s.append(piece)
+    assert s.value == math.fsum(BIG)
+    with package.stream("argmax", "i4") as s:
+        s.append([1, 2])
+        s.append(np.array([9, 9], "i2"))
+    assert s.value == 2
+    with package.stream("mean", "f4", masked=True, nan="omit") as s:
+        s.append([1, 2, np.nan], where=[True, False, True])
+        s.append([3])
+    assert s.value == 2.0
+    with pytest.raises(TypeError, match="chunk"), package.stream("sum", "i4") as s:
+        s.append([0.5])
+    with pytest.raises(ValueError, match="finished"):
+        s.append([1])
+    with pytest.raises(package.EmptyError), package.stream("max", "f8"):
+        pass
+
+
+def test_states(package):  # noqa: F811
+    parts = np.array_split(BIG[:200_000], 9)
+    states = [package.state("sum", part) for part in parts]
+    total = package.state("sum", dtype="f8")
+    for s in reversed(pickle.loads(pickle.dumps(states))):
+        total |= s
+    assert float(total) == math.fsum(BIG[:200_000]) and total.from_bytes("sum", "f8", bytes(total)) == total
+    assert float(states[0] | states[1]) == math.fsum([*parts[0], *parts[1]])
+    words = sum(s.words() for s in states)
+    assert float(package.State.from_words("sum", "f8", words)) == float(total)
+    places = package.state("argmax", dtype="f8")
+    for part in parts:
+        places += part
+    assert int(places) == np.argmax(BIG[:200_000])
+    assert package.state("minmax", [3, 1, 2]).finish() == (1, 3) and package.state("var", [1.0, 3.0], ddof=1).finish() == 2.0
+    assert package.state("sum", [1.5, 2.0**-30]).finish(out="f4") == np.float32(1.5)
+    with pytest.raises(package.BadMessageError):
+        package.State.from_bytes("sum", "f8", b"\xff" * len(bytes(total)))
+    with pytest.raises(package.Error):
+        total |= package.state("sum", [1])
+    with pytest.raises(TypeError, match="a: elements"):
+        package.state("sum", dtype="i4").add(np.array([0.5]))
+    with pytest.raises(ValueError, match="op"):
+        package.state("median")
+
+
+def test_resident_arrays(package):  # noqa: F811
+    a = np.random.default_rng(2).standard_normal((40, 50))
+    r = package.put("matrix", a)
+    try:
+        for name in ("sum", "mean", "std", "max", "argmin", "ptp", "any"):
+            for axis in (None, 0, 1):
+                assert np.array_equal(getattr(np, name)(r, axis=axis), getattr(package, name)(a, axis=axis)), (name, axis)
+        assert r.shape == (40, 50) and r.nbytes == 16_000 and r.ndim == 2 and r.size == 2000
+        assert package.Resident("matrix").shape == (2000,) and np.array_equal(package.sum(r.reshape(50, 40), axis=0), package.sum(a.reshape(50, 40), axis=0))
+        assert package.residents() == [("matrix", "f64", 16_000)]
+        assert package.submit("sum", r).result() == math.fsum(a.ravel()) and package.many([("sum", r), ("max", [1])]) == [math.fsum(a.ravel()), 1]
+        with pytest.raises(package.ExistsError):
+            package.put("matrix", a)
+        with pytest.raises(TypeError):
+            np.median(r)
+        with pytest.raises(NotImplementedError, match="where"):
+            package.sum(r, where=a > 0)
+    finally:
+        r.drop()
+    with pytest.raises(package.BadHandleError):
+        package.sum(r)
+    with pytest.raises(LookupError):
+        package.Resident("matrix")
+
+
+def test_asyncio(package):  # noqa: F811
+    async def both():
+        return await asyncio.gather(package.aio.sum(BIG), package.aio.std([1, 2, 3, 4], ddof=1), package.aio.nansum([1, np.nan]))
+
+    async def cancelled():
+        task = asyncio.ensure_future(package.aio.std(BIG))
+        await asyncio.sleep(0)  # it is submitted, and waits
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert asyncio.run(both()) == [math.fsum(BIG), package.std([1, 2, 3, 4], ddof=1), 1.0]
+    asyncio.run(cancelled())
+
+
+def test_threads_share_a_client(package):  # noqa: F811
+    wrong = []
+
+    def work(seed):
+        g = np.random.default_rng(seed)
+        for n in g.integers(1, 3000, 40):
+            a = g.standard_normal(n)
+            if package.sum(a) != math.fsum(a) or package.submit("max", a).result() != a.max():
+                wrong.append(n)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def exact_mean(numbers):
+    return reduced.mean(numbers)
+
+
+@pytest.mark.skipif(bool(sanitizer()), reason="a forked child of a sanitized Python is not one of its own")
+def test_forked_children_open_their_own_client(package):  # noqa: F811
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(exact_mean, [[1.0, 2.0], [0.1] * 10]) == [1.5, float(fractions.Fraction(0.1))]
+    assert package.sum([1, 2]) == 3
+
+
+def test_a_client_pickles_as_its_arguments(package, shared):  # noqa: F811
+    with reduced.Client(shared.url, autostart=False, priority="background", timeout=30) as c:
+        assert c.info().url == shared.url and c.info().priority == "background" and c.ping() > 0
+        with pickle.loads(pickle.dumps(c)) as other:
+            assert reduced.sum([0.1] * 10, client=other) == 1.0 and other.info().priority == "background"
+        assert c.status("info")["version"] == reduced.__version__ and "reduced_requests_total" in c.metrics()
+    with pytest.raises(ValueError, match="closed"):
+        reduced.sum([1], client=c)
+    c.close()
+    with reduced.Client(shared.tcp_url) as c:
+        assert reduced.sum(BIG, client=c) == math.fsum(BIG)
+
+
+def test_exceptions_pickle(package):  # noqa: F811
+    with pytest.raises(package.OverflowError_) as e:
+        package.sum([2**63 - 1, 1])
+    copy = pickle.loads(pickle.dumps(e.value))
+    assert type(copy) is package.OverflowError_ and copy.exact == 2**63 and str(copy) == str(e.value)
+
+
+def test_a_daemon_that_comes_back_and_one_that_does_not(start, scratch):
+    daemon = start()
+    with reduced.Client(daemon.url, autostart=False, reconnect_timeout=30) as c, reduced.Client(daemon.url, autostart=False, reconnect_timeout=0.2) as short:
+        assert reduced.sum(BIG, client=c) == math.fsum(BIG)
+        s = reduced.stream("sum", "f8", client=c)
+        s.append(BIG)
+        daemon.kill()
+        with pytest.raises(reduced.NoDaemonError):
+            reduced.sum([1.0], client=short)
+        task = reduced.submit("sum", BIG, client=c)  # it waits
+        again = start()
+        assert task.result(60) == math.fsum(BIG) and reduced.sum([0.1] * 10, client=c) == 1.0
+        with pytest.raises(reduced.StreamLostError):
+            s.append(BIG)
+            s.finish()
+        s.abort()
+        again.stop()
+    with pytest.raises(ConnectionError):
+        reduced.Client(daemon.url, autostart=False)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import numpy as np
+import reduced
+from reduced import _run
+c = reduced.Client(sys.argv[1], autostart=False)
+_run.Job.wait = lambda self, ms: os.kill(os.getpid(), signal.SIGINT) or False   # what a user does during a wait
+try:
+    reduced.sum(np.ones(3_000_000), client=c)
+except KeyboardInterrupt:
+    print("interrupted", reduced.sum([1, 2], client=c))
+"""
+
+
+def test_ctrl_c_ends_a_wait(shared):
+    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, shared.url], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted 3\n", done.stderr
+
+
+PENDING = """
+import sys
+import numpy as np
+import reduced
+c = reduced.Client(sys.argv[1], autostart=False)
+tasks = [reduced.submit("std", np.ones(500_000), client=c) for _ in range(20)]
+"""
+
+
+def test_python_ends_while_tasks_are_under_way(shared):
+    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
+    done = subprocess.run([sys.executable, "-c", PENDING, shared.url], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_closing_waits_for_calls(package, shared):  # noqa: F811
+    c = reduced.Client(shared.url, autostart=False)
+    results = []
+    ready = threading.Event()
+
+    def work():
+        try:
+            while True:
+                results.append(reduced.sum(BIG[:50_000], client=c))
+                ready.set()
+        except (ValueError, reduced.Error):
+            results.append("closed")
+            ready.set()
+    t = threading.Thread(target=work)
+    t.start()
+    ready.wait(60)
+    c.close()
+    t.join(60)
+    assert results[-1] == "closed" and len(set(results[:-1])) == 1
+
+
+class Shell:
+    def register_magic_function(self, f, kind):
+        self.f, self.kind = f, kind
+
+
+def test_the_notebook_magic(shared, monkeypatch, capsys, tmp_path):
+    from conftest import BIN
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    monkeypatch.setenv("REDUCED_URL", shared.url)
+    shell = Shell()
+    reduced.load_ipython_extension(shell)
+    np.save(tmp_path / "m.npy", np.ones((2, 3)))
+    assert shell.kind == "line" and shell.f.__name__ == "reducectl" and shell.f(f"sum {tmp_path}/m.npy") is None
+    assert capsys.readouterr().out == "6\n"
+    with pytest.raises(RuntimeError, match="no-such-file"):
+        magic.run("sum /no-such-file")
+
+
+def test_signals_reach_python(package):  # noqa: F811
+    """The library's threads take none, so that handlers run in the main thread."""
+    got = []
+    old = signal.signal(signal.SIGUSR1, lambda *_: got.append(threading.current_thread()))
+    try:
+        task = package.submit("std", BIG)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        task.result()
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    assert got == [threading.main_thread()]

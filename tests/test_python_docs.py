@@ -1,0 +1,37 @@
+"""The examples in the package's docstrings, and in its tutorial, print what they say."""
+import doctest
+import importlib.util
+import re
+
+import numpy as np
+import pytest
+
+from pythonpackage import PACKAGE, package, reduced  # noqa: F401
+
+MODULES = sorted(p.stem for p in (PACKAGE / "reduced").glob("*.py") if p.stem not in ("dask", "_abi"))
+
+
+@pytest.fixture
+def somewhere(tmp_path, monkeypatch):
+    """A folder for the files of examples."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(package, somewhere, name):  # noqa: F811
+    module = reduced if name == "__init__" else importlib.import_module(f"reduced.{name}")
+    failed, _ = doctest.testmod(module, extraglobs={"reduced": reduced, "np": np})
+    assert not failed
+
+
+def test_the_tutorial(package, somewhere):  # noqa: F811
+    blocks = re.findall(r"^```python\n(.*?)^```", (PACKAGE / "TUTORIAL.md").read_text(), re.M | re.S)
+    ran = [b for b in blocks if all(importlib.util.find_spec(name) for name in re.findall(r"# with (\w+)", b))]
+    test = doctest.DocTestParser().get_doctest("\n".join(ran), {}, "TUTORIAL.md", "TUTORIAL.md", 0)
+    assert doctest.DocTestRunner().run(test).failed == 0 and len(ran) >= 7
+
+
+def test_each_function_has_an_example():
+    undocumented = [n for n, f in vars(reduced._functions).items()
+                    if callable(f) and getattr(f, "__module__", "") == "reduced._functions" and not n.startswith(("_", "nan")) and ">>>" not in (f.__doc__ or "")]
+    assert undocumented == ["MinMax", "Stats"]
