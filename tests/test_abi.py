@@ -73,7 +73,7 @@ def test_a_larger_input_struct_is_taken_if_what_is_unknown_is_0(client, more):
     assert run(client, spec) == (0, 3.75)
 
 
-@pytest.mark.parametrize("size", [0, 3, 4, C.sizeof(libreduce.Spec) - 1, MOST + 1, 2**32 - 1])
+@pytest.mark.parametrize("size", [0, 3, 4, libreduce.Spec.planes.offset - 1, MOST + 1, 2**32 - 1])  # planes came with 0.2
 def test_a_size_of_no_version_is_refused(client, size):
     assert run(client, spec_of(client, libreduce.Spec, size))[0] == -101 and field(client) == "spec"
 
@@ -105,7 +105,10 @@ def test_a_larger_output_struct_is_filled(client, struct, fill):
     assert fill(client, exact) == 0 and fill(client, out) == 0
     assert bytes(out.later) == bytes(16) + b"\xa5" * 8 and out.size == C.sizeof(later) - 8
     changing = {"size", "queue_ns", "copy_ns", "compute_ns", "wall_ns", "age_ms"}
-    assert all(getattr(out, n) == getattr(exact, n) for n, _ in struct._fields_ if n not in changing)
+    for name, _ in struct._fields_:
+        f = getattr(struct, name)
+        theirs, ours = (bytes(s)[f.offset:f.offset + f.size] for s in (out, exact))
+        assert name in changing or theirs == ours, name
     for size in (0, 4, MOST + 1):
         out.size = size
         assert fill(client, out) == -101
