@@ -199,7 +199,7 @@ def test_a_leaving_daemon_finishes_what_it_has(start):
     with daemon.connect() as c, daemon.connect(hello=False) as late:
         s = c.begin("sum", "f32")
         daemon.process.send_signal(signal.SIGTERM)
-        daemon.wait_log("finishing the requests under way")
+        daemon.wait_log("finishing what is under way")
         new = {REDUCE: spec("sum", "f32", row_len=3) + F32, BEGIN: spec("sum", "f32"),
                REDUCE_AT: spec("sum", "f32", row_len=3) + struct.pack("<QQQ", 1, 0, 12), STORE: store("x", "f32", 12)}
         for kind, body in new.items():

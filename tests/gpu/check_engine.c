@@ -570,7 +570,7 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
                               {RP_COLUMNS | RP_MASK, 7, 64, 0},
                               {RP_OFFSETS | RP_MASK, 3, 24, 0},
                               {RP_COLUMNS, 9, 24, 12},
-                              {RP_COLUMNS | RP_MASK, 70, 8, 3}};
+                              {RP_COLUMNS | RP_MASK, 40, 8, 3}};
     const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
     const uint32_t flags = shapes[i].flags;
     const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
