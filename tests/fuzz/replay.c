@@ -1,5 +1,6 @@
 /* Stands in for libFuzzer where there is no clang: run the target on each file, and on each file of each directory,
- * named on the command line; on every prefix of it, too. Linked with one fuzz_*.c. */
+ * named on the command line; on its prefixes, too: all of the first DENSE bytes, then one each STEP bytes, for the time grows
+ * with the square of a file's size. Linked with one fuzz_*.c. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,7 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+enum { DENSE = 2048, STEP = 61 };
+
 static unsigned long inputs;
+
+static size_t next_prefix(size_t n, size_t size)
+{
+    size_t next = n < DENSE ? n + 1 : n + STEP;
+    return n < size && next > size ? size : next;
+}
 
 static int run_file(const char *path)
 {
@@ -26,7 +35,7 @@ static int run_file(const char *path)
         return 1;
     }
     fclose(in);
-    for (size_t n = 0; n <= size; n++) { /* a block of its own for each, so that a sanitizer sees its end */
+    for (size_t n = 0; n <= size; n = next_prefix(n, size)) { /* a block of its own for each, so that a sanitizer sees its end */
         uint8_t *part = malloc(n + (n == 0));
         if (!part)
             return 1;

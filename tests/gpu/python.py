@@ -74,7 +74,7 @@ class Numba:
     def make(self, a, dtype):
         return None if dtype == "bfloat16" else self.lib.to_device(a.astype(dtype))
 
-    transposed = staticmethod(lambda t: t.T)
+    transposed = None  # Numba transposes matrices only
 
 
 LIBRARIES = {"torch": Torch, "cupy": Cupy, "jax": Jax, "numba": Numba}
