@@ -731,8 +731,9 @@ def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     state.write_bytes(run("sum", "--partial", floats, binary=True))
     assert told("max", "--merge", state) == f"reducectl: {state}: TYPE: holds states of sum of f64, not of max\n"
     assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64 cannot be replied as i64\n")
-    run("put", "nine", floats)
-    assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: resident data have no shape: --axis needs --rows\n"
+    (scratch / "nine.raw").write_bytes(bytes(72))
+    run("put", "nine", scratch / "nine.raw", "--dtype", "f64")
+    assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: these data were put without a shape: --axis needs --rows\n"
     run("drop", "nine")
     none = ctl("ping", url=f"ipc://{scratch}/none")
     assert none.returncode == NO_DAEMON and b"start one: leave out --no-autostart, or reduced --listen" in none.stderr, none.stderr

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import BIN, sanitizer, select_a_moment
 from otheruser import as_user, needs_root
 from rawclient import HELLO, MAX_DATA, PING, REDUCE, Closed, Connection, Fault, header, spec
 from test_protocol import last_reply
@@ -32,6 +32,15 @@ def serves_others(daemon):
         c.ping(b"there?")
         assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
     return time.monotonic() - began < 1
+
+
+def wait_answered(daemon, seconds=30):
+    """Until no request but the one that asks is under way."""
+    end = time.monotonic() + seconds
+    with daemon.connect(timeout=10) as c:
+        while c.query(2)["inflight"] > 1:
+            assert time.monotonic() < end
+            select_a_moment(daemon.process)
 
 
 def threads(daemon):
@@ -115,6 +124,7 @@ def test_unread_replies_keep_no_exchange(start):
     for c in deaf:
         for _ in range(4):
             c.send(REDUCE, LARGE_REPLY)
+    wait_answered(daemon)
     for _ in range(20):
         assert serves_others(daemon)
     for c in deaf:
@@ -356,7 +366,8 @@ def test_too_many_relays_are_answered_within_reason(start):
         while time.monotonic() < deadline:
             assert serves_others(daemon)
         stop.set()
-        assert memory(daemon, "VmData") - before < 16 << 10, "KiB"
+        if "address" not in sanitizer():  # which keeps what was freed for some time
+            assert memory(daemon, "VmData") - before < 16 << 10, "KiB"
         writer.join()
         answered = len(c.socket.recv(1 << 20))
         assert answered > 0 and serves_others(daemon)
