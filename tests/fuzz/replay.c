@@ -35,7 +35,8 @@ static int run_file(const char *path)
         return 1;
     }
     fclose(in);
-    for (size_t n = 0; n <= size; n = next_prefix(n, size)) { /* a block of its own for each, so that a sanitizer sees its end */
+    /* a block of its own for each, so that a sanitizer sees its end */
+    for (size_t n = 0; n <= size; n = next_prefix(n, size)) {
         uint8_t *part = malloc(n + (n == 0));
         if (!part)
             return 1;
