@@ -23,6 +23,17 @@
 #define TRACING SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
 #endif
 
+/* Calls that this kind of processor alone has, and its name for the kernel. */
+#ifdef __x86_64__
+#define PORTS SYS_iopl, SYS_ioperm,
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+enum { CALLS_END = 0x40000000 }; /* numbers of the x32 interface begin there */
+#else
+#define PORTS
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+enum { CALLS_END = INT32_MAX };
+#endif
+
 /* A list of what is refused, not of what is allowed: CUDA's driver makes calls that only its authors know. These start
  * programs, look into other processes, or change what is mounted, loaded or seen of the system. Some are refused because they
  * are large and new, and had many faults. */
@@ -60,9 +71,7 @@ static const int refused[] = {TRACING SYS_execve,
                               SYS_add_key,
                               SYS_request_key,
                               SYS_open_by_handle_at,
-                              SYS_iopl,
-                              SYS_ioperm,
-                              SYS_acct,
+                              PORTS SYS_acct,
                               SYS_quotactl,
                               SYS_settimeofday,
                               SYS_clock_settime,
@@ -72,7 +81,7 @@ static const int refused[] = {TRACING SYS_execve,
                               SYS_setdomainname,
                               SYS_vhangup,
                               SYS_syslog};
-enum { REFUSED = sizeof refused / sizeof refused[0], HEAD = 5, X32 = 0x40000000 };
+enum { REFUSED = sizeof refused / sizeof refused[0], HEAD = 5 };
 
 #define NUMBER_AT offsetof(struct seccomp_data, nr)
 #define ARCH_AT offsetof(struct seccomp_data, arch)
@@ -82,10 +91,10 @@ static bool set_filter(void)
     const struct sock_filter deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     struct sock_filter code[HEAD + REFUSED + 2] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARCH_AT),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0), /* calls of 32 bit programs have other numbers */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0), /* calls of 32 bit programs have other numbers */
         deny,
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER_AT),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, REFUSED + 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALLS_END, REFUSED + 1, 0),
     };
     for (int i = 0; i < REFUSED; i++) /* to the end, over what is left and the one that allows */
         code[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)refused[i],
