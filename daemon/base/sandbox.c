@@ -27,12 +27,11 @@
 #ifdef __x86_64__
 #define PORTS SYS_iopl, SYS_ioperm,
 #define ARCHITECTURE AUDIT_ARCH_X86_64
-enum { CALLS_END = 0x40000000 }; /* numbers of the x32 interface begin there */
 #else
 #define PORTS
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
-enum { CALLS_END = INT32_MAX };
 #endif
+enum { CALLS_END = 0x40000000 }; /* on x86-64 the numbers of programs with 32 bit pointers begin there */
 
 /* A list of what is refused, not of what is allowed: CUDA's driver makes calls that only its authors know. These start
  * programs, look into other processes, or change what is mounted, loaded or seen of the system. Some are refused because they

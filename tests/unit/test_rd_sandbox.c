@@ -111,9 +111,11 @@ static void threads_that_were_there_are_in_it_too(void **state)
         sem_init(&entered, 0, 0);
         pthread_create(&thread, NULL, wait_and_start_a_program, NULL);
         rd_sandbox_enter(NULL, 0, told);
+        if (strstr(told, "no seccomp")) /* as in an emulator */
+            _exit(SKIP);
         sem_post(&entered);
         pthread_join(thread, NULL);
-        _exit(strstr(told, "no seccomp") ? SKIP : result_of_thread);
+        _exit(result_of_thread);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == SKIP)
