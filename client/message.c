@@ -76,6 +76,9 @@ int rc_message_end(const rc_message *m)
 {
     if (!m->err)
         return 0;
+    if (m->err > 0 || m->err < REDUCE_E_START) /* of a later version, or damaged */
+        return rc_error(REDUCE_E_BAD_MESSAGE, "err", "a rank reports the error %d, which libreduce %s does not know", m->err,
+                        REDUCED_VERSION);
     if (m->rank == RC_NO_RANK)
         return rc_error(m->err, "spec", "%.150s", (const char *)m->room);
     return rc_error(m->err, "rank", "rank %" PRIu32 ": %.150s", m->rank, (const char *)m->room);
