@@ -8,7 +8,7 @@
 
 enum {
     BUFFER = 64 << 20, /* bytes of rows read at a time, or, if that is more, */
-    STATES = 16        /* as much of each column as so many of its states: merging is little work then */
+    STATES = 16        /* a part of a column is at least as large as 16 of its states: then merging is little work */
 };
 
 typedef struct columns {

@@ -208,7 +208,7 @@ static void put_measures(const frame *f, const char *what, const char *name)
 
 static int at_most(size_t n, int room) { return n < (size_t)room ? (int)n : room; }
 
-/* Users and processes get a third of the room each if there are so many, ops the rest. */
+/* Users and processes get up to a third of the room each, ops the rest. */
 static void put_tables(const frame *f, int room)
 {
     top_rows ops = top_read_ops(&f->rates), users = top_read_users(&f->rates), processes = top_read_processes(&f->rates);

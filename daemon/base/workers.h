@@ -47,7 +47,7 @@ typedef struct rd_workers {
     void *wake_arg;
 } rd_workers;
 
-/* At most so many threads. False: there is not even one. rd_workers_close in any case. */
+/* At most `most` threads. False: not even one could start. Call rd_workers_close in any case. */
 bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg);
 
 /* About once a second, the loop: replace threads that are stuck. */
