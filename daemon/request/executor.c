@@ -2,9 +2,9 @@
 
 #include "daemon/base/clock.h"
 
-/* Windows. The large lane's: one task under way and one ready on few cores, more where a task is not enough work for all;
+/* Windows. The large queue's: one task under way and one ready on few cores, more where a task is not enough work for all;
  * on a device half of its slots, so that copies and kernels overlap while at most so many are ahead of a small task. The small
- * lane's is one large task's worth, so that neither can starve the other. */
+ * queue's is one large task's worth, so that neither can starve the other. */
 enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
 void rd_executor_open(rd_requests *q)
@@ -55,9 +55,9 @@ void rd_schedule(rd_requests *q, rd_request *r)
     rd_sched_session *queues = &r->session->queues;
     uint64_t cost = rd_price_cost(t);
     if (r->read.wanted)
-        rd_sched_put(&q->sched, queues, &r->job.item, RD_LANE_READ, RD_TASK_COST + t->bytes, RD_TASK_COST + t->bytes);
+        rd_sched_put(&q->sched, queues, &r->job.item, RD_QUEUE_READ, RD_TASK_COST + t->bytes, RD_TASK_COST + t->bytes);
     else
-        rd_sched_put(&q->sched, queues, &r->job.item, cost <= RD_SMALL_COST ? RD_LANE_SMALL : RD_LANE_LARGE, cost,
+        rd_sched_put(&q->sched, queues, &r->job.item, cost <= RD_SMALL_COST ? RD_QUEUE_SMALL : RD_QUEUE_LARGE, cost,
                      rd_price_ns(&q->price, t));
     rd_watch_deadline(q, r);
 }
@@ -139,11 +139,11 @@ static void recall_parked(rd_requests *q)
 static void feed_readers(rd_requests *q)
 {
     recall_parked(q);
-    while (q->sched.lane[RD_LANE_READ].queued) {
+    while (q->sched.queue[RD_QUEUE_READ].queued) {
         rd_buffer *b = rd_buffer_take(&q->buffers);
         if (!b && q->buffers.made)
             return;
-        rd_request *r = rd_request_of_item(rd_sched_next(&q->sched, RD_LANE_READ));
+        rd_request *r = rd_request_of_item(rd_sched_next(&q->sched, RD_QUEUE_READ));
         if (b && !buffers_left(q, r->session->owner)) {
             rd_buffer_give(b);
             park(q, r);
@@ -157,10 +157,10 @@ static void feed_readers(rd_requests *q)
     }
 }
 
-static void feed_lane(rd_requests *q, rd_lane_kind lane)
+static void feed_queue(rd_requests *q, rd_queue_kind queue)
 {
     rd_item *i;
-    while ((i = rd_sched_next(&q->sched, lane))) {
+    while ((i = rd_sched_next(&q->sched, queue))) {
         rd_request *r = rd_request_of_item(i);
         if (unwanted(r))
             end(q, r);
@@ -172,22 +172,22 @@ static void feed_lane(rd_requests *q, rd_lane_kind lane)
 void rd_executor(rd_requests *q)
 {
     feed_readers(q);
-    feed_lane(q, RD_LANE_SMALL);
-    feed_lane(q, RD_LANE_LARGE);
-    bool crowded = q->jobs > 0 || q->sched.lane[RD_LANE_SMALL].queued || q->sched.lane[RD_LANE_LARGE].queued;
+    feed_queue(q, RD_QUEUE_SMALL);
+    feed_queue(q, RD_QUEUE_LARGE);
+    bool crowded = q->jobs > 0 || q->sched.queue[RD_QUEUE_SMALL].queued || q->sched.queue[RD_QUEUE_LARGE].queued;
     atomic_store_explicit(&q->crowded, crowded, memory_order_relaxed);
 }
 
 const char *rd_whereabouts(const rd_request *r)
 {
-    static const char *const queues[RD_LANES] = {"small", "large", "read"};
+    static const char *const names[RD_QUEUES] = {"small", "large", "read"};
     const rd_item *i = &r->job.item;
     if (r->parked)
-        return queues[RD_LANE_READ];
+        return names[RD_QUEUE_READ];
     if (i->taker)
-        return queues[i->lane];
+        return names[i->queue];
     if (i->running)
-        return i->lane == RD_LANE_READ ? "file" : "engine";
+        return i->queue == RD_QUEUE_READ ? "file" : "engine";
     return r->stream ? "stream" : "memory";
 }
 

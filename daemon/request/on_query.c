@@ -147,9 +147,9 @@ static void measure_requests(const rd_requests *q, rd_gauges *g)
     g->streams_total = q->streams_opened;
     g->inflight = rd_transport_busy(q->transport);
     g->in_engine = q->jobs + rd_fastpath_under_way(&q->fastpath);
-    g->queued_small = q->sched.lane[RD_LANE_SMALL].queued;
-    g->queued_large = q->sched.lane[RD_LANE_LARGE].queued;
-    g->queued_read = q->sched.lane[RD_LANE_READ].queued;
+    g->queued_small = q->sched.queue[RD_QUEUE_SMALL].queued;
+    g->queued_large = q->sched.queue[RD_QUEUE_LARGE].queued;
+    g->queued_read = q->sched.queue[RD_QUEUE_READ].queued;
     g->channels = q->fdpass->channels;
     g->disconnected = q->stats->dropped + q->fdpass->refused;
     g->bytes_in = q->stats->tally.bytes_in;

@@ -2,42 +2,42 @@
 
 #include <stddef.h>
 
-/* For a turn: at 50 GB/s, which is a fast host path, a quarter of the lane's largest item. So a session pauses after each
+/* For a turn: at 50 GB/s, which is a fast host path, a quarter of the queue's largest item. So a session pauses after each
  * item at any rate; the classes' turns are as long as a round of four, one and a quarter of these items. */
 enum { SMALL_QUANTUM_NS = 400, LARGE_QUANTUM_NS = 20000, READ_QUANTUM = 1 << 20 /* bytes */ };
 
 static const unsigned class_share[RP_PRIORITY_COUNT] = {
     [RP_PRIORITY_HIGH] = 16, [RP_PRIORITY_NORMAL] = 4, [RP_PRIORITY_BACKGROUND] = 1};
 
-static int64_t quantum_of(rd_lane_kind lane)
+static int64_t quantum_of(rd_queue_kind queue)
 {
-    static const int64_t quantum[RD_LANES] = {
-        [RD_LANE_SMALL] = SMALL_QUANTUM_NS, [RD_LANE_LARGE] = LARGE_QUANTUM_NS, [RD_LANE_READ] = READ_QUANTUM};
-    return quantum[lane];
+    static const int64_t quantum[RD_QUEUES] = {
+        [RD_QUEUE_SMALL] = SMALL_QUANTUM_NS, [RD_QUEUE_LARGE] = LARGE_QUANTUM_NS, [RD_QUEUE_READ] = READ_QUANTUM};
+    return quantum[queue];
 }
 
 void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window)
 {
-    const uint64_t window[RD_LANES] = {
-        [RD_LANE_SMALL] = small_window, [RD_LANE_LARGE] = large_window, [RD_LANE_READ] = UINT64_MAX};
+    const uint64_t window[RD_QUEUES] = {
+        [RD_QUEUE_SMALL] = small_window, [RD_QUEUE_LARGE] = large_window, [RD_QUEUE_READ] = UINT64_MAX};
     *s = (rd_sched){0};
-    for (int k = 0; k < RD_LANES; k++) {
-        s->lane[k].window = window[k];
-        s->lane[k].price_window = k == RD_LANE_READ ? UINT64_MAX : RD_WINDOW_NS;
+    for (int k = 0; k < RD_QUEUES; k++) {
+        s->queue[k].window = window[k];
+        s->queue[k].price_window = k == RD_QUEUE_READ ? UINT64_MAX : RD_WINDOW_NS;
         for (int c = 0; c < RP_PRIORITY_COUNT; c++) {
-            s->lane[k].class[c].parent = &s->lane[k].all;
-            s->lane[k].class[c].quantum = class_share[c] * quantum_of((rd_lane_kind)k);
+            s->queue[k].class[c].parent = &s->queue[k].all;
+            s->queue[k].class[c].quantum = class_share[c] * quantum_of((rd_queue_kind)k);
         }
     }
 }
 
 void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority)
 {
-    for (int k = 0; k < RD_LANES; k++) {
+    for (int k = 0; k < RD_QUEUES; k++) {
         rd_taker *u = &user->taker[k][priority];
-        u->parent = &s->lane[k].class[priority];
+        u->parent = &s->queue[k].class[priority];
         x->taker[k].parent = u;
-        u->quantum = x->taker[k].quantum = quantum_of((rd_lane_kind)k);
+        u->quantum = x->taker[k].quantum = quantum_of((rd_queue_kind)k);
     }
 }
 
@@ -106,15 +106,15 @@ static rd_taker *turn_of(rd_taker *t)
 }
 
 /* ---- items ---- */
-void rd_sched_put(rd_sched *s, rd_sched_session *x, rd_item *i, rd_lane_kind lane, uint64_t cost, uint64_t price)
+void rd_sched_put(rd_sched *s, rd_sched_session *x, rd_item *i, rd_queue_kind queue, uint64_t cost, uint64_t price)
 {
-    rd_taker *t = &x->taker[lane];
+    rd_taker *t = &x->taker[queue];
     if (!t->first)
         t->end = &t->first;
-    *i = (rd_item){.taker = t, .payer = t, .link = t->end, .cost = cost, .price = price, .lane = lane};
+    *i = (rd_item){.taker = t, .payer = t, .link = t->end, .cost = cost, .price = price, .queue = queue};
     *t->end = i;
     t->end = &i->next;
-    s->lane[lane].queued++;
+    s->queue[queue].queued++;
     for (; t->parent && !t->next; t = t->parent)
         enter_ring(t);
 }
@@ -128,14 +128,14 @@ static void take_off(rd_sched *s, rd_item *i)
     else
         t->end = i->link;
     i->taker = NULL;
-    s->lane[i->lane].queued--;
+    s->queue[i->queue].queued--;
     for (; t->parent && !has_work(t); t = t->parent)
         leave_ring(t);
 }
 
-rd_item *rd_sched_next(rd_sched *s, rd_lane_kind lane)
+rd_item *rd_sched_next(rd_sched *s, rd_queue_kind queue)
 {
-    struct rd_lane *l = &s->lane[lane];
+    struct rd_queue *l = &s->queue[queue];
     rd_taker *t = &l->all;
     if (!t->turn || l->running >= l->window || l->running_price >= l->price_window)
         return NULL;
@@ -165,8 +165,8 @@ void rd_sched_end(rd_sched *s, rd_item *i, uint64_t spent)
 {
     if (!i->running)
         return;
-    s->lane[i->lane].running -= i->cost;
-    s->lane[i->lane].running_price -= i->price;
+    s->queue[i->queue].running -= i->cost;
+    s->queue[i->queue].running_price -= i->price;
     settle(i, spent);
     i->running = false;
 }

@@ -86,7 +86,7 @@ static void users_share_time_and_not_bytes(void **state)
     for (int u = 0; u < 2; u++) {
         rd_sched_join(&s, &sessions[u], &users[u], RP_PRIORITY_NORMAL);
         for (int i = 0; i < 4; i++)
-            rd_sched_put(&s, &sessions[u], &items[u][i], RD_LANE_LARGE, rd_price_cost(&kind[u]), rd_price_ns(&p, &kind[u]));
+            rd_sched_put(&s, &sessions[u], &items[u][i], RD_QUEUE_LARGE, rd_price_cost(&kind[u]), rd_price_ns(&p, &kind[u]));
     }
     for (int n = 0; n < 10000; n++) {
         rd_item **slot = &running[n % 2];
@@ -95,9 +95,9 @@ static void users_share_time_and_not_bytes(void **state)
             uint64_t ns = rd_price_learn(&p, &kind[u]);
             rd_sched_end(&s, *slot, ns);
             spent[u] += ns;
-            rd_sched_put(&s, &sessions[u], *slot, RD_LANE_LARGE, rd_price_cost(&kind[u]), rd_price_ns(&p, &kind[u]));
+            rd_sched_put(&s, &sessions[u], *slot, RD_QUEUE_LARGE, rd_price_cost(&kind[u]), rd_price_ns(&p, &kind[u]));
         }
-        *slot = rd_sched_next(&s, RD_LANE_LARGE);
+        *slot = rd_sched_next(&s, RD_QUEUE_LARGE);
     }
     assert_in_range(spent[0] * 100 / (spent[0] + spent[1]), 49, 51);
 }

@@ -23,20 +23,20 @@ static uint64_t turns(bool before, int n)
     users[0] = users[1] = (rd_sched_user){0};
     busy = late = (rd_sched_session){0};
     rd_sched_init(&s, MIB, UINT64_C(1000) * MIB);
-    s.lane[RD_LANE_LARGE].price_window = UINT64_MAX; /* prices are bytes here */
+    s.queue[RD_QUEUE_LARGE].price_window = UINT64_MAX; /* prices are bytes here */
     rd_sched_join(&s, &busy, &users[0], RP_PRIORITY_NORMAL);
     rd_sched_join(&s, &late, &users[1], RP_PRIORITY_NORMAL);
     if (before) {
-        rd_sched_put(&s, &late, &early, RD_LANE_LARGE, 1, 1);
-        assert_ptr_equal(rd_sched_next(&s, RD_LANE_LARGE), &early);
+        rd_sched_put(&s, &late, &early, RD_QUEUE_LARGE, 1, 1);
+        assert_ptr_equal(rd_sched_next(&s, RD_QUEUE_LARGE), &early);
         rd_sched_end(&s, &early, 1);
     }
     for (int i = 0; i < ITEMS; i++)
-        rd_sched_put(&s, &busy, &items[0][i], RD_LANE_LARGE, MIB, MIB);
+        rd_sched_put(&s, &busy, &items[0][i], RD_QUEUE_LARGE, MIB, MIB);
     for (int i = 0; i < ITEMS; i++)
-        rd_sched_put(&s, &late, &items[1][i], RD_LANE_LARGE, MIB, MIB);
+        rd_sched_put(&s, &late, &items[1][i], RD_QUEUE_LARGE, MIB, MIB);
     for (int i = 0; i < n; i++) {
-        rd_item *x = rd_sched_next(&s, RD_LANE_LARGE);
+        rd_item *x = rd_sched_next(&s, RD_QUEUE_LARGE);
         assert_non_null(x);
         whose |= (uint64_t)(x >= items[1] && x < items[1] + ITEMS) << i;
     }
