@@ -31,6 +31,6 @@ void rd_health_check(rd_server *s)
     }
     s->health.under_way = true;
     s->health.job.done = health_done;
-    rk_probe(q->engine, &s->health.job.task);
+    rk_probe(q->engine, 0, &s->health.job.task);
     rd_submit(q, &s->health.job);
 }

@@ -43,14 +43,14 @@ static void open_meter(rd_server *s)
     rk_stats k;
     rk_get_stats(s->requests.engine, &k);
     if (k.backend == RP_BACKEND_CUDA)
-        s->requests.meter = s->meter = rd_device_meter_open((int)s->config.device);
+        s->requests.meter = s->meter = rd_device_meter_open(k.ordinal);
 }
 
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
     rk_options o = {.backend = (int)s->config.backend,
-                    .device = (int)s->config.device,
+                    .devices = s->config.devices,
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,
                     .batch_bytes = s->config.batch_bytes,

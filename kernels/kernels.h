@@ -2,6 +2,10 @@
  *
  *     rk_open -> rk_submit ... rk_poll ... -> rk_stop -> rk_close
  *
+ * An engine has one or more devices: GPUs, or with the CPU one engine, which tests open several times. They are numbered from 0.
+ * A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not depend on it.
+ * A device that fails is left out: its tasks go to the others, and only what lies on it answers DEVICE_LOST.
+ *
  * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
  * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched
  * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
@@ -33,10 +37,20 @@ typedef enum {
 /* A batch: its tasks, and the size of one, which a block of the device must be able to hold by itself. */
 enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
 
+/* Devices of an engine, and bytes of a device's name, "GPU-2c7b8d4e-....", with its end. */
+enum { RK_MAX_DEVICES = 32, RK_UUID = 48 };
+
+/* Where rk_memory_new makes memory: on the device of this number, or ... */
+enum {
+    RK_PLACE_ANY = -1,   /* where most is free; over all devices if it fits on none */
+    RK_PLACE_SPREAD = -2 /* in equal parts over all devices */
+};
+
 typedef struct rk_options {
     int backend;             /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
-    int device;              /* CUDA device number, default 0 */
-    int threads;             /* CPU workers, 0 = one per available core */
+    const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
+                                many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
+    int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
@@ -46,9 +60,9 @@ typedef struct rk_options {
                                  RK_MAX_BATCH_BYTES. 0 = none */
     int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;   /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
-    uint64_t device_bytes;   /* CUDA: most device memory of slots and rk_memory_new together, beside what the driver takes for
-                                 itself. Fewer slots fit, then. 0 = as much as they want */
-    uint64_t resident_bytes; /* most that rk_memory_new gives, all together. 0 = half of the device's, or machine's, memory */
+    uint64_t device_bytes;   /* CUDA: most memory of each device for slots and rk_memory_new together, beside what the driver
+                                 takes for itself. Fewer slots fit, then. 0 = as much as they want */
+    uint64_t resident_bytes; /* most that rk_memory_new gives, all together. 0 = half of the devices', or machine's, memory */
     void (*wake)(void *arg); /* a task became pollable: called after, not instead of, making it so; may coalesce */
     void *wake_arg;
     void (*log)(void *arg, rk_log_level level, const char *text);
@@ -56,8 +70,9 @@ typedef struct rk_options {
 } rk_options;
 
 /* Open an engine. On success *e is the caller's to close and `why` (may be NULL, else at least 160 bytes) says which
- * backend was taken and why, for the log. Errors (also told in `why`): TYPE (backend not compiled in or no device when it
- * was asked for by name), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
+ * backend was taken and why, for the log. A device that does not open is left out, with a line in the log, unless it is the
+ * last one. Errors (also told in `why`): TYPE (backend not compiled in, no device when it was asked for by name, or wrong
+ * `devices`), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
 rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
 
 /* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the
@@ -83,10 +98,12 @@ typedef struct rk_task {
                           who reads what was filled submits after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
+    unsigned pin;  /* 1 + the number of the device that is to do it; 0: any. `memory` has the last word */
     void *user;    /* the caller's */
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;              /* rp_backend that computed it */
+    uint8_t device;               /* number of the device that had it; of `memory` on several, the first */
     uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine took it up */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
     unsigned batch;               /* rk_submit_batched: tasks that shared the launch, this one included */
@@ -94,6 +111,7 @@ typedef struct rk_task {
     void (*done)(struct rk_task *t);
     struct rk_task *next;
     void *impl;
+    uint64_t load;
 } rk_task;
 
 /* Hand a task to the engine. Returns true if it was small enough to be finished at once (it will not be polled), false
@@ -129,14 +147,22 @@ void rk_unpin(rk_engine *e, const void *base);
  * Where the device reads it fastest: on the CUDA device, else plain memory. All three may take long (they may wait for the
  * device to be idle): not for the thread that must not wait. */
 
-/* New memory, zeroed. Errors: QUOTA (resident_bytes), NO_MEMORY, DEVICE_LOST. */
-rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
+/* New memory, zeroed, at a place: a device's number or an RK_PLACE. Errors: QUOTA (resident_bytes), NO_MEMORY, DEVICE_LOST,
+ * BAD_HANDLE (no device of this number). */
+rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fault *f);
+
+/* The number of the device that it is on, or RK_PLACE_SPREAD. */
+int rk_memory_place(const rk_memory *m);
+
+/* Its device, or one of its devices, is lost. Any thread. */
+bool rk_memory_lost(const rk_memory *m);
 
 /* The whole device allocation that another process exported; the task's `offset` counts from its first byte. The other
  * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opened
- * twice it is the same memory, which is closed as often. Errors: TYPE (the engine has no device), BAD_HANDLE (no such
- * allocation, another user's, another device's, this process's own), NO_MEMORY, DEVICE_LOST. */
-rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
+ * twice it is the same memory, which is closed as often. `uuid`: of the device that it is on, 16 bytes; NULL: not known, so all
+ * are asked. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's, this
+ * process's own), NO_MEMORY, DEVICE_LOST. */
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **m, rp_fault *f);
 
 /* The same for an allocation that was exported as a descriptor, which is only looked at: all of its `bytes` bytes. It stays
  * there until rk_memory_close, whatever the other process does. Errors: TYPE, BAD_HANDLE (no such descriptor, another size,
@@ -148,17 +174,24 @@ size_t rk_memory_bytes(const rk_memory *m);
 /* Free or unmap it; every task that names it has been polled. NULL is fine. All are closed before rk_close. */
 void rk_memory_close(rk_engine *e, rk_memory *m);
 
-/* A real reduction with a known answer on the engine's device: health is this, not a flag. Fills *t (memory included)
- * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe at a time. */
-void rk_probe(rk_engine *e, rk_task *t);
+/* A real reduction with a known answer on a device of the engine: health is this, not a flag. Fills *t (memory included)
+ * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe of a device at a time. */
+void rk_probe(rk_engine *e, unsigned device, rk_task *t);
 bool rk_probe_ok(const rk_task *t);
+
+/* Take a device out of service, as if it had failed: its answers are wrong. The owner. */
+void rk_retire(rk_engine *e, unsigned device);
 
 typedef struct rk_stats {
     int backend;           /* rp_backend of the engine */
-    char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name */
+    unsigned devices;      /* that were opened */
+    unsigned devices_lost; /* of these, those that failed for good */
+    char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name; of several, the first one's */
+    char uuid[RK_UUID];    /* of a device: "GPU-...", "CPU-0"; of an engine with several "" */
+    int ordinal;           /* of a device: CUDA's number */
     char simd[16];         /* CPU code in use: avx512, avx2, baseline */
     int threads;           /* CPU workers */
-    bool lost;             /* the device failed for good: answer what is left and exit */
+    bool lost;             /* every device failed for good: answer what is left and exit */
     uint64_t device_bytes; /* device memory in pools now */
     uint64_t pinned_bytes; /* pinned staging in pools now */
     uint64_t device_cap, pinned_cap;
@@ -168,11 +201,21 @@ typedef struct rk_stats {
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;                          /* device or worker time, summed */
-    uint64_t active_ns;                        /* time with at least one task at the device or the workers */
+    uint64_t active_ns; /* time with at least one task at the device or the workers; mean of the devices */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;
 void rk_get_stats(rk_engine *e, rk_stats *s);
+
+/* The same of one device. */
+void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s);
+
+/* Devices of the engine; the number of one by its CUDA number or the start of its UUID, -1: none; "0 (GPU-...), 1 (...)", as
+ * many as there is room for. Any thread. */
+unsigned rk_devices(const rk_engine *e);
+int rk_device_find(const rk_engine *e, const char *name);
+void rk_device_names(const rk_engine *e, char *out, size_t cap);
+bool rk_device_lost(const rk_engine *e, unsigned device);
 
 #ifdef __cplusplus
 }

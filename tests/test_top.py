@@ -157,6 +157,7 @@ def test_the_gpus_meter(ctl, start, scratch, monkeypatch):
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", scratch / name, scratch / "stubs.c"], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(scratch))
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "3")
     metered = start("--device", 2, backend="cuda", program=BIN.parent / "tests" / "reduced-device")
     end = time.monotonic() + 60
     while "device.temperature_c" not in (status := metered.status()):

@@ -13,7 +13,7 @@
 #include "daemon/base/workers.h"
 #include "kernels/kernels.h"
 
-typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, ACCOUNTS, PATH, HTTP } kind;
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, ACCOUNTS, PATH, HTTP, DEVICES } kind;
 
 typedef struct {
     const char *name;
@@ -66,7 +66,10 @@ static const option options[] = {
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
      "engine; auto uses CUDA if a device answers, else the CPU"},
-    {"device", NUMBER, FIELD(device), 0, 1023, 0, NULL, false, "number of the CUDA device"},
+    {"devices", DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
+     "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
+     "The "
+     "start of a UUID is enough. A device that cannot be opened is left out. Of the CPU: how many engines, for tests"},
     {"threads", NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
     {"small-bytes", NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
@@ -75,7 +78,7 @@ static const option options[] = {
      "never"},
     {"slots", NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with its own stream and memory"},
     {"max-device-memory", NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
-     "maximum MiB of the CUDA device's memory for slots and resident data together, so that other programs have memory too; "
+     "maximum MiB of each CUDA device's memory for slots and resident data together, so that other programs have memory too; "
      "the driver's own memory is not counted. 0 = as much as `slots` and `resident` allow"},
     {"contexts", NUMBER, FIELD(contexts), 8, 4096, 256, NULL, false,
      "requests of all clients that are received, processed or answered at the same time"},
@@ -148,10 +151,13 @@ void rd_config_defaults(rd_config *c)
     for (int i = 0; i < OPTIONS; i++)
         if (is_number(&options[i]))
             *number_of(c, &options[i]) = options[i].preset;
+    strcpy(c->devices, "all");
 }
 
 static const option *find(const char *name)
 {
+    if (strcmp(name, "device") == 0) /* its name up to version 0.2, when there was one */
+        name = "devices";
     for (int i = 0; i < OPTIONS; i++)
         if (strcmp(options[i].name, name) == 0)
             return &options[i];
@@ -259,6 +265,35 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
     return false;
 }
 
+/* A number that CUDA may give, or the start of a UUID. */
+static bool is_device(const char *name, size_t n)
+{
+    const bool uuid = strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0;
+    return uuid ? n > 4 && n <= 40 && strspn(name + 4, "0123456789abcdefABCDEF-") >= n - 4
+                : n >= 1 && n <= 4 && strspn(name, "0123456789") >= n && atoi(name) <= 1023;
+}
+
+static bool set_devices(rd_config *c, const option *o, const char *value, char *why)
+{
+    bool ok = strlen(value) <= o->max;
+    for (const char *name = value; ok && strcmp(value, "all") != 0; name++) {
+        size_t n = strcspn(name, ",");
+        ok = is_device(name, n);
+        name += n;
+        if (!*name)
+            break;
+    }
+    if (ok)
+        strcpy(c->devices, value);
+    else
+        snprintf(
+            why, RD_MAX_WHY,
+            "%s = %.60s: must be 'all', or numbers from 0 to 1023 and starts of UUIDs (GPU-...), separated by commas, of at "
+            "most %" PRIu64 " bytes",
+            o->name, value, o->max);
+    return ok;
+}
+
 static bool is_space(char c) { return isspace((unsigned char)c); }
 
 /* Would it come back from a line of the config file? There a ';' or '#' after a space begins a comment, and spaces at the ends
@@ -302,6 +337,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         return set_path(c, o, value, why);
     case HTTP:
         return set_http(c, o, value, why);
+    case DEVICES:
+        return set_devices(c, o, value, why);
     case CHOICE:
         return set_choice(c, o, value, why);
     default:
@@ -546,6 +583,7 @@ static bool same(const rd_config *a, const rd_config *b, const option *o)
         return memcmp(accounts_of(a, o), accounts_of(b, o), sizeof(rd_ids)) == 0;
     case PATH:
     case HTTP:
+    case DEVICES:
         return strcmp(text_of(a, o), text_of(b, o)) == 0;
     default:
         return value_of(a, o) == value_of(b, o);
@@ -597,7 +635,7 @@ static void help_option(const option *o, FILE *out)
 {
     if (!is_number(o)) {
         static const char *const values[] = {[URLS] = "URL",      [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP",
-                                             [ACCOUNTS] = "USER", [PATH] = "FILE",  [HTTP] = "URL"};
+                                             [ACCOUNTS] = "USER", [PATH] = "FILE",  [HTTP] = "URL",     [DEVICES] = "LIST"};
         fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
@@ -671,7 +709,7 @@ void rd_config_dump(const rd_config *c, FILE *out)
             dump_urls(c, out);
         } else if (o->kind == GROUP || o->kind == ACCOUNTS) {
             dump_ids(o, accounts_of(c, o), out);
-        } else if ((o->kind == PATH || o->kind == HTTP) && text_of(c, o)[0]) {
+        } else if ((o->kind == PATH || o->kind == HTTP || o->kind == DEVICES) && text_of(c, o)[0]) {
             fprintf(out, "%s = %s\n", o->name, text_of(c, o));
         } else if (is_number(o)) {
             fprintf(out, "%s = ", o->name);

@@ -25,7 +25,8 @@ typedef struct rd_config {
     rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
     uint64_t last;                     /* index of the one that the next allow-uid or allow-gid extends */
     uint64_t backend;                  /* 0 = auto, or an rp_backend */
-    uint64_t device, threads, small_bytes, batch_bytes, slots;
+    char devices[RD_MAX_FILE];         /* as rk_options wants them */
+    uint64_t threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
     uint64_t max_device_memory; /* MiB */
     uint64_t max_user_sessions, max_user_inflight;

@@ -74,7 +74,7 @@ static void make_arena(rd_work *c)
 static void open_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
-    if (rk_memory_open(x->engine, x->device, &x->memory, &x->fault) == RP_OK)
+    if (rk_memory_open(x->engine, x->device, NULL, &x->memory, &x->fault) == RP_OK)
         x->size = rk_memory_bytes(x->memory);
 }
 

@@ -11,7 +11,7 @@ static const uint64_t NS_PER_MS = 1000000;
 static void make_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    rk_memory_new(x->holdings->engine, x->bytes, &x->memory, &x->fault);
+    rk_memory_new(x->holdings->engine, RK_PLACE_ANY, x->bytes, &x->memory, &x->fault);
 }
 
 static void free_memory(rd_work *c)

@@ -16,7 +16,6 @@
  *
  * Everything here is under `lock` but the reducing itself and finishing a task. */
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,14 +376,6 @@ static void cpu_close(void *impl)
     free(p);
 }
 
-static int available_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more processors than the set can hold */
-    return CPU_COUNT(&set);
-}
-
 /* Workers take no signals: those belong to the program's own threads. */
 static void start_workers(pool *p)
 {
@@ -396,9 +387,10 @@ static void start_workers(pool *p)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static rp_err cpu_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
+static rp_err cpu_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)
 {
-    int threads = o->threads > 0 ? o->threads : available_cores();
+    (void)ordinal;
+    int threads = o->threads > 0 ? o->threads : rk_cpu_cores();
     if (threads > MAX_THREADS)
         threads = MAX_THREADS;
     pool *p = calloc(1, sizeof *p);

@@ -32,6 +32,9 @@ const rk_simd *rk_simd_best(void);
 uint64_t rk_fp_enter(void);
 void rk_fp_leave(uint64_t saved);
 
+/* Processors that this process may use. */
+int rk_cpu_cores(void);
+
 /* The processor's own name; the architecture's where it has none. */
 void rk_cpu_name(char *out, size_t cap);
 

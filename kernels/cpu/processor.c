@@ -1,6 +1,8 @@
 /* What depends on the kind of processor, besides the loops: instruction sets, floating-point environment, name. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
 
@@ -95,4 +97,14 @@ void rk_fp_leave(uint64_t saved)
 {
     if ((saved & ~(uint64_t)FP_STATUS) != FP_DEFAULT)
         write_control(saved);
+}
+
+/* ---- cores ---- */
+
+int rk_cpu_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more processors than the set can hold */
+    return CPU_COUNT(&set);
 }

@@ -357,6 +357,15 @@ void rk_batch_close(rk_batcher *b)
     free(b);
 }
 
+/* A flight that is out counts as one that is full: its tasks land together. */
+unsigned rk_batch_load(const rk_batcher *b)
+{
+    if (!b)
+        return 0;
+    return atomic_load_explicit(&b->waiting, memory_order_relaxed) +
+           RK_BATCH_TASKS * atomic_load_explicit(&b->out, memory_order_relaxed);
+}
+
 void rk_batch_stats(rk_batcher *b, rk_stats *s)
 {
     pthread_mutex_lock(&b->lock);

@@ -21,6 +21,9 @@ void rk_batch_close(rk_batcher *b);
 /* rk_submit_batched */
 bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t));
 
+/* Tasks that wait or are under way, about; NULL: none. Any thread. */
+unsigned rk_batch_load(const rk_batcher *b);
+
 /* Add to the counters: tasks, busy_ns, and those of batches. */
 void rk_batch_stats(rk_batcher *b, rk_stats *s);
 

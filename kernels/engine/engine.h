@@ -1,8 +1,8 @@
-/* Inside kernels/: what the front (engine.c) and a backend owe each other. Not for other parts; they use kernels.h.
+/* Inside kernels/: what the front (engine.c, device.c) and a backend owe each other. Not for other parts; they use kernels.h.
  *
- * The front owns the options, the queue of finished tasks and the small-task shortcut; a backend owns its threads and its
- * memory. A task belongs to the backend from `submit` or `begin` until it calls rk_complete with it, exactly once, from any
- * thread. */
+ * The front owns the options, the queues of finished tasks and the small-task shortcut. A backend owns the threads and the memory
+ * of one device; an engine with several devices opens it as often. A task belongs to the backend from `submit` or `begin` until
+ * it calls rk_complete with it, exactly once, from any thread. */
 #ifndef RK_ENGINE_H
 #define RK_ENGINE_H
 
@@ -19,6 +19,10 @@ struct rk_memory {
     rk_memory_kind kind;
     void *base; /* device pointer; CPU backend: host pointer */
     size_t bytes;
+    struct rk_device *device; /* where it is; NULL: in parts on several */
+    struct rk_memory **part;  /* of memory on several devices, in their order: `each` bytes, of the last one what is left */
+    unsigned parts;
+    size_t each;
     /* the front's, of what is opened: which, and how often */
     uint8_t handle[RP_DEVICE_HANDLE];
     unsigned uses;
@@ -40,10 +44,19 @@ typedef struct rk_batch_ops {
     unsigned flights;   /* 1 to RK_BATCH_FLIGHTS */
 } rk_batch_ops;
 
+/* A device that could be opened. */
+typedef struct rk_device_info {
+    int ordinal;        /* CUDA's number */
+    uint8_t uuid[16];   /* of a GPU or MIG instance */
+    char name[RK_UUID]; /* the same as text: "GPU-...", "CPU-0" */
+} rk_device_info;
+
 typedef struct rk_backend_ops {
-    /* Start: set *impl, log through rk_log, explain in `why`. Tasks are handed back to `tasks`; both pointers stay valid until
-     * `close`. On error nothing is left behind. */
-    rp_err (*open)(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap);
+    /* The devices that there are, *n of at most `cap`; why there are none. NULL: one, of the machine's. */
+    rp_err (*list)(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap);
+    /* Start on the device `ordinal`: set *impl, log through rk_log, explain in `why`. Tasks are handed back to `tasks`; both
+     * pointers stay valid until `close`. On error nothing is left behind. */
+    rp_err (*open)(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap);
     void (*submit)(void *impl, rk_task *t); /* any thread; never blocks for long: queue it */
     /* The only task under way, so begin it in this thread, whichever that is, if that takes no longer than a launch. False, and
      * nothing done: submit it. NULL: none is begun so. */
@@ -52,9 +65,10 @@ typedef struct rk_backend_ops {
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
     void (*close)(void *impl);              /* after stop: frees the rest */
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
-    bool (*pin)(void *impl, const void *base, size_t bytes);                             /* NULL: memory is as good as it is */
-    void (*unpin)(void *impl, const void *base);                                         /* NULL if pin is */
-    rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f);                         /* m->bytes of zeros: set m->base */
+    /* NULL: memory is as good as it is. Several devices pin the same memory, one after the other. */
+    bool (*pin)(void *impl, const void *base, size_t bytes);
+    void (*unpin)(void *impl, const void *base);                 /* perhaps not pinned; NULL if pin is */
+    rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
     rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
     void (*memory_close)(void *impl, rk_memory *m);

@@ -1,6 +1,7 @@
 #include "kernels/engine/inflight.h"
 
 #include "kernels/engine/clock.h"
+#include "kernels/engine/engine.h"
 
 /* The engine is at rest when for so long nothing has been under way that the owner polled. More than the owner takes from one
  * task to the next: where such tasks follow each other closely its threads are awake, and share the work better than those that
@@ -28,15 +29,18 @@ static void prepare(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
     t->next = NULL;
     t->impl = NULL;
     t->done = done;
+    t->device = (uint8_t)f->number;
+    t->load = rk_task_size(t);
+    __atomic_fetch_add(&f->load, t->load, __ATOMIC_RELAXED);
     rk_busy_begin(&f->busy);
 }
 
-void rk_inflight_enter(rk_inflight *f, rk_task *t)
+void rk_inflight_enter(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
 {
     pthread_mutex_lock(&f->lock);
     f->under_way++;
     pthread_mutex_unlock(&f->lock);
-    prepare(f, t, NULL);
+    prepare(f, t, done);
 }
 
 bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
@@ -83,11 +87,12 @@ void rk_complete(rk_inflight *f, rk_task *t)
 {
     void (*done)(rk_task * t) = t->done;
     rk_busy_end(&f->busy);
+    __atomic_fetch_sub(&f->load, t->load, __ATOMIC_RELAXED);
     pthread_mutex_lock(&f->lock);
     f->tasks++;
     f->device_tasks += t->backend == RP_BACKEND_CUDA;
     if (done) {
-        f->alone = NULL;
+        f->alone = f->alone == t ? NULL : f->alone;
         leave(f, false);
     } else {
         make_pollable(f, t);

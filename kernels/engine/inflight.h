@@ -1,4 +1,4 @@
-/* Inside kernels/: the tasks of an engine that are under way or finished, without those of batches. What the front (engine.c)
+/* Inside kernels/: the tasks of a device that are under way or finished, without those of batches. What the front (engine.c)
  * hands in and polls, and where backends hand back (rk_complete). Any thread. */
 #ifndef RK_INFLIGHT_H
 #define RK_INFLIGHT_H
@@ -20,15 +20,18 @@ typedef struct rk_inflight {
     rk_task *done, **done_end;
     unsigned under_way; /* tasks handed in, and neither polled nor handed back */
     uint64_t idle_ns;   /* since when there are none; 0: the last was not polled */
+    uint64_t load;      /* bytes of work of those under way that are not finished (rk_task.load); atomic */
+    bool lost;          /* the device failed for good; atomic */
     rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
+    unsigned number; /* of the device */
 } rk_inflight;
 
 void rk_inflight_init(rk_inflight *f, const rk_options *o);
 void rk_inflight_fini(rk_inflight *f);
 
-/* A task comes in, to be polled. */
-void rk_inflight_enter(rk_inflight *f, rk_task *t);
+/* A task comes in, to be polled, or with `done` to be handed to that. */
+void rk_inflight_enter(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
 
 /* ... to be handed to `done`, if the engine is at rest; false: it is not. */
 bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
@@ -46,6 +49,11 @@ rk_task *rk_inflight_poll(rk_inflight *f);
 void rk_inflight_drop(rk_inflight *f);
 
 void rk_inflight_stats(rk_inflight *f, rk_stats *s); /* adds busy_ns, sets its counters */
+
+/* Nothing more is to be expected of the device. */
+static inline void rk_inflight_lose(rk_inflight *f) { __atomic_store_n(&f->lost, true, __ATOMIC_RELAXED); }
+static inline bool rk_inflight_lost(const rk_inflight *f) { return __atomic_load_n(&f->lost, __ATOMIC_RELAXED); }
+static inline uint64_t rk_inflight_load(const rk_inflight *f) { return __atomic_load_n(&f->load, __ATOMIC_RELAXED); }
 
 #ifdef __cplusplus
 }

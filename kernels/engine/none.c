@@ -3,11 +3,11 @@
 
 #include "kernels/engine/engine.h"
 
-static rp_err no_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
+static rp_err none_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
 {
-    (void)tasks, (void)o, (void)impl;
+    (void)out, (void)cap, (void)n;
     snprintf(why, why_cap, "CUDA is not compiled in");
     return RP_TYPE;
 }
 
-const rk_backend_ops rk_cuda_backend = {.open = no_open};
+const rk_backend_ops rk_cuda_backend = {.list = none_list};

@@ -7,6 +7,8 @@
 
 size_t rk_task_size(const rk_task *t)
 {
+    if (t->fill)
+        return t->bytes;
     const size_t state = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)), cell = rp_cell_size(&t->spec);
     return t->bytes + rp_results(&t->spec) * (state > cell ? state : cell);
 }

@@ -39,7 +39,8 @@ static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2
     value[1] = v[2] == sign ? v[1] : INT64_MAX;
 }
 
-void rk_cell_fault(rp_fault *f, const rk_state *s, const rp_spec *spec, uint64_t row, int code)
+/* All but the value. */
+static void describe(rp_fault *f, const rp_spec *spec, uint64_t row, int code)
 {
     const uint32_t flags = spec->flags;
     const char *line = flags & RP_OFFSETS ? "segment" : flags & RP_COLUMNS ? "column" : "row";
@@ -54,10 +55,27 @@ void rk_cell_fault(rp_fault *f, const rk_state *s, const rp_spec *spec, uint64_t
     case RP_OVERFLOW:
         rp_fail(f, RP_OVERFLOW, "out", 0, "%s %" PRIu64 ": the exact %s does not fit %s", line, row, op,
                 rp_dtype_name(spec->out));
-        exact_value(s, spec, f->value);
         break;
     default:
         rp_fail(f, RP_INTERNAL, "code", 0, "%s %" PRIu64 ": unexpected code %d", line, row, code);
     }
     f->index = row;
+}
+
+void rk_cell_fault(rp_fault *f, const rk_state *s, const rp_spec *spec, uint64_t row, int code)
+{
+    describe(f, spec, row, code);
+    if (code == RP_OVERFLOW)
+        exact_value(s, spec, f->value);
+}
+
+void rk_cell_fault_move(rp_fault *f, const rp_spec *spec, uint64_t row)
+{
+    const uint64_t value[2] = {f->value[0], f->value[1]};
+    f->index = row;
+    if (f->code != RP_EMPTY && f->code != RP_NAN && f->code != RP_OVERFLOW)
+        return;
+    describe(f, spec, row, f->code);
+    f->value[0] = value[0];
+    f->value[1] = value[1];
 }

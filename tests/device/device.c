@@ -21,9 +21,22 @@ typedef struct handle {
 
 static atomic_ullong pinned;
 
-static rp_err device_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t why_cap)
+/* As many as $DEVICES_OF_MEMORY says, or one; their numbers begin with $FIRST_DEVICE. */
+static rp_err device_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
 {
-    rp_err err = rk_cpu_backend.open(tasks, o, impl, why, why_cap);
+    const char *count = getenv("DEVICES_OF_MEMORY"), *first = getenv("FIRST_DEVICE");
+    (void)why, (void)why_cap;
+    *n = count ? (unsigned)atoi(count) : 1;
+    for (unsigned i = 0; i < *n && i < cap; i++) {
+        out[i] = (rk_device_info){.ordinal = (int)i + (first ? atoi(first) : 0), .uuid = {0xab, (uint8_t)i}};
+        snprintf(out[i].name, sizeof out[i].name, "GPU-ab%02x0000-0000-0000-0000-000000000000", i);
+    }
+    return RP_OK;
+}
+
+static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)
+{
+    rp_err err = rk_cpu_backend.open(tasks, o, ordinal, impl, why, why_cap);
     if (!err)
         snprintf(why, why_cap, "a device made of memory");
     return err;
@@ -132,7 +145,8 @@ static void device_memory_close(void *impl, rk_memory *m)
 
 static uint64_t device_memory_total(void *impl) { return rk_cpu_backend.memory_total(impl); }
 
-const rk_backend_ops rk_cuda_backend = {.open = device_open,
+const rk_backend_ops rk_cuda_backend = {.list = device_list,
+                                        .open = device_open,
                                         .submit = device_submit,
                                         .stop = device_stop,
                                         .close = device_close,

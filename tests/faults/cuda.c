@@ -79,7 +79,7 @@ static void use_memory(rk_engine *e)
 {
     rk_memory *m;
     rp_fault f = {.index = RP_NO_INDEX};
-    if (rk_memory_new(e, sizeof bytes, &m, &f)) {
+    if (rk_memory_new(e, RK_PLACE_ANY, sizeof bytes, &m, &f)) {
         if (!f.text[0])
             die("a fault without a text");
         return;
@@ -99,7 +99,7 @@ static void open_memory(rk_engine *e)
     static const uint8_t handle[RP_DEVICE_HANDLE] = {1};
     rk_memory *m;
     rp_fault f = {.index = RP_NO_INDEX};
-    if (rk_memory_open(e, handle, &m, &f) == RP_OK)
+    if (rk_memory_open(e, handle, NULL, &m, &f) == RP_OK)
         rk_memory_close(e, m);
     else if (!f.text[0])
         die("a fault without a text");

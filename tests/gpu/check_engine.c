@@ -471,7 +471,7 @@ static void check_handles(rk_engine *e)
     rk_memory *m;
     rp_fault f;
     for (int i = 0; i < 20; i++) {
-        rp_err err = rk_memory_open(e, handle, &m, &f);
+        rp_err err = rk_memory_open(e, handle, NULL, &m, &f);
         passed += err == RP_BAD_HANDLE;
         failed += err != RP_BAD_HANDLE;
         if (err != RP_BAD_HANDLE)
@@ -672,7 +672,7 @@ int main(int argc, char **argv)
     if (err != RP_OK)
         return err == RP_TYPE ? 77 : 1;
     rp_fault f;
-    if (rk_memory_new(e, huge ? HUGE_BYTES : MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
+    if (rk_memory_new(e, RK_PLACE_ANY, huge ? HUGE_BYTES : MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
         printf("memory on the device: %s\n", f.text);
         return 1;
     }

@@ -944,7 +944,7 @@ static void test_probe(void **state)
     (void)state;
     rk_engine *e = open_cpu(2, 1 << 20);
     rk_task t;
-    rk_probe(e, &t);
+    rk_probe(e, 0, &t);
     assert_false(rk_submit(e, &t)); /* never in the submitter's thread: it tries the backend */
     assert_ptr_equal(wait_for(e, &the_waker), &t);
     assert_true(rk_probe_ok(&t));

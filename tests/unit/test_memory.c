@@ -74,7 +74,7 @@ static void check_contents(size_t small_bytes)
     rk_engine *e = open_cpu(small_bytes);
     rk_memory *m;
     rp_fault f;
-    assert_int_equal(rk_memory_new(e, sizeof x, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, sizeof x, &m, &f), RP_OK);
     assert_int_equal(rk_memory_bytes(m), sizeof x);
     assert_int_equal(sum(e, m, 0, COUNT), 0);
     for (uint32_t i = 0; i < COUNT; i++)
@@ -103,7 +103,7 @@ static void test_stopped(void **state)
     rk_memory *m;
     rk_stats s;
     rp_fault f;
-    assert_int_equal(rk_memory_new(e, 4096, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, 4096, &m, &f), RP_OK);
     rk_task t = {.memory = m, .data = &f, .bytes = sizeof f, .fill = true};
     assert_false(rk_submit(e, &t));
     rk_stop(e);
@@ -122,11 +122,11 @@ static void test_cap(void **state)
     rk_memory *m, *more;
     rk_stats s;
     rp_fault f;
-    assert_int_equal(rk_memory_new(e, CAP - 100, &m, &f), RP_OK);
-    assert_int_equal(rk_memory_new(e, 101, &more, &f), RP_QUOTA);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, CAP - 100, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, 101, &more, &f), RP_QUOTA);
     assert_int_equal(f.limit, CAP);
-    assert_int_equal(rk_memory_new(e, SIZE_MAX, &more, &f), RP_QUOTA);
-    assert_int_equal(rk_memory_new(e, 100, &more, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, SIZE_MAX, &more, &f), RP_QUOTA);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, 100, &more, &f), RP_OK);
     rk_get_stats(e, &s);
     assert_int_equal(s.resident_bytes, CAP);
     assert_int_equal(s.resident_cap, CAP);
@@ -165,7 +165,7 @@ static void test_alone(void **state)
     uint64_t cell = 77;
     sem_init(&handed_back, 0, 0);
     x[COUNT - 1] = 5;
-    assert_int_equal(rk_memory_new(e, sizeof x, &m, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, sizeof x, &m, &f), RP_OK);
     fill(e, m, 0, x, sizeof x);
     rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U32, .rows = 1, .row_len = COUNT},
                  .memory = m,
@@ -219,7 +219,7 @@ static void test_no_device(void **state)
     rk_memory *m = NULL;
     rk_stats s;
     rp_fault f;
-    assert_int_equal(rk_memory_open(e, handle, &m, &f), RP_TYPE);
+    assert_int_equal(rk_memory_open(e, handle, NULL, &m, &f), RP_TYPE);
     assert_string_equal(f.field, "device");
     assert_int_equal(rk_memory_import(e, STDIN_FILENO, 4096, &m, &f), RP_TYPE);
     assert_string_equal(f.field, "device");

@@ -150,7 +150,7 @@ static void flags_win_over_the_file(void **state)
     unlink(path);
     assert_int_equal(c.listens, 2);
     assert_string_equal(c.listen[0], "ipc:///a");
-    assert_int_equal(c.device, 5);
+    assert_string_equal(c.devices, "5");
     assert_int_equal(c.slots, 2);
     assert_true(cmd.autostarted);
 }

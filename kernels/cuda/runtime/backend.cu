@@ -4,6 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+
+#include "kernels/engine/select.h"
 
 namespace rk {
 namespace {
@@ -74,19 +77,34 @@ void destroy(Backend *b)
     free(b);
 }
 
-rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why, size_t cap)
+// Which device it is: that needs no context.
+cudaError_t device_identify(rk_device_info *info, int id)
+{
+    cudaDeviceProp p;
+    TRY_CUDA(cudaGetDeviceProperties(&p, id));
+    *info = rk_device_info{};
+    info->ordinal = id;
+    static_assert(sizeof info->uuid == sizeof p.uuid, "16 bytes");
+    memcpy(info->uuid, &p.uuid, sizeof info->uuid);
+    rk_uuid_text(info->uuid, strstr(p.name, " MIG ") ? "MIG-" : "GPU-", info->name);
+    return cudaSuccess;
+}
+
+rp_err cuda_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
 {
     int count = 0, driver = 0;
     cudaDriverGetVersion(&driver);
     if (driver == 0)
-        return no_device(why, cap, "no NVIDIA driver");
+        return no_device(why, why_cap, "no NVIDIA driver");
     cudaError_t err = cudaGetDeviceCount(&count);
-    if (err != cudaSuccess)
-        return no_device(why, cap, cudaGetErrorString(err));
-    if (o->device < 0 || o->device >= count) {
-        snprintf(why, cap, "no device %d (%d found)", o->device, count);
-        return RP_TYPE;
-    }
+    *n = (unsigned)count < cap ? (unsigned)count : cap;
+    for (unsigned i = 0; err == cudaSuccess && i < *n; i++)
+        err = device_identify(&out[i], (int)i);
+    return err == cudaSuccess ? RP_OK : no_device(why, why_cap, cudaGetErrorString(err));
+}
+
+rp_err cuda_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t cap)
+{
     Backend *b = (Backend *)calloc(1, sizeof *b);
     if (!b) {
         snprintf(why, cap, "out of memory");
@@ -106,19 +124,19 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why
     pthread_cond_init(&b->work, NULL);
     pthread_cond_init(&b->freed, NULL);
     pthread_cond_init(&b->flying, NULL);
-    cudaSetDevice(o->device);
-    err = device_open(&b->device, o->device);
+    cudaSetDevice(ordinal);
+    cudaError_t err = device_open(&b->device, ordinal);
     b->device.slow_doubles |= o->sums == RK_SUMS_INTEGERS;
     b->device.long_sums = o->sums == RK_SUMS_LONG;
     if (err == cudaSuccess)
-        err = pins_open(&b->pins, o->device, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
+        err = pins_open(&b->pins, ordinal, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
         err = open_first(b);
     for (BatchFlight &f : b->batch)
         if (err == cudaSuccess && o->batch_bytes)
             err = batch_open(&f);
     if (err != cudaSuccess) {
-        snprintf(why, cap, "device %d: %s", o->device, cudaGetErrorString(err));
+        snprintf(why, cap, "device %d: %s", ordinal, cudaGetErrorString(err));
         destroy(b);
         cudaGetLastError();
         return err == cudaErrorMemoryAllocation ? RP_NO_MEMORY : RP_DEVICE_LOST;
@@ -130,7 +148,7 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, void **impl, char *why
         destroy(b);
         return started;
     }
-    snprintf(why, cap, "CUDA device %d: %s", o->device, b->name);
+    snprintf(why, cap, "CUDA device %d: %s", ordinal, b->name);
     *impl = b;
     return RP_OK;
 }
@@ -158,7 +176,12 @@ void cuda_stop(void *impl)
     drop_queue(b);
 }
 
-void cuda_close(void *impl) { destroy((Backend *)impl); }
+void cuda_close(void *impl)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    destroy(b);
+}
 
 void cuda_stats(void *impl, rk_stats *s)
 {
@@ -189,6 +212,7 @@ uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes;
 } // namespace rk
 
 extern "C" const rk_backend_ops rk_cuda_backend = {
+    .list = rk::cuda_list,
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
     .begin = rk::cuda_begin,

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "kernels/exact/cell.h"
+
 namespace rk {
 
 struct Split {
@@ -166,8 +168,8 @@ void split_done(Split *s, const rk_task *part)
     p->backend = part->backend;
     if (part->fault.code != RP_OK) {
         rp_fault f = part->fault;
-        if (f.index != RP_NO_INDEX)
-            f.index += first_row(s, part);
+        if (f.index != RP_NO_INDEX && first_row(s, part))
+            rk_cell_fault_move(&f, &p->spec, f.index + first_row(s, part));
         if (s->fault.code == RP_OK || f.index < s->fault.index)
             s->fault = f;
     }

@@ -57,16 +57,30 @@ bool remove_one(Pins *p, const void *whole, Pins::Range *r)
     return found;
 }
 
+// Unlock what was locked here.
+void release(Pins *p, const Pins::Range &r)
+{
+    if (!r.ours)
+        return;
+    cudaHostUnregister((void *)r.base);
+    give_back(p, r.bytes);
+}
+
+// Its bytes are taken. They are given back where another device has locked them, or nobody can.
 bool lock_piece(Pins *p, const void *whole, const unsigned char *base, u64 bytes)
 {
     const unsigned flags = cudaHostRegisterPortable | (p->read_only ? cudaHostRegisterReadOnly : 0);
-    if (cudaHostRegister((void *)base, bytes, flags) != cudaSuccess) {
+    const cudaError_t err = cudaHostRegister((void *)base, bytes, flags);
+    const Pins::Range r = {whole, base, bytes, err == cudaSuccess};
+    if (err != cudaSuccess) {
         cudaGetLastError();
-        return false;
+        give_back(p, bytes);
     }
-    if (insert(p, {whole, base, bytes}))
+    if (err != cudaSuccess && err != cudaErrorHostMemoryAlreadyRegistered)
+        return false;
+    if (insert(p, r))
         return true;
-    cudaHostUnregister((void *)base);
+    release(p, r);
     return false;
 }
 
@@ -91,7 +105,7 @@ bool pins_add(Pins *p, const void *base, size_t bytes)
         const u64 piece = bytes - from < kPiece ? bytes - from : kPiece;
         if (lock_piece(p, base, (const unsigned char *)base + from, piece))
             continue;
-        give_back(p, bytes - from);
+        give_back(p, bytes - from - piece);
         pins_remove(p, base);
         return false;
     }
@@ -101,10 +115,8 @@ bool pins_add(Pins *p, const void *base, size_t bytes)
 void pins_remove(Pins *p, const void *base)
 {
     Pins::Range r = {};
-    while (remove_one(p, base, &r)) {
-        cudaHostUnregister((void *)r.base);
-        give_back(p, r.bytes);
-    }
+    while (remove_one(p, base, &r))
+        release(p, r);
     cudaGetLastError();
 }
 

@@ -1,4 +1,6 @@
 // Host memory of the daemon that is page-locked, so that the device copies from it without a detour. Any thread.
+//
+// What one device has locked is locked for all: those that come later only note it, and count nothing.
 #pragma once
 
 #include <pthread.h>
@@ -16,6 +18,7 @@ struct Pins {
         const void *whole; // as it was added
         const unsigned char *base;
         u64 bytes;
+        bool ours; // locked here, not by another device
     } ranges[kMaxPins]; // bytes 0: free
     int used;           // those behind are free
     u64 bytes, cap;     // locked now, and at most

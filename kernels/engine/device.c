@@ -1,0 +1,231 @@
+#include "kernels/engine/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- open, stop, close ---- */
+
+/* What the option says, and on a GPU no more than its slots leave of device_bytes. The CPU's devices share one memory. */
+static uint64_t resident_cap(const rk_device *d, unsigned devices)
+{
+    const uint64_t half = d->ops->memory_total(d->impl) / 2;
+    uint64_t cap = d->o.resident_bytes ? d->o.resident_bytes : d->backend == RP_BACKEND_CUDA ? half : half / devices;
+    if (d->backend != RP_BACKEND_CUDA || !d->o.device_bytes)
+        return cap;
+    rk_stats s = {0};
+    d->ops->stats(d->impl, &s);
+    uint64_t left = d->o.device_bytes > s.device_cap ? d->o.device_bytes - s.device_cap : 0;
+    return cap < left ? cap : left;
+}
+
+static rp_err open_batcher(rk_device *d, unsigned devices, char *why, size_t why_cap)
+{
+    if (d->o.batch_bytes == 0 || !d->ops->batch)
+        return RP_OK;
+    d->batcher = rk_batch_open(d->ops->batch, d->impl, &d->tasks.busy, d->o.batch_bytes,
+                               sysconf(_SC_NPROCESSORS_ONLN) / devices);
+    if (d->batcher)
+        return RP_OK;
+    snprintf(why, why_cap, "no memory or thread for batches");
+    return RP_NO_MEMORY;
+}
+
+static void fini(rk_device *d)
+{
+    rk_inflight_fini(&d->tasks);
+    pthread_mutex_destroy(&d->lock);
+}
+
+rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap)
+{
+    rk_inflight_init(&d->tasks, &d->o);
+    d->tasks.number = d->number;
+    pthread_mutex_init(&d->lock, NULL);
+    rp_err err = d->ops->open(&d->tasks, &d->o, d->info.ordinal, &d->impl, why, why_cap);
+    if (!err && (err = open_batcher(d, devices, why, why_cap))) {
+        d->ops->stop(d->impl);
+        d->ops->close(d->impl);
+    }
+    if (err)
+        fini(d);
+    else
+        d->resident_cap = resident_cap(d, devices);
+    return err;
+}
+
+void rk_device_stop(rk_device *d)
+{
+    rk_batch_stop(d->batcher);
+    d->ops->stop(d->impl);
+    rk_inflight_drop(&d->tasks);
+}
+
+void rk_device_close(rk_device *d)
+{
+    rk_batch_close(d->batcher);
+    d->ops->close(d->impl);
+    fini(d);
+}
+
+/* ---- tasks ---- */
+void rk_device_locate(const rk_device *d, rk_task *t)
+{
+    if (t->memory && !t->fill && d->backend == RP_BACKEND_CPU)
+        t->data = (const uint8_t *)t->memory->base + t->offset;
+}
+
+/* The task has come in, and the device takes nothing any more. */
+static void end_lost(rk_device *d, rk_task *t)
+{
+    t->backend = (uint8_t)d->backend;
+    t->start_ns = rk_now_ns();
+    t->copy_ns = t->compute_ns = 0;
+    rp_fail(&t->fault, RP_DEVICE_LOST, "device", 0, "device %d (%s) has failed", d->info.ordinal, d->info.name);
+    rk_complete(&d->tasks, t);
+}
+
+void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t))
+{
+    rk_inflight_enter(&d->tasks, t, done);
+    rk_device_locate(d, t);
+    if (rk_inflight_lost(&d->tasks))
+        end_lost(d, t);
+    else
+        d->ops->submit(d->impl, t);
+}
+
+bool rk_device_submit_alone(rk_device *d, rk_task *t, void (*done)(rk_task *t))
+{
+    if (rk_inflight_lost(&d->tasks) || !rk_inflight_enter_alone(&d->tasks, t, done))
+        return false;
+    rk_device_locate(d, t);
+    if (!d->ops->begin || !d->ops->begin(d->impl, t))
+        d->ops->submit(d->impl, t);
+    return true;
+}
+
+/* ---- memory ---- */
+static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory"); }
+
+static rk_memory *new_memory(rk_device *d, rk_memory_kind kind, size_t bytes)
+{
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->kind = kind;
+    m->device = d;
+    m->bytes = bytes;
+    return m;
+}
+
+uint64_t rk_device_room(rk_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    uint64_t room = d->resident_cap - d->resident_bytes;
+    pthread_mutex_unlock(&d->lock);
+    return room;
+}
+
+/* Count `bytes` more as resident, if they are within the cap. */
+static rp_err take_resident(rk_device *d, size_t bytes, rp_fault *f)
+{
+    pthread_mutex_lock(&d->lock);
+    bool fits = bytes <= d->resident_cap - d->resident_bytes;
+    d->resident_bytes += fits ? bytes : 0;
+    pthread_mutex_unlock(&d->lock);
+    if (fits)
+        return RP_OK;
+    return rp_fail(f, RP_QUOTA, "resident", d->resident_cap, "no room for %zu more bytes of resident data", bytes);
+}
+
+static void give_resident(rk_device *d, size_t bytes)
+{
+    pthread_mutex_lock(&d->lock);
+    d->resident_bytes -= bytes;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void count_imports(rk_device *d, int more)
+{
+    pthread_mutex_lock(&d->lock);
+    d->imports += (uint64_t)(int64_t)more;
+    pthread_mutex_unlock(&d->lock);
+}
+
+rp_err rk_device_new(rk_device *d, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = new_memory(d, RK_MEMORY_NEW, bytes);
+    if (!m)
+        return no_memory(f);
+    rp_err err = take_resident(d, bytes, f);
+    if (!err && (err = d->ops->memory_new(d->impl, m, f)))
+        give_resident(d, bytes);
+    if (err)
+        free(m);
+    else
+        *out = m;
+    return err;
+}
+
+/* The backend has opened `m`, or `err` says why not: then it is freed. */
+static rp_err count_opened(rk_memory *m, rp_err err, rk_memory **out)
+{
+    if (err) {
+        free(m);
+        return err;
+    }
+    count_imports(m->device, 1);
+    *out = m;
+    return RP_OK;
+}
+
+rp_err rk_device_open_memory(rk_device *d, const uint8_t *handle, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = new_memory(d, RK_MEMORY_OPENED, 0);
+    if (!m)
+        return no_memory(f);
+    memcpy(m->handle, handle, sizeof m->handle);
+    return count_opened(m, d->ops->memory_open(d->impl, handle, m, f), out);
+}
+
+rp_err rk_device_import(rk_device *d, int fd, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = new_memory(d, RK_MEMORY_IMPORTED, bytes);
+    if (!m)
+        return no_memory(f);
+    return count_opened(m, d->ops->memory_import(d->impl, fd, m, f), out);
+}
+
+void rk_device_close_memory(rk_memory *m)
+{
+    rk_device *d = m->device;
+    d->ops->memory_close(d->impl, m);
+    if (m->kind == RK_MEMORY_NEW)
+        give_resident(d, m->bytes);
+    else
+        count_imports(d, -1);
+    free(m);
+}
+
+/* ---- counters ---- */
+void rk_device_stats(rk_device *d, rk_stats *s)
+{
+    memset(s, 0, sizeof *s);
+    d->ops->stats(d->impl, s);
+    s->backend = d->backend;
+    s->devices = 1;
+    s->lost = s->lost || rk_inflight_lost(&d->tasks);
+    s->devices_lost = s->lost;
+    s->ordinal = d->info.ordinal;
+    snprintf(s->uuid, sizeof s->uuid, "%s", d->info.name);
+    rk_inflight_stats(&d->tasks, s);
+    pthread_mutex_lock(&d->lock);
+    s->resident_bytes = d->resident_bytes;
+    s->resident_cap = d->resident_cap;
+    s->imports = d->imports;
+    pthread_mutex_unlock(&d->lock);
+    if (d->batcher)
+        rk_batch_stats(d->batcher, s);
+}

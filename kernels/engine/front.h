@@ -1,0 +1,24 @@
+/* Inside kernels/: the engine as its front's files share it: open.c (devices), engine.c (tasks, health, counters), memory.c. */
+#ifndef RK_FRONT_H
+#define RK_FRONT_H
+
+#include "kernels/engine/device.h"
+#include "kernels/engine/joint.h"
+
+/* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
+enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
+
+struct rk_engine {
+    rk_options o;
+    int backend; /* rp_backend */
+    bool stopped;
+    unsigned devices;
+    rk_device *device[RK_MAX_DEVICES];
+    rk_joints joints;
+    pthread_mutex_t open_lock; /* held while the driver opens or closes one of these: */
+    rk_memory *opened;         /* by rk_memory_open */
+    double probe_data[PROBE_ELEMENTS];
+    double probe_cell[RK_MAX_DEVICES];
+};
+
+#endif

@@ -1,0 +1,419 @@
+/* A joint is a task whose memory lies on several devices, cut into pieces of one device each.
+ *
+ * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its cells
+ * where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece that leaves
+ * a state. Of columns it holds rows of all of them, or a part of a row: pieces that leave a state for each column that they
+ * touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
+#include "kernels/engine/joint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/exact/cell.h"
+#include "kernels/exact/state.h"
+
+enum { PIECES_EACH = 5 }; /* of a device, at most: of columns a part of a row, rows, planes, rows, a part of a row */
+
+typedef struct piece {
+    rk_task task; /* first */
+    struct rk_joint *joint;
+    rk_device *device;
+    uint64_t first; /* row of the whole task that its first row is */
+    uint64_t slot;  /* of its first state; RP_NO_INDEX: it writes cells */
+    uint8_t *states;
+} piece;
+
+typedef struct rk_joint {
+    rk_joints *all;
+    rk_task *parent;
+    pthread_mutex_t lock;
+    rp_fault fault;  /* the first line's that has one, or one that is of no line */
+    uint8_t *states; /* of cut lines */
+    uint64_t *line;  /* of each slot; NULL: slot i is line i */
+    uint64_t slots;
+    size_t state_size;
+    unsigned pieces, left;
+    struct rk_joint *next, **link;
+    piece piece[];
+} rk_joint;
+
+/* ---- cutting ---- */
+
+/* Elements [from, to) of the task are on the device of `m`, the first of them at byte `at`. */
+typedef struct range {
+    const rk_memory *m;
+    uint64_t from, to, at;
+} range;
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* What part `i` of the task's memory has of its elements. */
+static range range_of(const rk_task *t, unsigned i)
+{
+    const rk_memory *m = t->memory;
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    const uint64_t begin = i * m->each, end = begin + m->part[i]->bytes, first = t->offset, last = t->offset + t->bytes;
+    const uint64_t from = begin > first ? begin : first, to = end < last ? end : last;
+    range r = {m->part[i], 0, 0, 0};
+    if (from < to)
+        r = (range){m->part[i], (from - first) / size, (to - first) / size, from - begin};
+    return r;
+}
+
+/* Elements [from, to) of the task, which the range has, as a piece with the task's own spec. */
+static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
+{
+    const rk_task *t = j->parent;
+    const size_t size = t->fill ? 1 : rp_dtype_size(t->spec.dtype);
+    piece *p = &j->piece[j->pieces++];
+    p->task = *t;
+    p->task.memory = (rk_memory *)r->m;
+    p->task.offset = r->at + (from - r->from) * size;
+    p->task.bytes = (to - from) * size;
+    p->joint = j;
+    p->device = r->m->device;
+    p->slot = RP_NO_INDEX;
+    return p;
+}
+
+/* ... as one that leaves states of rows x row_len elements, or of their columns; `base` is the index of the first in its line. */
+static piece *add_states(rk_joint *j, const range *r, uint64_t from, uint64_t rows, uint64_t row_len, uint64_t planes)
+{
+    piece *p = add_piece(j, r, from, from + rows * row_len * (planes ? planes : 1));
+    rp_spec *s = &p->task.spec;
+    s->flags = (s->flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT; /* those are for the end */
+    s->rows = rows;
+    s->row_len = row_len;
+    s->planes = planes > 1 ? planes : 0;
+    return p;
+}
+
+/* The slot of a row that is cut. Ranges come in order, so it is the last one's or a new one. */
+static uint64_t slot_of(rk_joint *j, uint64_t row)
+{
+    if (j->slots == 0 || j->line[j->slots - 1] != row)
+        j->line[j->slots++] = row;
+    return j->slots - 1;
+}
+
+static void cut_row(rk_joint *j, const range *r, uint64_t from, uint64_t to)
+{
+    const uint64_t len = j->parent->spec.row_len;
+    piece *p = add_states(j, r, from, 1, to - from, 0);
+    p->task.base += from % len;
+    p->slot = slot_of(j, from / len);
+}
+
+static void cut_rows(rk_joint *j, const range *r)
+{
+    const uint64_t len = j->parent->spec.row_len;
+    const uint64_t first = (r->from + len - 1) / len, end = r->to / len; /* whole ones */
+    if (r->from % len)
+        cut_row(j, r, r->from, least(first * len, r->to));
+    if (end > first) {
+        piece *p = add_piece(j, r, first * len, end * len);
+        p->task.spec.rows = end - first;
+        p->task.cells = (uint8_t *)j->parent->cells + first * rp_cell_size(&j->parent->spec);
+        p->first = first;
+    }
+    if (r->to % len && end >= first)
+        cut_row(j, r, end * len, r->to);
+}
+
+/* A part of a row of the matrix. */
+static void cut_part(rk_joint *j, const range *r, uint64_t from, uint64_t to)
+{
+    const rp_spec *s = &j->parent->spec;
+    const uint64_t row = from / s->row_len;
+    piece *p = add_states(j, r, from, 1, to - from, 0);
+    p->task.base += row % s->rows;
+    p->slot = row / s->rows * s->row_len + from % s->row_len;
+}
+
+/* Rows [row, row + n) of a plane, or of `planes` whole ones. */
+static void cut_plane(rk_joint *j, const range *r, uint64_t row, uint64_t n, uint64_t planes)
+{
+    const rp_spec *s = &j->parent->spec;
+    if (!n || !planes)
+        return;
+    piece *p = add_states(j, r, row * s->row_len, n, s->row_len, planes);
+    p->task.base += row % s->rows;
+    p->slot = row / s->rows * s->row_len;
+}
+
+/* Whole rows [row, end) of all planes' matrices. */
+static void cut_planes(rk_joint *j, const range *r, uint64_t row, uint64_t end)
+{
+    const uint64_t rows = j->parent->spec.rows, head = row % rows ? least(rows - row % rows, end - row) : 0;
+    const uint64_t planes = (end - row - head) / rows, tail = end - row - head - planes * rows;
+    cut_plane(j, r, row, head, 1);
+    cut_plane(j, r, row + head, rows, planes);
+    cut_plane(j, r, row + head + planes * rows, tail, 1);
+}
+
+static void cut_columns(rk_joint *j, const range *r)
+{
+    const uint64_t len = j->parent->spec.row_len, first = (r->from + len - 1) / len, end = r->to / len;
+    if (r->from % len)
+        cut_part(j, r, r->from, least(first * len, r->to));
+    if (end > first)
+        cut_planes(j, r, first, end);
+    if (r->to % len && end >= first)
+        cut_part(j, r, end * len, r->to);
+}
+
+/* Of bytes that are copied. */
+static void cut_fill(rk_joint *j, unsigned i)
+{
+    const rk_task *t = j->parent;
+    const rk_memory *m = t->memory;
+    const uint64_t begin = i * m->each, end = begin + m->part[i]->bytes, last = t->offset + t->bytes;
+    const uint64_t from = begin > t->offset ? begin : t->offset, to = least(end, last);
+    if (from >= to)
+        return;
+    const range r = {m->part[i], from, to, from - begin};
+    piece *p = add_piece(j, &r, from, to);
+    p->task.data = (const uint8_t *)t->data + (from - t->offset);
+}
+
+static void cut_part_of(rk_joint *j, unsigned i)
+{
+    const rk_task *t = j->parent;
+    if (t->fill) {
+        cut_fill(j, i);
+        return;
+    }
+    const range r = range_of(t, i);
+    if (r.from == r.to)
+        return;
+    if (r.to - r.from == rp_elements(&t->spec)) /* all of it */
+        add_piece(j, &r, r.from, r.to);
+    else if (t->spec.flags & RP_COLUMNS)
+        cut_columns(j, &r);
+    else
+        cut_rows(j, &r);
+}
+
+static void cut(rk_joint *j)
+{
+    const rk_task *t = j->parent;
+    for (unsigned i = 0; i < t->memory->parts; i++)
+        cut_part_of(j, i);
+    const range none = {t->memory->part[0], 0, 0, 0};
+    if (j->pieces == 0) /* no elements */
+        add_piece(j, &none, 0, 0);
+}
+
+/* Room for what the pieces leave. False: no memory. */
+static bool make_room(rk_joint *j)
+{
+    const rk_task *t = j->parent;
+    const bool columns = !t->fill && t->spec.flags & RP_COLUMNS;
+    bool gathers = false;
+    for (piece *p = j->piece; p < j->piece + j->pieces; p++) {
+        if (p->slot == RP_NO_INDEX)
+            continue;
+        gathers = true;
+        p->states = p->task.cells = malloc(rp_results(&p->task.spec) * j->state_size + 1);
+        if (!p->states)
+            return false;
+    }
+    if (!gathers) {
+        j->slots = 0;
+        return true;
+    }
+    j->slots = columns ? rp_results(&t->spec) : j->slots;
+    j->states = malloc(j->slots * j->state_size);
+    rk_state fresh;
+    rk_state_init(&fresh, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    for (uint64_t i = 0; j->states && i < j->slots; i++)
+        memcpy(j->states + i * j->state_size, &fresh, j->state_size);
+    return j->states != NULL;
+}
+
+/* ---- life ---- */
+static void free_joint(rk_joint *j)
+{
+    for (unsigned i = 0; i < j->pieces; i++)
+        free(j->piece[i].states);
+    pthread_mutex_destroy(&j->lock);
+    free(j->states);
+    free(j->line);
+    free(j);
+}
+
+static rk_joint *new_joint(rk_joints *all, rk_task *t)
+{
+    const bool columns = !t->fill && t->spec.flags & RP_COLUMNS;
+    const size_t most = PIECES_EACH * (size_t)t->memory->parts;
+    rk_joint *j = calloc(1, sizeof *j + most * sizeof j->piece[0]);
+    if (!j)
+        return NULL;
+    j->all = all;
+    j->parent = t;
+    j->state_size = t->fill ? 0 : rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype));
+    j->line = columns ? NULL : calloc(2 * (size_t)t->memory->parts, sizeof *j->line);
+    j->fault.index = RP_NO_INDEX;
+    pthread_mutex_init(&j->lock, NULL);
+    if (columns || j->line) {
+        cut(j);
+        if (make_room(j))
+            return j;
+    }
+    free_joint(j);
+    return NULL;
+}
+
+static void enlist(rk_joints *all, rk_joint *j)
+{
+    pthread_mutex_lock(&all->lock);
+    j->next = all->first;
+    j->link = &all->first;
+    if (j->next)
+        j->next->link = &j->next;
+    all->first = j;
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void delist(rk_joint *j)
+{
+    pthread_mutex_lock(&j->all->lock);
+    *j->link = j->next;
+    if (j->next)
+        j->next->link = j->link;
+    pthread_mutex_unlock(&j->all->lock);
+}
+
+/* ---- joining ---- */
+
+/* A fault of no line comes before one of a line: lines that come before it may be wrong, too. */
+static void note_fault(rk_joint *j, const rp_fault *f)
+{
+    const bool first = j->fault.code == RP_OK, lines = j->fault.index != RP_NO_INDEX;
+    if (f->code != RP_OK && (first || (lines && (f->index == RP_NO_INDEX || f->index < j->fault.index))))
+        j->fault = *f;
+}
+
+static void merge(const rk_joint *j, const piece *p)
+{
+    const uint64_t n = rp_results(&p->task.spec);
+    for (uint64_t i = 0; i < n; i++) {
+        rk_state all, part;
+        uint8_t *at = j->states + (p->slot + i) * j->state_size;
+        memcpy(&all, at, j->state_size);
+        memcpy(&part, p->states + i * j->state_size, j->state_size);
+        rk_state_merge(&all, &part);
+        memcpy(at, &all, j->state_size);
+    }
+}
+
+static uint64_t line_of(const rk_joint *j, uint64_t slot) { return j->line ? j->line[slot] : slot; }
+
+static void finish_line(rk_joint *j, uint64_t slot)
+{
+    rk_task *t = j->parent;
+    const uint64_t line = line_of(j, slot);
+    rk_state s;
+    memcpy(&s, j->states + slot * j->state_size, j->state_size);
+    int code = rk_cell_write(&s, &t->spec, (uint8_t *)t->cells + line * rp_cell_size(&t->spec));
+    if (code == RP_OK)
+        return;
+    rp_fault f;
+    rk_cell_fault(&f, &s, &t->spec, line, code);
+    note_fault(j, &f);
+}
+
+static void finish(rk_joint *j)
+{
+    uint64_t saved = rk_fp_enter();
+    for (uint64_t slot = 0; slot < j->slots; slot++)
+        if (j->fault.code == RP_OK || j->fault.index != RP_NO_INDEX)
+            finish_line(j, slot);
+    rk_fp_leave(saved);
+}
+
+/* The last piece has ended: the task is whole. */
+static void end(rk_joint *j)
+{
+    rk_task *t = j->parent;
+    const uint64_t since = rk_now_ns();
+    finish(j);
+    t->compute_ns += rk_now_ns() - since;
+    t->fault = j->fault;
+    delist(j);
+    rk_inflight *tasks = &j->all->tasks;
+    free_joint(j);
+    rk_complete(tasks, t);
+}
+
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Times are those of the slowest: the devices work side by side. */
+static void note_times(rk_task *t, const rk_task *p)
+{
+    t->backend = p->backend;
+    t->start_ns = t->start_ns ? least(t->start_ns, p->start_ns) : p->start_ns;
+    t->copy_ns = most(t->copy_ns, p->copy_ns);
+    t->compute_ns = most(t->compute_ns, p->compute_ns);
+}
+
+/* A thread of the piece's device. */
+static void joint_piece_done(rk_task *task)
+{
+    piece *p = (piece *)task;
+    rk_joint *j = p->joint;
+    rp_fault f = task->fault;
+    if (f.code != RP_OK && f.index != RP_NO_INDEX && p->slot == RP_NO_INDEX && p->first)
+        rk_cell_fault_move(&f, &j->parent->spec, f.index + p->first);
+    pthread_mutex_lock(&j->lock);
+    note_fault(j, &f);
+    note_times(j->parent, task);
+    if (f.code == RP_OK && p->slot != RP_NO_INDEX)
+        merge(j, p);
+    const bool last = --j->left == 0;
+    pthread_mutex_unlock(&j->lock);
+    if (last)
+        end(j);
+}
+
+/* ---- all ---- */
+void rk_joints_init(rk_joints *all, const rk_options *o)
+{
+    *all = (rk_joints){.first = NULL};
+    rk_inflight_init(&all->tasks, o);
+    pthread_mutex_init(&all->lock, NULL);
+}
+
+void rk_joints_drop(rk_joints *all)
+{
+    while (all->first) {
+        rk_joint *j = all->first;
+        delist(j);
+        free_joint(j);
+    }
+    rk_inflight_drop(&all->tasks);
+}
+
+void rk_joints_fini(rk_joints *all)
+{
+    rk_inflight_fini(&all->tasks);
+    pthread_mutex_destroy(&all->lock);
+}
+
+void rk_joints_submit(rk_joints *all, rk_task *t)
+{
+    rk_inflight_enter(&all->tasks, t, NULL);
+    t->start_ns = t->copy_ns = t->compute_ns = 0;
+    t->device = (uint8_t)t->memory->part[0]->device->number;
+    rk_joint *j = new_joint(all, t);
+    if (!j) {
+        rp_fail(&t->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");
+        rk_complete(&all->tasks, t);
+        return;
+    }
+    enlist(all, j);
+    const unsigned n = j->left = j->pieces; /* the last one to end frees the joint, perhaps before this loop is over */
+    for (unsigned i = 0; i < n; i++)
+        rk_device_submit(j->piece[i].device, &j->piece[i].task, joint_piece_done);
+}

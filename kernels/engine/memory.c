@@ -1,0 +1,209 @@
+/* Memory of an engine: on which of its devices it is made, opened and found again. Any thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/engine/front.h"
+#include "kernels/engine/select.h"
+
+/* ---- new memory ---- */
+
+static uint64_t resident_room(const rk_engine *e)
+{
+    uint64_t used = 0;
+    if (!e->o.resident_bytes)
+        return UINT64_MAX; /* the devices have caps of their own */
+    for (unsigned i = 0; i < e->devices; i++)
+        used += e->device[i]->resident_cap - rk_device_room(e->device[i]);
+    return used < e->o.resident_bytes ? e->o.resident_bytes - used : 0;
+}
+
+/* The one with the most room. NULL: all are lost. */
+static rk_device *roomiest(const rk_engine *e)
+{
+    rk_device *best = NULL;
+    for (unsigned i = 0; i < e->devices; i++)
+        if (!rk_device_is_lost(e->device[i]) && (!best || rk_device_room(e->device[i]) > rk_device_room(best)))
+            best = e->device[i];
+    return best;
+}
+
+enum { PART_ALIGN = 4096 }; /* bytes: whole elements, whole pages */
+
+static void close_parts(rk_memory *m)
+{
+    for (unsigned i = 0; i < m->parts; i++)
+        rk_device_close_memory(m->part[i]);
+    free(m->part);
+    free(m);
+}
+
+static rk_memory *new_spread(size_t bytes, unsigned devices)
+{
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->bytes = bytes;
+    m->each = (bytes / devices / PART_ALIGN + 1) * PART_ALIGN;
+    m->part = calloc(devices, sizeof(rk_memory *));
+    if (m->part)
+        return m;
+    free(m);
+    return NULL;
+}
+
+/* Equal parts on the devices that are left. */
+static rp_err memory_spread(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    unsigned live = 0;
+    for (unsigned i = 0; i < e->devices; i++)
+        live += !rk_device_is_lost(e->device[i]);
+    rk_memory *m = new_spread(bytes, live ? live : 1);
+    if (!m)
+        return rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory");
+    rp_err err = live ? RP_OK : rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
+    size_t left = bytes;
+    for (unsigned i = 0; !err && i < e->devices && (left || !m->parts); i++) {
+        size_t n = left < m->each ? left : m->each;
+        if (rk_device_is_lost(e->device[i]))
+            continue;
+        err = rk_device_new(e->device[i], n, &m->part[m->parts], f);
+        m->parts += !err;
+        left -= n;
+    }
+    if (err || left)
+        close_parts(m);
+    else
+        *out = m;
+    return err || !left ? err : rp_fail(f, RP_DEVICE_LOST, "device", 0, "a device has failed");
+}
+
+static rp_err memory_on(rk_device *d, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (!d || rk_device_is_lost(d))
+        return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device has failed");
+    return rk_device_new(d, bytes, out, f);
+}
+
+rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_device *d = place >= 0 && (unsigned)place < e->devices ? e->device[place] : roomiest(e);
+    if (place >= (int)e->devices)
+        return rp_fail(f, RP_BAD_HANDLE, "device", e->devices, "no device %d", place);
+    if (e->devices > 1 && bytes > resident_room(e))
+        return rp_fail(f, RP_QUOTA, "resident", e->o.resident_bytes, "no room for %zu more bytes of resident data", bytes);
+    const bool fits = place >= 0 || (d && bytes <= rk_device_room(d));
+    if (e->devices > 1 && (place == RK_PLACE_SPREAD || (!fits && d)))
+        return memory_spread(e, bytes, out, f);
+    return memory_on(d, bytes, out, f);
+}
+
+size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
+
+int rk_memory_place(const rk_memory *m) { return m->parts ? RK_PLACE_SPREAD : (int)m->device->number; }
+
+bool rk_memory_lost(const rk_memory *m)
+{
+    bool lost = m->device && rk_device_is_lost(m->device);
+    for (unsigned i = 0; i < m->parts; i++)
+        lost |= rk_device_is_lost(m->part[i]->device);
+    return lost;
+}
+
+/* ---- memory of others ---- */
+
+/* With open_lock: where the memory of this handle is in the list, or would be. */
+static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
+{
+    rk_memory **at = &e->opened;
+    while (*at && memcmp((*at)->handle, handle, RP_DEVICE_HANDLE) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static rp_err no_device(rp_fault *f)
+{
+    return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on the CPU: it cannot reach memory on a device");
+}
+
+/* The device with this UUID, and why there is none. */
+static rp_err device_of(const rk_engine *e, const uint8_t *uuid, rk_device **d, rp_fault *f)
+{
+    char name[RK_UUID], names[RP_MAX_TEXT];
+    for (unsigned i = 0; i < e->devices; i++) {
+        *d = e->device[i];
+        if (memcmp((*d)->info.uuid, uuid, sizeof(*d)->info.uuid) == 0)
+            return RP_OK;
+    }
+    rk_uuid_text(uuid, "GPU-", name);
+    rk_device_names(e, names, sizeof names);
+    return rp_fail(f, RP_BAD_HANDLE, "device", 0, "the memory is on %s; this daemon has %s", name, names);
+}
+
+/* With open_lock, on each device until one has it. A device that another one fails for is asked, too. */
+static rp_err open_anywhere(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
+{
+    rp_err err = rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
+    for (unsigned i = 0; i < e->devices; i++)
+        if (!rk_device_is_lost(e->device[i]) && !(err = rk_device_open_memory(e->device[i], handle, out, f)))
+            break;
+    return err;
+}
+
+/* With open_lock. */
+static rp_err open_handle(rk_engine *e, const uint8_t *handle, const uint8_t *uuid, rk_memory **out, rp_fault *f)
+{
+    rk_device *d = NULL;
+    if (!uuid)
+        return open_anywhere(e, handle, out, f);
+    rp_err err = device_of(e, uuid, &d, f);
+    if (!err && rk_device_is_lost(d))
+        err = rp_fail(f, RP_DEVICE_LOST, "device", 0, "device %d (%s) has failed", d->info.ordinal, d->info.name);
+    return err ? err : rk_device_open_memory(d, handle, out, f);
+}
+
+rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **out, rp_fault *f)
+{
+    if (!e->device[0]->ops->memory_open)
+        return no_device(f);
+    pthread_mutex_lock(&e->open_lock);
+    rk_memory **at = find_opened(e, handle);
+    rp_err err = *at ? RP_OK : open_handle(e, handle, uuid, at, f);
+    if (!err) {
+        (*at)->uses++;
+        *out = *at;
+    }
+    pthread_mutex_unlock(&e->open_lock);
+    return err;
+}
+
+/* A descriptor does not say where its memory is: each device is asked. */
+rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (!e->device[0]->ops->memory_import)
+        return no_device(f);
+    rp_err err = rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
+    for (unsigned i = 0; i < e->devices; i++)
+        if (!rk_device_is_lost(e->device[i]) && !(err = rk_device_import(e->device[i], fd, bytes, out, f)))
+            break;
+    return err;
+}
+
+static void close_opened(rk_engine *e, rk_memory *m)
+{
+    pthread_mutex_lock(&e->open_lock);
+    if (--m->uses == 0) {
+        *find_opened(e, m->handle) = m->next;
+        rk_device_close_memory(m);
+    }
+    pthread_mutex_unlock(&e->open_lock);
+}
+
+void rk_memory_close(rk_engine *e, rk_memory *m)
+{
+    if (m && m->parts)
+        close_parts(m);
+    else if (m && m->kind == RK_MEMORY_OPENED)
+        close_opened(e, m);
+    else if (m)
+        rk_device_close_memory(m);
+}
