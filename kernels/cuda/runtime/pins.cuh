@@ -18,7 +18,7 @@ struct Pins {
         const void *whole; // as it was added
         const unsigned char *base;
         u64 bytes;
-        bool ours; // locked here, not by another device
+        bool ours;      // locked here, not by another device
     } ranges[kMaxPins]; // bytes 0: free
     int used;           // those behind are free
     u64 bytes, cap;     // locked now, and at most

@@ -1,0 +1,420 @@
+/* Engines with several devices: which are chosen, where tasks and memory go, the same bits however data are cut, and what is left
+ * when a device fails. Devices are CPU engines here; what CUDA adds is walked by tests/faults/cuda.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/engine/engine.h"
+#include "kernels/engine/select.h"
+
+static sem_t woken;
+
+static void wake(void *arg)
+{
+    (void)arg;
+    sem_post(&woken);
+}
+
+static rk_engine *open_devices(const char *devices, uint64_t resident_bytes)
+{
+    rk_options o = {
+        .backend = RP_BACKEND_CPU, .devices = devices, .threads = 1, .resident_bytes = resident_bytes, .wake = wake};
+    rk_engine *e = NULL;
+    char why[160];
+    sem_init(&woken, 0, 0);
+    assert_int_equal(rk_open(&e, &o, why, sizeof why), RP_OK);
+    return e;
+}
+
+static rk_task *poll_one(rk_engine *e)
+{
+    rk_task *done;
+    while (!(done = rk_poll(e)))
+        sem_wait(&woken);
+    return done;
+}
+
+static void run(rk_engine *e, rk_task *t)
+{
+    if (!rk_submit(e, t))
+        assert_ptr_equal(poll_one(e), t);
+}
+
+/* ---- names ---- */
+
+static const rk_device_info three[] = {{0, {0}, "GPU-aa11"}, {1, {1}, "GPU-aa22"}, {2, {2}, "GPU-bb33"}};
+
+static void check_selection(const char *text, const char *want)
+{
+    unsigned chosen[RK_MAX_DEVICES], n;
+    char why[400] = "", got[64] = "";
+    rp_err err = rk_select(three, 3, text, chosen, &n, why, sizeof why);
+    for (unsigned i = 0; !err && i < n; i++)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%u", chosen[i]);
+    if (!err) {
+        assert_string_equal(got, want);
+        return;
+    }
+    assert_int_equal(err, RP_TYPE);
+    assert_non_null(strstr(why, want));
+    assert_non_null(strstr(why, "there are 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33)"));
+}
+
+static void devices_are_chosen_by_number_and_uuid(void **state)
+{
+    (void)state;
+    check_selection(NULL, "012");
+    check_selection("all", "012");
+    check_selection("2,0", "20");
+    check_selection("1", "1");
+    check_selection("GPU-bb, GPU-aa1", "20");
+    check_selection("gpu-BB33,0", "20");
+    check_selection("3", "'3' is not a device");
+    check_selection("GPU-cc", "'GPU-cc' is not a device");
+    check_selection("GPU-aa", "'GPU-aa' is not enough");
+    check_selection("GPU-", "'GPU-' is not");
+    check_selection("0,GPU-aa11", "'GPU-aa11' is listed twice");
+    check_selection("1,1", "'1' is listed twice");
+    check_selection("0,MIG-aa", "'MIG-aa' mixes MIG instances and whole GPUs");
+    check_selection("MIG-aa,GPU-aa11", "'MIG-aa' is not a device");
+    check_selection(",", "names no device");
+}
+
+static void a_second_mig_instance_is_refused(void **state)
+{
+    (void)state;
+    static const rk_device_info two[] = {{0, {0}, "MIG-aa11"}, {1, {1}, "MIG-bb22"}};
+    unsigned chosen[RK_MAX_DEVICES], n;
+    char why[400] = "";
+    assert_int_equal(rk_select(two, 2, "MIG-bb", chosen, &n, why, sizeof why), RP_OK);
+    assert_int_equal(chosen[0], 1);
+    assert_int_equal(rk_select(two, 2, "MIG-aa,MIG-bb", chosen, &n, why, sizeof why), RP_TYPE);
+    assert_non_null(strstr(why, "a daemon of its own"));
+}
+
+static void the_cpu_is_opened_so_often(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned n; /* 0: refused */
+    } cases[] = {{NULL, 1}, {"all", 1}, {"1", 1}, {"8", 8}, {"32", 32}, {"33", 0}, {"0", 0}, {"GPU-aa11", 0}, {"1,2", 0}};
+    char why[160];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned n = 0;
+        rp_err err = rk_select_cpus(cases[i].text, &n, why, sizeof why);
+        assert_int_equal(err, cases[i].n ? RP_OK : RP_TYPE);
+        if (cases[i].n)
+            assert_int_equal(n, cases[i].n);
+    }
+    static const unsigned counts[] = {1, 2, 8};
+    for (size_t i = 0; i < 3; i++) {
+        char text[4];
+        snprintf(text, sizeof text, "%u", counts[i]);
+        rk_engine *e = open_devices(text, 0);
+        rk_stats s;
+        rk_get_stats(e, &s);
+        assert_int_equal(s.devices, counts[i]);
+        assert_int_equal(rk_devices(e), counts[i]);
+        assert_int_equal(s.threads, counts[i]);
+        assert_int_equal(rk_device_find(e, "CPU-0"), 0);
+        assert_int_equal(rk_device_find(e, "7"), counts[i] == 8 ? 7 : -1);
+        rk_close(e);
+    }
+}
+
+/* ---- the same bits ---- */
+
+enum { MOST_BYTES = 64 << 10, MOST_CELLS = 1 << 20, ROUNDS = 3 };
+
+static uint8_t data[MOST_BYTES], want_cells[MOST_CELLS], got_cells[MOST_CELLS];
+
+static uint64_t seed = 20261122;
+
+static uint64_t any(uint64_t n) /* below n */
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return n ? (seed >> 33) % n : 0;
+}
+
+/* Rows, columns or planes of columns, of elements that take at most `bytes`. */
+static rp_spec random_shape(int op, int dtype, uint64_t elements)
+{
+    rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)any(3), .index_base = any(1000)};
+    const uint64_t kind = any(4), cut = 1 + any(any(2) ? 20 : elements);
+    s.rows = kind == 0 ? 1 : cut;
+    s.row_len = elements / s.rows;
+    if (kind >= 2) {
+        s.flags = RP_COLUMNS;
+        s.planes = kind == 3 ? 1 + any(6) : 0;
+        s.row_len /= s.planes ? s.planes : 1;
+    }
+    s.flags |= any(4) == 0 ? RP_STATES_OUT : 0;
+    return s;
+}
+
+static void same_answer(const rk_task *want, const rk_task *got)
+{
+    assert_int_equal(got->fault.code, want->fault.code);
+    if (want->fault.code == RP_OK) {
+        assert_memory_equal(got->cells, want->cells, rp_results(&want->spec) * rp_cell_size(&want->spec));
+        return;
+    }
+    assert_int_equal(got->fault.index, want->fault.index);
+    assert_string_equal(got->fault.text, want->fault.text);
+    if (want->fault.code == RP_OVERFLOW)
+        assert_memory_equal(got->fault.value, want->fault.value, sizeof want->fault.value);
+}
+
+/* One spec at a random place of memory on several devices, and as plain data. */
+static void check_spread(rk_engine *one, rk_engine *e, rk_memory *m, const rp_spec *spec, size_t bytes)
+{
+    const size_t size = rp_dtype_size(spec->dtype), offset = any((MOST_BYTES - bytes) / size + 1) * size;
+    rk_task want = {.spec = *spec, .data = data + offset, .bytes = bytes, .cells = want_cells, .base = 5};
+    rk_task got = {.spec = *spec, .memory = m, .offset = offset, .bytes = bytes, .cells = got_cells, .base = 5};
+    run(one, &want);
+    run(e, &got);
+    same_answer(&want, &got);
+    rk_task host = want; /* plain data, on a device that is asked for or any */
+    host.cells = got_cells;
+    host.pin = (unsigned)any(rk_devices(e) + 1);
+    run(e, &host);
+    same_answer(&want, &host);
+    if (host.pin)
+        assert_int_equal(host.device, host.pin - 1);
+}
+
+static bool fits(rp_spec *s) { return rp_spec_check(s, NULL) == RP_OK && rp_results(s) * rp_cell_size(s) <= MOST_CELLS; }
+
+static void check_op(rk_engine *one, rk_engine *e, rk_memory *m, int op, int dtype)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        rp_spec s = random_shape(op, dtype, any(MOST_BYTES / rp_dtype_size(dtype) + 1));
+        if (fits(&s))
+            check_spread(one, e, m, &s, rp_elements(&s) * rp_dtype_size(dtype));
+    }
+}
+
+/* Whatever bits: NaNs, infinities, subnormals; some rounds with small numbers, so that products do not overflow. */
+static void fill_data(bool tame)
+{
+    for (size_t i = 0; i < MOST_BYTES; i++)
+        data[i] = tame ? (uint8_t)(any(64) == 0) : (uint8_t)any(256);
+}
+
+static void spread_memory_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const counts[] = {"1", "2", "4", "7"};
+    rk_engine *one = open_devices("1", 0);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        rk_engine *e = open_devices(counts[i], 0);
+        rk_memory *m;
+        rp_fault f;
+        fill_data(i % 2);
+        assert_int_equal(rk_memory_new(e, RK_PLACE_SPREAD, MOST_BYTES, &m, &f), RP_OK);
+        assert_int_equal(rk_memory_place(m), i ? RK_PLACE_SPREAD : 0);
+        for (size_t at = 0, n; at < MOST_BYTES; at += n) {
+            n = 1 + any(MOST_BYTES - at);
+            rk_task t = {.memory = m, .offset = at, .data = data + at, .bytes = n, .fill = true};
+            run(e, &t);
+            assert_int_equal(t.fault.code, RP_OK);
+        }
+#define X(NAME, name, code, ...)                      \
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++) \
+        check_op(one, e, m, RP_OP_##NAME, dtype);
+        RP_OPS(X)
+#undef X
+        rk_memory_close(e, m);
+        rk_close(e);
+    }
+    rk_close(one);
+}
+
+/* ---- where things go ---- */
+
+static void memory_goes_where_most_is_free(void **state)
+{
+    (void)state;
+    enum { CAP = 1 << 20 };
+    rk_engine *e = open_devices("3", CAP);
+    rk_memory *m[4], *more;
+    rk_stats s;
+    rp_fault f;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, CAP / 8, &m[i], &f), RP_OK);
+        assert_int_equal(rk_memory_place(m[i]), i);
+    }
+    assert_int_equal(rk_memory_new(e, 1, CAP / 8, &m[3], &f), RP_OK);
+    assert_int_equal(rk_memory_place(m[3]), 1);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, CAP / 2 + 1, &more, &f), RP_QUOTA); /* all together */
+    assert_int_equal(f.limit, CAP);
+    assert_int_equal(rk_memory_new(e, 3, 1, &more, &f), RP_BAD_HANDLE);
+    rk_get_device_stats(e, 1, &s);
+    assert_int_equal(s.resident_bytes, CAP / 4);
+    rk_get_stats(e, &s);
+    assert_int_equal(s.resident_bytes, CAP / 2);
+    assert_int_equal(s.resident_cap, CAP);
+    for (int i = 0; i < 4; i++)
+        rk_memory_close(e, m[i]);
+    rk_close(e);
+}
+
+enum { LARGE = MOST_BYTES / 8, TASKS = 40 };
+
+/* A sum of a large array, which no device does at once. */
+static rk_task sum_task(uint64_t *cell)
+{
+    return (rk_task){.spec = {.op = RP_OP_SUM, .dtype = RP_U64, .out = RP_U64, .rows = 1, .row_len = LARGE},
+                     .data = data,
+                     .bytes = MOST_BYTES,
+                     .cells = cell};
+}
+
+/* How many tasks each of four devices had of those that were submitted at once. */
+static void count_places(rk_engine *e, unsigned n[4])
+{
+    static rk_task t[TASKS];
+    static uint64_t cells[TASKS][2];
+    for (int i = 0; i < TASKS; i++) {
+        t[i] = sum_task(cells[i]);
+        rp_spec_check(&t[i].spec, NULL);
+        rk_submit(e, &t[i]);
+    }
+    for (int i = 0; i < TASKS; i++) {
+        rk_task *done = poll_one(e);
+        assert_int_equal(done->fault.code, RP_OK);
+        assert_memory_equal(done->cells, cells[0], sizeof(uint64_t));
+        n[done->device]++;
+    }
+}
+
+static void tasks_go_to_the_least_loaded(void **state)
+{
+    (void)state;
+    rk_engine *e = open_devices("4", 0);
+    unsigned n[4] = {0};
+    fill_data(true);
+    count_places(e, n);
+    for (int i = 0; i < 4; i++)
+        assert_true(n[i] > 0); /* each had a turn: the queue of every other one was longer */
+    rk_close(e);
+}
+
+/* ---- failing ---- */
+
+static void a_lost_device_leaves_its_work_to_the_others(void **state)
+{
+    (void)state;
+    rk_engine *e = open_devices("4", 0);
+    unsigned n[4] = {0};
+    rk_memory *lost, *spread, *kept, *late;
+    rk_stats s;
+    rp_fault f;
+    uint64_t cell[2];
+    fill_data(true);
+    assert_int_equal(rk_memory_new(e, 2, MOST_BYTES, &lost, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, 3, MOST_BYTES, &kept, &f), RP_OK);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_SPREAD, MOST_BYTES, &spread, &f), RP_OK);
+    rk_retire(e, 2);
+    count_places(e, n);
+    assert_int_equal(n[2], 0);
+    rk_memory *const memory[] = {lost, spread, kept, NULL};
+    static const int codes[] = {RP_DEVICE_LOST, RP_DEVICE_LOST, RP_OK, RP_DEVICE_LOST};
+    for (int i = 0; i < 4; i++) {
+        rk_task t = sum_task(cell);
+        assert_int_equal(rp_spec_check(&t.spec, &f), RP_OK);
+        t.memory = memory[i];
+        t.data = memory[i] ? NULL : data;
+        t.pin = i == 3 ? 3 : 0; /* asked for by number */
+        run(e, &t);
+        assert_int_equal(t.fault.code, codes[i]);
+        if (codes[i])
+            assert_non_null(strstr(t.fault.text, "CPU-2"));
+    }
+    assert_true(rk_memory_lost(lost) && rk_memory_lost(spread) && !rk_memory_lost(kept));
+    assert_int_equal(rk_memory_new(e, 2, 1, &late, &f), RP_DEVICE_LOST);
+    assert_int_equal(rk_memory_new(e, RK_PLACE_SPREAD, MOST_BYTES, &late, &f), RP_OK);
+    assert_false(rk_memory_lost(late));
+    rk_get_stats(e, &s);
+    assert_int_equal(s.devices_lost, 1);
+    assert_false(s.lost);
+    for (unsigned i = 0; i < 4; i++)
+        rk_retire(e, i);
+    rk_task t = sum_task(cell);
+    assert_int_equal(rp_spec_check(&t.spec, &f), RP_OK);
+    run(e, &t);
+    assert_int_equal(t.fault.code, RP_DEVICE_LOST);
+    rk_get_stats(e, &s);
+    assert_true(s.lost);
+    rk_memory_close(e, lost);
+    rk_memory_close(e, spread);
+    rk_memory_close(e, kept);
+    rk_memory_close(e, late);
+    rk_close(e);
+}
+
+static void each_device_has_a_probe(void **state)
+{
+    (void)state;
+    rk_engine *e = open_devices("2", 0);
+    for (unsigned i = 0; i < 2; i++) {
+        rk_task t;
+        rk_probe(e, i, &t);
+        run(e, &t);
+        assert_int_equal(t.device, i);
+        assert_true(rk_probe_ok(&t));
+    }
+    rk_retire(e, 1);
+    rk_task t;
+    rk_probe(e, 1, &t);
+    run(e, &t);
+    assert_false(rk_probe_ok(&t));
+    rk_close(e);
+}
+
+/* Tasks on memory of several devices that are dropped with the engine. */
+static void stopping_frees_what_is_cut(void **state)
+{
+    (void)state;
+    rk_engine *e = open_devices("3", 0);
+    static rk_task t[TASKS];
+    static uint64_t cells[TASKS][2];
+    rk_memory *m;
+    rp_fault f;
+    assert_int_equal(rk_memory_new(e, RK_PLACE_SPREAD, MOST_BYTES, &m, &f), RP_OK);
+    for (int i = 0; i < TASKS; i++) {
+        t[i] = sum_task(cells[i]);
+        rp_spec_check(&t[i].spec, NULL);
+        t[i].memory = m;
+        rk_submit(e, &t[i]);
+    }
+    rk_stop(e);
+    assert_null(rk_poll(e));
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_chosen_by_number_and_uuid),
+        cmocka_unit_test(a_second_mig_instance_is_refused),
+        cmocka_unit_test(the_cpu_is_opened_so_often),
+        cmocka_unit_test(spread_memory_gives_the_same_bits),
+        cmocka_unit_test(memory_goes_where_most_is_free),
+        cmocka_unit_test(tasks_go_to_the_least_loaded),
+        cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
+        cmocka_unit_test(each_device_has_a_probe),
+        cmocka_unit_test(stopping_frees_what_is_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
