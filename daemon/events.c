@@ -71,13 +71,8 @@ static void events_tick(uv_timer_t *t)
     trim_when_idle(s);
     if (s->http)
         rd_metrics_refresh(&s->metrics);
-    if (s->sessions.greeted != s->notified_sessions) {
-        char text[64];
-        s->notified_sessions = s->sessions.greeted;
-        snprintf(text, sizeof text, "%zu sessions, %llu requests so far", s->notified_sessions,
-                 (unsigned long long)s->stats.tally.requests);
-        rd_notify_status(text);
-    }
+    if (s->sessions.greeted != s->notified_sessions)
+        rd_health_tell(s);
     /* a user that stored data here relies on them */
     if (s->sessions.greeted || rd_held(&s->users.charges, RD_HELD_RESIDENTS))
         s->idle_since_ns = now;

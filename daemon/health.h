@@ -4,7 +4,13 @@
 
 #include "daemon/server.h"
 
-/* Start a health check, if the last one is back. */
+/* Start a health check of every device, if the last ones are back. */
 void rd_health_check(rd_server *s);
+
+/* Has a device been lost since the last look, while others are left? Then the log says so. */
+bool rd_health_watch(rd_server *s);
+
+/* Tell systemd about sessions, requests and lost devices. */
+void rd_health_tell(rd_server *s);
 
 #endif

@@ -25,9 +25,14 @@ typedef enum {
 struct rd_server;
 
 typedef struct rd_health {
-    rd_job job;
-    bool under_way;
-    void (*first)(struct rd_server *s, bool right); /* called with the answer of the first check */
+    struct rd_probe {
+        rd_job job; /* first */
+        bool under_way;
+        bool right;          /* the last answer */
+    } probe[RK_MAX_DEVICES]; /* of each device */
+    unsigned under_way;
+    unsigned lost;                                  /* devices that were lost when the loop last looked */
+    void (*first)(struct rd_server *s, bool right); /* called with the answers of the first check: one was right */
 } rd_health;
 
 enum { RD_SERVED = 2 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, and what shows it */

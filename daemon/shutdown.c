@@ -6,6 +6,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
+#include "daemon/health.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/reply.h"
 #include "daemon/state/resident.h"
@@ -66,8 +67,8 @@ static void take_no_more(rd_server *s)
 
 static bool drained(const rd_server *s)
 {
-    return !s->requests.waiting && s->requests.jobs == (unsigned)s->health.under_way &&
-           rd_sessions_streams(&s->sessions) == 0 && rd_fastpath_under_way(&s->requests.fastpath) == 0;
+    return !s->requests.waiting && s->requests.jobs == s->health.under_way && rd_sessions_streams(&s->sessions) == 0 &&
+           rd_fastpath_under_way(&s->requests.fastpath) == 0;
 }
 
 /* What waits is refused here; what is still in the inbox, what the fast path left to the loop included, by rd_dispatch. */
@@ -123,6 +124,8 @@ void rd_shutdown_turn(rd_server *s)
     rk_stats k;
     if (q->halted)
         return;
+    if (rd_health_watch(s))
+        rd_health_tell(s);
     if (q->device_suspect && !s->device_lost) {
         q->device_suspect = false;
         rk_get_stats(q->engine, &k);

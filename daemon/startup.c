@@ -46,6 +46,17 @@ static void open_meter(rd_server *s)
         s->requests.meter = s->meter = rd_device_meter_open(k.ordinal);
 }
 
+/* As the log names them. */
+static void label_devices(rd_server *s)
+{
+    for (unsigned i = 0; i < rk_devices(s->requests.engine); i++) {
+        rk_stats k;
+        rk_get_device_stats(s->requests.engine, i, &k);
+        if (k.backend == RP_BACKEND_CUDA || rk_devices(s->requests.engine) > 1)
+            snprintf(s->requests.devices[i].label, sizeof s->requests.devices[i].label, "device %d (%s)", k.ordinal, k.uuid);
+    }
+}
+
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
@@ -67,6 +78,7 @@ static bool open_engine(rd_server *s)
     }
     rd_log(RD_LOG_INFO, "%s", q->why);
     s->holdings.engine = q->engine;
+    label_devices(s);
     set_resident_caps(s);
     rd_executor_open(q);
     open_meter(s);

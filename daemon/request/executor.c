@@ -13,6 +13,7 @@ void rd_executor_open(rd_requests *q)
     rk_get_stats(q->engine, &k);
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
     rd_sched_init(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA);
+    rd_sched_widen(&q->sched, k.devices); /* slots and threads of all are in `large` already */
 }
 
 /* ---- to the engine and back ---- */

@@ -211,7 +211,7 @@ static void put_meter(const rd_device_reading *d, rp_writer *w)
 static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
 {
     put_device(q, &m->engine, w);
-    put_text(w, "health", health_name(q->health));
+    put_text(w, "health", m->engine.devices_lost && q->health == RD_HEALTH_OK ? "degraded" : health_name(q->health));
     for (unsigned i = 0; i < q->n_urls; i++) {
         char key[RP_MAX_KEY + 1];
         snprintf(key, sizeof key, "listen.%u", i);

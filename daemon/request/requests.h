@@ -32,7 +32,11 @@ typedef struct rd_requests {
     void (*wake)(void *arg); /* a turn of the loop soon; any thread */
     void *wake_arg;
     /* what the root says of the daemon */
-    char why[160];                        /* which backend was taken and why */
+    char why[160]; /* which backend was taken and why */
+    struct {
+        char label[RK_UUID + 24]; /* for texts: "device 0 (GPU-...)"; "" of the only CPU */
+        bool lost;                /* and the log has said so */
+    } devices[RK_MAX_DEVICES];
     char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
     unsigned n_urls;
     rd_health_state health;

@@ -31,6 +31,14 @@ void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window)
     }
 }
 
+void rd_sched_widen(rd_sched *s, unsigned devices)
+{
+    s->queue[RD_QUEUE_SMALL].window *= devices;
+    for (int k = 0; k < RD_QUEUES; k++)
+        if (k != RD_QUEUE_READ)
+            s->queue[k].price_window *= devices;
+}
+
 void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority)
 {
     for (int k = 0; k < RD_QUEUES; k++) {
