@@ -90,7 +90,7 @@ void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t))
 {
     rk_inflight_enter(&d->tasks, t, done);
     rk_device_locate(d, t);
-    if (rk_inflight_lost(&d->tasks))
+    if (rk_device_is_lost(d))
         end_lost(d, t);
     else
         d->ops->submit(d->impl, t);
@@ -98,10 +98,12 @@ void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t))
 
 bool rk_device_submit_alone(rk_device *d, rk_task *t, void (*done)(rk_task *t))
 {
-    if (rk_inflight_lost(&d->tasks) || !rk_inflight_enter_alone(&d->tasks, t, done))
+    if (!rk_inflight_enter_alone(&d->tasks, t, done))
         return false;
     rk_device_locate(d, t);
-    if (!d->ops->begin || !d->ops->begin(d->impl, t))
+    if (rk_device_is_lost(d))
+        end_lost(d, t);
+    else if (!d->ops->begin || !d->ops->begin(d->impl, t))
         d->ops->submit(d->impl, t);
     return true;
 }

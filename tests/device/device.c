@@ -16,10 +16,8 @@
 
 typedef struct handle {
     char magic[8];
-    uint32_t pid, fd;
+    uint32_t pid, fd, ordinal;
 } handle;
-
-static atomic_ullong pinned;
 
 /* As many as $DEVICES_OF_MEMORY says, or one; their numbers begin with $FIRST_DEVICE. */
 static rp_err device_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
@@ -34,52 +32,111 @@ static rp_err device_list(rk_device_info *out, unsigned cap, unsigned *n, char *
     return RP_OK;
 }
 
+typedef struct device {
+    rk_inflight *tasks;
+    void *cpu; /* what computes */
+    int ordinal;
+} device;
+
 static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)
 {
-    rp_err err = rk_cpu_backend.open(tasks, o, ordinal, impl, why, why_cap);
-    if (!err)
-        snprintf(why, why_cap, "a device made of memory");
-    return err;
+    const char *broken = getenv("BROKEN_DEVICE"); /* its number */
+    device *d = malloc(sizeof *d);
+    if (!d || (broken && atoi(broken) == ordinal)) {
+        free(d);
+        snprintf(why, why_cap, "device %d: broken on purpose", ordinal);
+        return RP_DEVICE_LOST;
+    }
+    *d = (device){.tasks = tasks, .ordinal = ordinal};
+    rp_err err = rk_cpu_backend.open(tasks, o, ordinal, &d->cpu, why, why_cap);
+    if (err) {
+        free(d);
+        return err;
+    }
+    *impl = d;
+    snprintf(why, why_cap, "a device made of memory");
+    return RP_OK;
+}
+
+/* From when on there is a file $LOSE_DEVICE, followed by its number, the device fails like one whose context broke. */
+static bool is_lost(device *d)
+{
+    char path[256];
+    const char *file = getenv("LOSE_DEVICE");
+    if (file && !rk_inflight_lost(d->tasks)) {
+        snprintf(path, sizeof path, "%s%d", file, d->ordinal);
+        if (access(path, F_OK) == 0)
+            rk_inflight_lose(d->tasks);
+    }
+    return rk_inflight_lost(d->tasks);
 }
 
 static void device_submit(void *impl, rk_task *t)
 {
+    device *d = impl;
+    t->backend = RP_BACKEND_CUDA;
+    if (is_lost(d)) {
+        rp_fail(&t->fault, RP_DEVICE_LOST, "device", 0, "the device failed on purpose; repeat the request");
+        rk_complete(d->tasks, t);
+        return;
+    }
     if (t->memory && !t->fill)
         t->data = (const uint8_t *)t->memory->base + t->offset;
-    rk_cpu_backend.submit(impl, t);
+    rk_cpu_backend.submit(d->cpu, t);
 }
 
-static void device_stop(void *impl) { rk_cpu_backend.stop(impl); }
+static void device_stop(void *impl) { rk_cpu_backend.stop(((device *)impl)->cpu); }
+
+/* There is one pin for each base at a time, of the device that came first. */
+enum { MAX_PINS = 1024 };
+static struct {
+    _Atomic(const void *) base;
+    const device *by;
+    size_t bytes;
+} pins[MAX_PINS];
+
+static int pin_of(const void *base)
+{
+    int i = 0;
+    while (i < MAX_PINS && pins[i].base != base)
+        i++;
+    return i;
+}
+
+static size_t pinned_by(const device *d)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < MAX_PINS; i++)
+        bytes += pins[i].base && pins[i].by == d ? pins[i].bytes : 0;
+    return bytes;
+}
 
 static void device_close(void *impl)
 {
-    if (pinned)
+    device *d = impl;
+    if (pinned_by(d))
         abort(); /* somebody forgot to unpin */
-    rk_cpu_backend.close(impl);
+    rk_cpu_backend.close(d->cpu);
+    free(d);
 }
 
 static void device_stats(void *impl, rk_stats *s)
 {
-    rk_cpu_backend.stats(impl, s);
-    s->locked_bytes = pinned;
+    device *d = impl;
+    rk_cpu_backend.stats(d->cpu, s);
+    s->locked_bytes = pinned_by(d);
 }
-
-/* There is one pin for each base at a time. */
-enum { MAX_PINS = 1024 };
-static struct {
-    _Atomic(const void *) base;
-    size_t bytes;
-} pins[MAX_PINS];
 
 static bool device_pin(void *impl, const void *base, size_t bytes)
 {
-    (void)impl;
+    if (pin_of(base) < MAX_PINS)
+        return true; /* another device has */
     for (int i = 0; i < MAX_PINS; i++) {
         const void *none = NULL;
         if (!atomic_compare_exchange_strong(&pins[i].base, &none, base))
             continue;
+        pins[i].by = impl;
         pins[i].bytes = bytes;
-        pinned += bytes;
         return true;
     }
     return false;
@@ -87,17 +144,18 @@ static bool device_pin(void *impl, const void *base, size_t bytes)
 
 static void device_unpin(void *impl, const void *base)
 {
-    (void)impl;
-    int i = 0;
-    while (i < MAX_PINS && pins[i].base != base)
-        i++;
-    if (i == MAX_PINS)
-        abort(); /* not pinned */
-    pinned -= pins[i].bytes;
-    pins[i].base = NULL;
+    const device *d = impl;
+    const int i = pin_of(base);
+    if (i == MAX_PINS && !rk_inflight_lost(d->tasks))
+        abort(); /* not pinned, or gone before the last one that knew of it */
+    if (i < MAX_PINS && pins[i].by == d)
+        pins[i].base = NULL;
 }
 
-static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f) { return rk_cpu_backend.memory_new(impl, m, f); }
+static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f)
+{
+    return rk_cpu_backend.memory_new(((device *)impl)->cpu, m, f);
+}
 
 /* All of it for reading; MAP_FAILED: it cannot be had. */
 static void *map(int fd, size_t *bytes)
@@ -111,10 +169,12 @@ static void *map(int fd, size_t *bytes)
 
 static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m, rp_fault *f)
 {
-    (void)impl;
+    const device *d = impl;
     handle h;
     char path[64];
     memcpy(&h, bytes, sizeof h);
+    if (getenv("DEVICES_OF_MEMORY") && h.ordinal != (uint32_t)d->ordinal)
+        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
     snprintf(path, sizeof path, "/proc/%u/fd/%u", h.pid, h.fd);
     int fd = memcmp(h.magic, "a device", sizeof h.magic) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     m->base = map(fd, &m->bytes);
@@ -140,10 +200,10 @@ static void device_memory_close(void *impl, rk_memory *m)
     if (m->kind != RK_MEMORY_NEW)
         munmap(m->base, m->bytes);
     else
-        rk_cpu_backend.memory_close(impl, m);
+        rk_cpu_backend.memory_close(((device *)impl)->cpu, m);
 }
 
-static uint64_t device_memory_total(void *impl) { return rk_cpu_backend.memory_total(impl); }
+static uint64_t device_memory_total(void *impl) { return rk_cpu_backend.memory_total(((device *)impl)->cpu); }
 
 const rk_backend_ops rk_cuda_backend = {.list = device_list,
                                         .open = device_open,

@@ -1,6 +1,7 @@
 /* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams and
- * events are always done, kernels do nothing, so no answer is right. Each call that the engine makes fails on cue with
- * t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel every call fails. */
+ * events are always done, kernels do nothing, so no answer is right. It shows t_cuda_devices devices. Each call that the engine
+ * makes fails on cue with t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel
+ * every call of a thread with that device current fails. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -9,11 +10,18 @@
 #include "tests/faults/cudart.h"
 #include "tests/faults/faults.h"
 
-int t_cuda_failure = cudaErrorMemoryAllocation;
-static _Atomic int broken; /* the error of a kernel, which the context never gets over */
+enum { MOST_DEVICES = 8 };
+int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1;
+static _Atomic int contexts[MOST_DEVICES]; /* the error of a kernel, which the context never gets over */
 static _Thread_local cudaError_t last;
+static _Thread_local int current;
+#define broken contexts[current]
 
-void t_cuda_mend(void) { broken = cudaSuccess; }
+void t_cuda_mend(void)
+{
+    for (int i = 0; i < MOST_DEVICES; i++)
+        contexts[i] = cudaSuccess;
+}
 
 static bool passing(int error) { return error == cudaErrorMemoryAllocation; }
 
@@ -63,28 +71,28 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
+    *n = t_cuda_devices;
     return call(__func__);
 }
 
 cudaError_t cudaSetDevice(int id)
 {
-    (void)id;
+    current = id;
     return call(__func__);
 }
 
 cudaError_t cudaGetDevice(int *id)
 {
-    *id = 0;
+    *id = current;
     return call(__func__);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int id)
 {
-    (void)id;
     TRY();
     memset(p, 0, sizeof *p);
     strcpy(p->name, "no device");
+    p->uuid.bytes[0] = (char)id;
     p->major = 9;
     p->multiProcessorCount = 4;
     p->totalGlobalMem = (size_t)1 << 30;
@@ -127,7 +135,7 @@ static CUresult import(CUmemGenericAllocationHandle *h, void *fd, CUmemAllocatio
 static CUresult properties(CUmemAllocationProp *p, CUmemGenericAllocationHandle h)
 {
     (void)h;
-    *p = (CUmemAllocationProp){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    *p = (CUmemAllocationProp){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = t_cuda_devices - 1}};
     return driver("cuMemGetAllocationPropertiesFromHandle");
 }
 
@@ -264,7 +272,8 @@ cudaError_t cudaHostUnregister(void *p)
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
 {
     TRY();
-    *a = (struct cudaPointerAttributes){.type = cudaMemoryTypeDevice, .devicePointer = (void *)p};
+    *a = (struct cudaPointerAttributes){
+        .type = cudaMemoryTypeDevice, .device = t_cuda_devices - 1, .devicePointer = (void *)p};
     return cudaSuccess;
 }
 

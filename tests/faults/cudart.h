@@ -3,6 +3,7 @@
 #define T_CUDART_H
 
 extern int t_cuda_failure; /* a cudaError_t: cudaErrorMemoryAllocation passes, others break the context */
+extern int t_cuda_devices; /* 1 to 8; memory of other processes is on the last one */
 void t_cuda_mend(void);    /* a fresh process would have a fresh context */
 
 #endif
