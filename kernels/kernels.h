@@ -38,7 +38,7 @@ typedef enum {
 enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
 
 /* Devices of an engine, and bytes of a device's name, "GPU-2c7b8d4e-....", with its end. */
-enum { RK_MAX_DEVICES = 32, RK_UUID = 48 };
+enum { RK_MAX_DEVICES = RP_MAX_GPUS, RK_UUID = 48 };
 
 /* Where rk_memory_new makes memory: on the device of this number, or ... */
 enum {
@@ -88,7 +88,7 @@ void rk_close(rk_engine *e);
 
 typedef struct rk_task {
     /* in: set by the caller */
-    rp_spec spec;     /* checked: rp_spec_check and rp_spec_match have passed */
+    rp_spec spec;     /* checked: rp_spec_check and rp_spec_match have passed; `device`: at most 1 + the last one's number */
     const void *data; /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
     size_t bytes;
     rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
@@ -98,7 +98,6 @@ typedef struct rk_task {
                           who reads what was filled submits after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
-    unsigned pin;  /* 1 + the number of the device that is to do it; 0: any. `memory` has the last word */
     void *user;    /* the caller's */
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */

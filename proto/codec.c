@@ -189,6 +189,7 @@ size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s)
     put64(out + 32, s->index_base);
     put64(out + 40, s->initial);
     put64(out + 48, s->planes);
+    put16(out + 56, s->device);
     return RP_SPEC_SIZE;
 }
 
@@ -205,9 +206,10 @@ rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
                    .row_len = get64(body + 24),
                    .index_base = get64(body + 32),
                    .initial = get64(body + 40),
-                   .planes = get64(body + 48)};
+                   .planes = get64(body + 48),
+                   .device = get16(body + 56)};
     TRY(zeros(body + 4, 4, "spec", f));
-    return zeros(body + 56, 8, "spec", f);
+    return zeros(body + 58, 6, "spec", f);
 }
 
 /* ---- streams ---- */
@@ -329,12 +331,13 @@ static rp_err check_lengths(const rp_shape *s, uint64_t elements, rp_fault *f)
     return rp_fail(f, RP_SHAPE, "shape", elements, "the shape is not one of %" PRIu64 " elements", elements);
 }
 
-enum { STORE_REPLACE = 1, STORE_SHAPED = 2 };
+/* Five bits of the flags are the place. */
+enum { STORE_REPLACE = 1, STORE_SHAPED = 2, STORE_PLACE = 2, STORE_UNKNOWN = 128 };
 
 size_t rp_put_store(uint8_t *out, const rp_store *x)
 {
     out[0] = x->dtype;
-    out[1] = (x->replace ? STORE_REPLACE : 0) | (x->shape.dims ? STORE_SHAPED : 0);
+    out[1] = (x->replace ? STORE_REPLACE : 0) | (x->shape.dims ? STORE_SHAPED : 0) | (uint8_t)(x->place << STORE_PLACE);
     put16(out + 2, x->name_len);
     put32(out + 4, x->ttl_ms);
     put64(out + 8, x->bytes);
@@ -369,12 +372,13 @@ rp_err rp_get_store(const uint8_t *body, size_t len, rp_store *x, rp_fault *f)
     TRY(need(len, RP_STORE_SIZE, "store", f));
     *x = (rp_store){.dtype = body[0],
                     .replace = body[1] & STORE_REPLACE,
+                    .place = (body[1] & ~STORE_UNKNOWN) >> STORE_PLACE,
                     .name_len = get16(body + 2),
                     .ttl_ms = get32(body + 4),
                     .bytes = get64(body + 8),
                     .name = (const char *)body + RP_STORE_SIZE};
     const size_t named = RP_STORE_SIZE + (size_t)x->name_len;
-    if (body[1] & ~(STORE_REPLACE | STORE_SHAPED))
+    if (body[1] & STORE_UNKNOWN)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown flags 0x%x", body[1]);
     TRY(at_most(x->name_len, RP_MAX_NAME, "name_len", f));
     TRY(body[1] & STORE_SHAPED ? need(len, named, "store", f) : exact(len, named, "store", f));
@@ -413,6 +417,8 @@ rp_err rp_get_write_at(const uint8_t *body, size_t len, rp_write *w, rp_at *a, r
     return RP_OK;
 }
 
+enum { LIST_ORDER = 3, LIST_PLACE = 2, LIST_UNKNOWN = 128 }; /* two bits are the order, the five above them the place */
+
 size_t rp_put_resident(uint8_t *out, const rp_resident *x)
 {
     put64(out, x->handle);
@@ -423,7 +429,7 @@ size_t rp_put_resident(uint8_t *out, const rp_resident *x)
     out[36] = x->dtype;
     out[37] = x->name_len;
     out[38] = x->shape.dims;
-    out[39] = x->shape.order;
+    out[39] = (uint8_t)(x->shape.order | x->place << LIST_PLACE);
     memcpy(out + RP_RESIDENT_SIZE, x->name, x->name_len);
     const size_t n = RP_RESIDENT_SIZE + x->name_len;
     return n + put_lengths(out + n, &x->shape);
@@ -445,7 +451,8 @@ rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f)
                        .dtype = p[36],
                        .name_len = p[37],
                        .name = (const char *)p + RP_RESIDENT_SIZE,
-                       .shape = {.dims = p[38], .order = p[39]}};
+                       .place = (p[39] & ~LIST_UNKNOWN) >> LIST_PLACE,
+                       .shape = {.dims = p[38], .order = p[39] & (LIST_ORDER | LIST_UNKNOWN)}};
     TRY(check_order(&x->shape, f));
     const size_t named = RP_RESIDENT_SIZE + x->name_len, more = x->name_len + 8 * (size_t)x->shape.dims;
     TRY(need(r->len - r->at - RP_RESIDENT_SIZE, more, "entry", f));
@@ -475,6 +482,8 @@ size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p)
     memset(out + 16, 0, RP_TOKEN);
     if (p->kind == RP_SIDE_ATTACH && !p->reply)
         memcpy(out + 16, p->token, RP_TOKEN);
+    else if (p->kind == RP_SIDE_DEVICE && !p->reply)
+        memcpy(out + 16, p->uuid, RP_UUID);
     else
         put64(out + 16, p->size);
     if (side_size(p) == RP_SIDE_MAX)
@@ -490,6 +499,8 @@ rp_err rp_get_side(const uint8_t *packet, size_t len, rp_side *p, rp_fault *f)
     TRY(zeros(packet + 4, 4, "packet", f));
     if (p->kind == RP_SIDE_ATTACH)
         memcpy(p->token, packet + 16, RP_TOKEN);
+    else if (p->kind == RP_SIDE_DEVICE)
+        memcpy(p->uuid, packet + 16, RP_UUID);
     else
         TRY(zeros(packet + 16, RP_TOKEN, "packet", f));
     if (p->kind == RP_SIDE_DEVICE)

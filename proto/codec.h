@@ -120,10 +120,14 @@ typedef struct rp_shape {
     uint64_t len[RP_MAX_DIMS];
 } rp_shape;
 
+/* On which of the daemon's devices resident data are, or are to be. */
+enum { RP_PLACE_ANY, RP_PLACE_SPREAD, RP_PLACE_DEVICE }; /* one that has room, all of them, that of this number */
+
 /* STORE: an array that is to stay with the daemon, under a name. */
 typedef struct rp_store {
     uint8_t dtype;
     bool replace;    /* data that have the name now, once these are complete */
+    uint8_t place;   /* RP_PLACE_ANY, RP_PLACE_SPREAD, or RP_PLACE_DEVICE + the number of a device */
     uint32_t ttl_ms; /* from COMMIT on; 0: for ever */
     uint64_t bytes;
     uint16_t name_len;
@@ -160,6 +164,7 @@ typedef struct rp_resident {
     uint32_t uses;    /* requests under way that read it */
     uint8_t dtype;
     uint8_t name_len;
+    uint8_t place;    /* as of rp_store; version 1 has none */
     const char *name; /* not terminated */
     rp_shape shape;   /* version 1 has none */
 } rp_resident;
@@ -176,6 +181,7 @@ typedef struct rp_side {
     uint64_t size;           /* replies to FILE, ARENA and DEVICE: its bytes */
     uint8_t token[RP_TOKEN]; /* ATTACH */
     uint8_t device[RP_DEVICE_HANDLE]; /* DEVICE */
+    uint8_t uuid[RP_UUID];            /* DEVICE: of the GPU that the memory is on; all 0: not known */
 } rp_side;
 
 size_t rp_put_side(uint8_t out[RP_SIDE_MAX], const rp_side *p); /* gives its bytes */

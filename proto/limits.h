@@ -70,6 +70,12 @@
 /* A device's IPC handle: a cudaIpcMemHandle_t. */
 #define RP_DEVICE_HANDLE 64u
 
+/* A GPU's identity, as CUDA has it. */
+#define RP_UUID 16u
+
+/* Devices of one daemon: a number of them fits into five bits of STORE's flags. Machines have up to 16 GPUs. */
+#define RP_MAX_GPUS 30u
+
 /* Allocations of other processes on the device that are mapped, of one user and of all together: each takes addresses and
  * entries of its page tables. */
 #define RP_MAX_USER_DEVICES 128u

@@ -101,6 +101,7 @@ typedef struct rp_spec {
     uint8_t nan;         /* rp_nan */
     uint32_t flags;      /* below */
     uint32_t ddof;       /* of operations that have one: the divisor of var is count - ddof; else 0 */
+    uint16_t device;     /* 1 + number of the daemon's device that is to do it; 0: any */
     uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments; with RP_COLUMNS: of a
                             plane */
     uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */

@@ -78,12 +78,12 @@ def code(value, table):
     return table[value] if isinstance(value, str) else value
 
 
-def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False, planes=0):
+def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False, planes=0, device=0):
     """`initial`, `wrap` set their flags; `flags` has the others."""
     out = code(out, DTYPES) if out else 0
     flags |= (0 if initial is None else INITIAL) | (WRAP if wrap else 0)
-    return struct.pack("<BBBB4xIIQQQQQ8x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
-                       initial or 0, planes)
+    return struct.pack("<BBBB4xIIQQQQQH6x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
+                       initial or 0, planes, device)
 
 
 def parse_result(body):
@@ -94,10 +94,10 @@ def parse_result(body):
     return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts, batch)
 
 
-def store(name, dtype, size, *, replace=False, ttl_ms=0, shape=(), order=0):
+def store(name, dtype, size, *, replace=False, ttl_ms=0, shape=(), order=0, place=0):
     name = name if isinstance(name, bytes) else name.encode()
     tail = struct.pack(f"<BB6x{len(shape)}Q", len(shape), order, *shape) if shape else b""
-    return struct.pack("<BBHIQ", code(dtype, DTYPES), replace | (2 if shape else 0), len(name), ttl_ms, size) + name + tail
+    return struct.pack("<BBHIQ", code(dtype, DTYPES), replace | (2 if shape else 0) | place << 2, len(name), ttl_ms, size) + name + tail
 
 
 class Resident(NamedTuple):
@@ -110,6 +110,7 @@ class Resident(NamedTuple):
     name: str
     order: int = 0
     shape: tuple = ()
+    place: int = 0
 
 
 def parse_residents(body):
@@ -117,10 +118,11 @@ def parse_residents(body):
     while at < len(body):
         *numbers, name_len, dims, order = struct.unpack_from("<QQQQIBBBB", body, at)
         name = body[at + 40 : at + 40 + name_len].decode("ascii")
+        order, place = order & 3, order >> 2
         if len(name) != name_len or not name_len or order > (dims > 0):
             raise ProtocolError("malformed entry")
         at += 40 + name_len
-        found.append(Resident(*numbers, name, order, struct.unpack_from(f"<{dims}Q", body, at)))
+        found.append(Resident(*numbers, name, order, struct.unpack_from(f"<{dims}Q", body, at), place))
         at += 8 * dims
     return found
 

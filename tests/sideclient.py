@@ -75,8 +75,8 @@ class Side:
         finally:
             os.close(fd)
 
-    def device(self, ipc_handle):
-        self.send(self.packet(DEVICE) + ipc_handle)
+    def device(self, ipc_handle, uuid=bytes(16)):
+        self.send(self.packet(DEVICE)[:16] + uuid + ipc_handle)
         handle, size, fds = self.receive(DEVICE)
         assert not fds and handle
         return handle, size

@@ -597,7 +597,8 @@ def test_golden_requests_are_understood(shared):
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
-                "drop": "BAD_HANDLE", "reduce_planes": "OK", "store_shaped": "OK"}
+                "drop": "BAD_HANDLE", "reduce_planes": "OK", "store_shaped": "OK", "reduce_device": "OK",
+                "store_placed": "OK"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

@@ -57,9 +57,9 @@ def test_the_raw_clients_layouts_are_these():
     header = rawclient.header(4, 5, version=6, flags=7, status=8, time_ms=9, session=10, mid=11)
     assert decoded("header", header) == {"magic": int.from_bytes(b"RDCE", "little"), "version": 6, "type": 4, "flags": 7, "status": 8, "time_ms": 9,
                                          "session": 10, "id": 11, "body_len": 5}
-    spec = rawclient.spec(1, 2, out=3, nan=4, flags=5, rows=6, row_len=7, index_base=8, ddof=9, initial=10, planes=11)
+    spec = rawclient.spec(1, 2, out=3, nan=4, flags=5, rows=6, row_len=7, index_base=8, ddof=9, initial=10, planes=11, device=12)
     assert decoded("spec", spec) == {"op": 1, "dtype": 2, "out": 3, "nan": 4, "flags": 5 | P["spec_flags"]["INITIAL"], "rows": 6, "row_len": 7,
-                                     "index_base": 8, "ddof": 9, "initial": 10, "planes": 11}
+                                     "index_base": 8, "ddof": 9, "initial": 10, "planes": 11, "device": 12}
     assert decoded("store", rawclient.store("abc", 4, 5, replace=True, ttl_ms=6)) == {
         "dtype": 4, "flags": P["store_flags"]["REPLACE"], "name_len": 3, "ttl_ms": 6, "bytes": 5}
     assert (len(header), len(spec)) == (P["structs"]["header"]["bytes"], P["structs"]["spec"]["bytes"])

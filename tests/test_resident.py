@@ -153,7 +153,7 @@ def test_what_store_refuses(clean):
         cap = c.query(2)["resident.user_cap"]
         assert refused("TOO_LARGE", "bytes", c.store, "x", "u8", cap + 1).limit == cap
         refused("TOO_LARGE", "bytes", c.store, "x", "u8", 2**64 - 1)
-        refused("BAD_MESSAGE", "flags", c.call, STORE, store("x", "f32", 4, replace=4))
+        refused("BAD_MESSAGE", "flags", c.call, STORE, store("x", "f32", 4, replace=128))
         for call, args in ((far.store, ("x", "f32", 4)), (far.list, ()), (far.list, ("x",)), (far.drop, ("x",))):
             refused("AUTH", "user", call, *args)
         handle = c.put("x" * 64, "f32", bytes(4))

@@ -83,7 +83,7 @@ static void make(rd_requests *q, rd_channel *c, const rp_side *p, int fd)
     } else if (p->kind == RP_SIDE_FILE) {
         rd_handle_file(h, c->user, fd, on_handle_made, c, &c->making, &f);
     } else if (p->kind == RP_SIDE_DEVICE) {
-        rd_handle_device(h, c->user, p->device, on_handle_made, c, &c->making, &f);
+        rd_handle_device(h, c->user, p, on_handle_made, c, &c->making, &f);
     } else if (p->kind == RP_SIDE_DEVICE_FD) {
         rd_handle_device_fd(h, c->user, fd, p->value, on_handle_made, c, &c->making, &f);
     } else {

@@ -182,6 +182,16 @@ bool rd_resident_abort(const rd_request *r, uint64_t id)
 }
 
 /* ---- LIST, DROP ---- */
+
+/* Of the only device there is nothing to say. */
+static uint8_t place_of(const rd_resident *x, uint8_t version)
+{
+    if (version < RP_PLANES_VERSION || rk_devices(x->holdings->engine) == 1)
+        return RP_PLACE_ANY;
+    const int place = rk_memory_place(x->memory);
+    return place == RK_PLACE_SPREAD ? RP_PLACE_SPREAD : (uint8_t)(RP_PLACE_DEVICE + place);
+}
+
 static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t version)
 {
     const uint64_t ms = 1000000, left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
@@ -192,6 +202,7 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t versi
                          .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),
+                         .place = place_of(x, version),
                          .name = x->name,
                          .shape = version >= RP_PLANES_VERSION ? x->shape : (rp_shape){0}};
 }

@@ -14,6 +14,8 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
         err = rp_spec_check(spec, f);
+    if (!err)
+        err = rd_check_device(r, spec, f);
     if (err)
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))

@@ -1,5 +1,7 @@
 #include "daemon/request/request.h"
 
+#include "daemon/request/requests.h"
+
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
@@ -66,6 +68,22 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
                        .batch = (uint8_t)t->batch};
 }
 
+/* ---- devices ---- */
+rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f)
+{
+    const rk_engine *e = r->all->engine;
+    char names[RP_MAX_TEXT];
+    if (!spec->device)
+        return RP_OK;
+    rk_device_names(e, names, sizeof names);
+    if (spec->device > rk_devices(e))
+        return rp_fail(f, RP_BAD_HANDLE, "device", rk_devices(e), "no device %u; there %s %s", spec->device - 1u,
+                       rk_devices(e) == 1 ? "is" : "are", names);
+    if (rk_device_lost(e, spec->device - 1u))
+        return rp_fail(f, RP_DEVICE_LOST, "device", 0, "device %u has failed; of %s", spec->device - 1u, names);
+    return RP_OK;
+}
+
 /* ---- REDUCE ---- */
 rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
@@ -75,6 +93,8 @@ rp_err rd_read_task(rd_request *r, rp_fault *f)
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
         err = rp_spec_check(spec, f);
+    if (!err)
+        err = rd_check_device(r, spec, f);
     if (err)
         return err;
     const uint8_t *data = r->body + RP_SPEC_SIZE;

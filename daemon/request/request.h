@@ -49,6 +49,9 @@ void rd_request_begin(rd_request *r, struct rd_requests *all);
  * that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
+/* Is there the device that the spec asks for? Any thread. Errors: BAD_HANDLE, DEVICE_LOST. */
+rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f);
+
 /* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
 

@@ -74,7 +74,9 @@ static void make_arena(rd_work *c)
 static void open_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
-    if (rk_memory_open(x->engine, x->device, NULL, &x->memory, &x->fault) == RP_OK)
+    static const uint8_t unknown[RP_UUID];
+    const uint8_t *uuid = memcmp(x->uuid, unknown, sizeof unknown) ? x->uuid : NULL;
+    if (rk_memory_open(x->engine, x->device, uuid, &x->memory, &x->fault) == RP_OK)
         x->size = rk_memory_bytes(x->memory);
 }
 
@@ -282,11 +284,12 @@ static rp_err begin_device(rd_holdings *h, rd_handle *x, rd_user *user, void (*r
     return err;
 }
 
-rp_err rd_handle_device(rd_holdings *h, rd_user *user, const uint8_t *handle, rd_handle_made *tell, void *maker,
-                        rd_handle **out, rp_fault *f)
+rp_err rd_handle_device(rd_holdings *h, rd_user *user, const rp_side *p, rd_handle_made *tell, void *maker, rd_handle **out,
+                        rp_fault *f)
 {
     rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = -1, .engine = h->engine, .made = tell, .maker = maker};
-    memcpy(x.device, handle, sizeof x.device);
+    memcpy(x.device, p->device, sizeof x.device);
+    memcpy(x.uuid, p->uuid, sizeof x.uuid);
     if (user->uid != geteuid())
         return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
     return begin_device(h, &x, user, open_device, out, f);

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "daemon/state/holdings.h"
+#include "proto/codec.h"
 
 typedef enum { RD_HANDLE_FILE, RD_HANDLE_ARENA, RD_HANDLE_DEVICE } rd_handle_kind;
 
@@ -36,7 +37,8 @@ typedef struct rd_handle {
     uint64_t size;                    /* bytes; file: when it was passed */
     uint8_t *base;                    /* arena: read-only */
     rk_engine *engine;                /* arena: pinned in it, or NULL; device: of `memory` */
-    uint8_t device[RP_DEVICE_HANDLE]; /* its handle */
+    uint8_t device[RP_DEVICE_HANDLE]; /* its handle, */
+    uint8_t uuid[RP_UUID];            /* and the GPU that it is on; all 0: not known */
     rk_memory *memory;                /* device */
     atomic_uint uses;                 /* requests under way, and the session's list */
     rp_fault fault;                   /* of making */
@@ -55,7 +57,7 @@ typedef struct rd_handle_list {
 rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *made, void *maker, rd_handle **x, rp_fault *f);
 rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_made *made, void *maker, rd_handle **x,
                        rp_fault *f);
-rp_err rd_handle_device(rd_holdings *h, rd_user *user, const uint8_t *handle, rd_handle_made *made, void *maker, rd_handle **x,
+rp_err rd_handle_device(rd_holdings *h, rd_user *user, const rp_side *p, rd_handle_made *made, void *maker, rd_handle **x,
                         rp_fault *f);
 rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes, rd_handle_made *made, void *maker,
                            rd_handle **x, rp_fault *f);

@@ -11,7 +11,10 @@ static const uint64_t NS_PER_MS = 1000000;
 static void make_memory(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    rk_memory_new(x->holdings->engine, RK_PLACE_ANY, x->bytes, &x->memory, &x->fault);
+    const int place = x->place == RP_PLACE_ANY      ? RK_PLACE_ANY
+                      : x->place == RP_PLACE_SPREAD ? RK_PLACE_SPREAD
+                                                    : x->place - RP_PLACE_DEVICE;
+    rk_memory_new(x->holdings->engine, place, x->bytes, &x->memory, &x->fault);
 }
 
 static void free_memory(rd_work *c)
@@ -120,6 +123,7 @@ static rd_resident *new_resident(rd_holdings *h, rd_user *user, struct rd_sessio
     x->replace = ask->replace;
     x->ttl_ms = ask->ttl_ms;
     x->bytes = ask->bytes;
+    x->place = ask->place;
     x->shape = ask->shape;
     x->session = session;
     x->fault.index = RP_NO_INDEX;

@@ -26,6 +26,7 @@ typedef struct rd_resident {
     bool replace;
     uint32_t ttl_ms; /* 0: no end */
     uint64_t bytes;
+    uint8_t place; /* as STORE asks for it */
     rp_shape shape;
     rk_memory *memory;
     rp_fault fault;              /* of making it */

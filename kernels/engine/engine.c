@@ -29,8 +29,8 @@ static rk_device *device_for(const rk_engine *e, const rk_task *t)
 {
     if (t->memory)
         return t->memory->device;
-    if (t->pin)
-        return e->device[(t->pin - 1) % e->devices];
+    if (t->spec.device)
+        return e->device[(t->spec.device - 1) % e->devices];
     rk_device *d = e->devices == 1 ? e->device[0] : least_loaded(e);
     return d ? d : e->device[0];
 }
@@ -80,7 +80,7 @@ bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 static rk_device *batch_device(const rk_engine *e, const rk_task *t)
 {
     rk_device *best = NULL;
-    if (e->devices == 1 || t->pin)
+    if (e->devices == 1 || t->spec.device)
         return device_for(e, t);
     for (unsigned i = 0; i < e->devices; i++) {
         rk_device *d = e->device[i];
@@ -102,7 +102,7 @@ bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 /* Its device failed, and any other one will do. */
 static bool moves_on(rk_engine *e, rk_task *t)
 {
-    if (t->fault.code != RP_DEVICE_LOST || t->memory || t->pin || t->data == e->probe_data)
+    if (t->fault.code != RP_DEVICE_LOST || t->memory || t->spec.device)
         return false;
     rk_device *d = least_loaded(e);
     if (d)
@@ -154,11 +154,15 @@ void rk_probe(rk_engine *e, unsigned device, rk_task *t)
     }
     e->probe_cell[device] = 0;
     memset(t, 0, sizeof *t);
-    t->spec = (rp_spec){.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = PROBE_ELEMENTS};
+    t->spec = (rp_spec){.op = RP_OP_SUM,
+                        .dtype = RP_F64,
+                        .out = RP_F64,
+                        .rows = 1,
+                        .row_len = PROBE_ELEMENTS,
+                        .device = (uint16_t)(device + 1)};
     t->data = e->probe_data;
     t->bytes = sizeof e->probe_data;
     t->cells = &e->probe_cell[device];
-    t->pin = device + 1;
 }
 
 bool rk_probe_ok(const rk_task *t)

@@ -308,6 +308,7 @@ static void put_reduce(void)
     FIELD(rp_spec, rp_put_spec, NO_SPEC, index_base);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, initial);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, planes);
+    FIELD(rp_spec, rp_put_spec, NO_SPEC, device);
     end_struct();
     begin_struct("result", RP_RESULT_SIZE);
     FIELD(rp_result, rp_put_result, NO_RESULT, dtype);
@@ -418,6 +419,7 @@ static void put_packet(void)
     FIELD(rp_side, rp_put_side, NO_PACKET, value);
     FIELD(rp_side, rp_put_side, NO_PACKET, size);
     FIELD(rp_side, rp_put_side, NO_ATTACH, token);
+    FIELD(rp_side, rp_put_side, NO_DEVICE, uuid);
     FIELD(rp_side, rp_put_side, NO_DEVICE, device);
     end_struct();
     begin_struct("error", RP_ERROR_SIZE);

@@ -272,8 +272,7 @@ cudaError_t cudaHostUnregister(void *p)
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
 {
     TRY();
-    *a = (struct cudaPointerAttributes){
-        .type = cudaMemoryTypeDevice, .device = t_cuda_devices - 1, .devicePointer = (void *)p};
+    *a = (struct cudaPointerAttributes){.type = cudaMemoryTypeDevice, .device = t_cuda_devices - 1, .devicePointer = (void *)p};
     return cudaSuccess;
 }
 

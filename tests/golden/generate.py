@@ -92,6 +92,8 @@ def messages():
         REDUCE, spec("minmax", "i8", flags=COLUMNS, rows=2, row_len=2) + struct.pack("<4b", 1, -2, 3, 4), mid=16)
     yield "reduce_planes", "version 2: max of the columns of two u8 planes 0 5 2; 3 4 1 and 6 11 8; 9 10 7", message(
         REDUCE, spec("max", "u8", flags=COLUMNS, rows=2, row_len=3, planes=2) + bytes([0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7]), mid=29, version=2)
+    yield "reduce_device", "version 2: sum of the u8 elements 1 2 3 on device 0", message(
+        REDUCE, spec("sum", "u8", row_len=3, device=1) + bytes([1, 2, 3]), mid=32, version=2)
     yield "result_minmax", "its reply: 1 3; -2 4", message(REDUCE, result("i64", 1, 1, 2, 4, (1, 2, 3), struct.pack("<4q", 1, 3, -2, 4)), mid=16, reply=1)
     yield "result_stats", "stats of the u8 elements 0 2 4", message(
         REDUCE, result("u64", 1, 1, 1, 3, (1, 2, 3), oracle.reduce("stats", "u8", oracle.bits_of("u8", b"\0\2\4")).to_bytes(96, "little")), mid=17, reply=1)
@@ -107,6 +109,11 @@ def messages():
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)
     yield "store_shaped", "version 2: 96 bytes of f32 as 'f', of the shape 2 x 3 x 4 in Fortran order", message(
         STORE, store("f", "f32", 96, shape=(2, 3, 4), order=1), mid=30, version=2)
+    yield "store_placed", "version 2: 8 bytes of f64 as 's', in equal parts on all devices", message(
+        STORE, store("s", "f64", 8, place=1), mid=33, version=2)
+    yield "listed_placed", "reply of list in version 2: 's' on all devices; 't', 2 elements in C order, on device 3", message(
+        LIST, struct.pack("<QQQQIBBBB", 7, 8, 0, NO_INDEX, 0, 12, 1, 0, 1 << 2) + b"s"
+        + struct.pack("<QQQQIBBBB", 8, 16, 0, NO_INDEX, 0, 12, 1, 1, 5 << 2) + b"t" + struct.pack("<Q", 2), mid=34, reply=1, version=2)
     yield "listed_shaped", "reply of list in version 2: 'f'; 'a' as before, without a shape", message(
         LIST, struct.pack("<QQQQIBBBB", 6, 96, 0, NO_INDEX, 0, 11, 1, 3, 1) + b"f" + struct.pack("<3Q", 2, 3, 4)
         + struct.pack("<QQQQIBBH", 5, 8, 2**40, NO_INDEX, 0, 12, 1, 0) + b"a", mid=31, reply=1, version=2)
@@ -149,6 +156,8 @@ def packets():
     yield "arena_made", "reply of arena: handle 2^63 + 2, 8192 bytes: whole pages", 1, packet(ARENA, value=handle + 1, size=8192)
     yield "drop", "the arena; there is no reply", 0, packet(DROP_HANDLE, value=handle + 1)
     yield "device", "a cudaIpcMemHandle_t of bytes 0 to 63", 0, packet(DEVICE, more=device)
+    yield "device_uuid", "the same, on the GPU 10111213-1415-1617-1819-1a1b1c1d1e1f", 0, packet(
+        DEVICE, token=bytes(range(0x10, 0x20)), more=device)
     yield "device_opened", "reply of device: handle 2^63 + 3, 2 MiB", 0, packet(DEVICE, value=handle + 2, size=2 << 20)
     yield "device_fd", "an allocation of 2 MiB by cuMemExportToShareableHandle", 1, packet(DEVICE_FD, value=2 << 20)
     yield "device_fd_opened", "its reply: handle 2^63 + 4, 2 MiB", 0, packet(DEVICE_FD, value=handle + 3, size=2 << 20)

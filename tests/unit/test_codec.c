@@ -235,6 +235,11 @@ static void encodes_shapes(void **state)
         body, &(rp_spec){.op = RP_OP_MAX, .dtype = RP_U8, .flags = RP_COLUMNS, .rows = 2, .row_len = 3, .planes = 2});
     bytes("\0\5\2\3\4\1\6\13\10\11\12\7", 12);
     check("reduce_planes", out, h);
+    begin_message(out);
+    h.id = 32;
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = 3, .device = 1});
+    bytes("\1\2\3", 3);
+    check("reduce_device", out, h);
     h.version = 1;
     begin_message(out);
     h.id = 18;
@@ -359,6 +364,11 @@ static void encodes_residents(void **state)
                                               .name = "f",
                                               .shape = {.dims = 3, .order = RP_ORDER_F, .len = {2, 3, 4}}});
     check("store_shaped", out, h);
+    h.id = 33;
+    begin_message(out);
+    body_len = rp_put_store(body,
+                            &(rp_store){.dtype = RP_F64, .place = RP_PLACE_SPREAD, .bytes = 8, .name_len = 1, .name = "s"});
+    check("store_placed", out, h);
     h.version = 1;
     h.type = RP_MSG_WRITE;
     h.id = 23;
@@ -410,6 +420,24 @@ static void encodes_residents(void **state)
                                                     .shape = {.dims = 3, .order = RP_ORDER_F, .len = {2, 3, 4}}});
     body_len += rp_put_resident(body + body_len, &a);
     check("listed_shaped", out, h);
+    h.id = 34;
+    begin_message(out);
+    body_len = rp_put_resident(body, &(rp_resident){.handle = 7,
+                                                    .bytes = 8,
+                                                    .left_ms = UINT64_MAX,
+                                                    .dtype = RP_F64,
+                                                    .place = RP_PLACE_SPREAD,
+                                                    .name_len = 1,
+                                                    .name = "s"});
+    body_len += rp_put_resident(body + body_len, &(rp_resident){.handle = 8,
+                                                                .bytes = 16,
+                                                                .left_ms = UINT64_MAX,
+                                                                .dtype = RP_F64,
+                                                                .place = RP_PLACE_DEVICE + 3,
+                                                                .name_len = 1,
+                                                                .name = "t",
+                                                                .shape = {.dims = 1, .len = {2}}});
+    check("listed_placed", out, h);
 }
 
 static void names_of_resident_data(void **state)
@@ -464,10 +492,11 @@ static void side_packets(void **state)
     assert_memory_equal(p.device, device.device, 64);
     for (size_t n = 0; n < sizeof out; n++)
         assert_int_equal(rp_get_side(out, n, &p, &f), n == 96 ? RP_OK : RP_BAD_MESSAGE);
-    for (size_t at = 4; at < 32; at++) { /* what DEVICE does not use is 0 */
+    for (size_t at = 4; at < 32; at++) { /* what DEVICE does not use is 0; from byte 16 on it has a UUID */
         rp_put_side(out, &device);
         out[at] = 1;
-        assert_int_equal(rp_get_side(out, 96, &p, &f), RP_BAD_MESSAGE);
+        assert_int_equal(rp_get_side(out, 96, &p, &f), at < 16 ? RP_BAD_MESSAGE : RP_OK);
+        assert_true(at < 16 || p.uuid[at - 16] == 1);
     }
     for (size_t at = 4; at < RP_SIDE_SIZE; at++) { /* what FILE does not use is 0 */
         rp_put_side(out, &(rp_side){.kind = RP_SIDE_FILE});
@@ -566,6 +595,8 @@ static bool still_fine(const golden *g, size_t len)
         return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 7;
     if (strcmp(g->name, "listed_shaped") == 0)
         return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 1 + 3 * 8;
+    if (strcmp(g->name, "listed_placed") == 0)
+        return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 1;
     if (strcmp(g->name, "drop") == 0)
         return body_bytes > 0;
     return strcmp(g->name, "entries") == 0 && (body_bytes == 0 || body_bytes == first || body_bytes == second);
@@ -628,9 +659,9 @@ static void every_reserved_byte_is_checked(void **state)
     static const struct {
         const char *name;
         size_t at, size; /* in the body */
-    } reserved[] = {{"hello", 5, 3},      {"welcome", 2, 2},       {"welcome", 20, 4},   {"welcome", 34, 6},
-                    {"query_info", 4, 4}, {"reduce", 4, 4},        {"reduce", 48, 16},   {"begin", 4, 4},
-                    {"begin", 48, 16},    {"store_shaped", 19, 6}, {"error_busy", 36, 4}};
+    } reserved[] = {{"hello", 5, 3},  {"welcome", 2, 2},       {"welcome", 20, 4},   {"welcome", 34, 6}, {"query_info", 4, 4},
+                    {"reduce", 4, 4}, {"reduce", 48, 8},       {"reduce", 58, 6},    {"begin", 4, 4},    {"begin", 48, 8},
+                    {"begin", 58, 6}, {"store_shaped", 19, 6}, {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -690,7 +721,7 @@ static void bad_values_are_named(void **state)
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},
         {"reduce", 80, 1, RP_BAD_MESSAGE, "initial", 0},
         {"reduce", 40 + 48, 1, RP_BAD_MESSAGE, "planes", 0},
-        {"reduce", 40 + 56, 1, RP_BAD_MESSAGE, "spec", 0},
+        {"reduce", 40 + 58, 1, RP_BAD_MESSAGE, "spec", 0},
         {"reduce_planes", 40 + 48, 3, RP_SHAPE, "row_len", 0},
         {"reduce_planes", 40 + 55, 0x10, RP_TOO_LARGE, "planes", RP_MAX_COUNT},
         {"reduce", 48, RP_MASK, RP_SHAPE, "data", 5},

@@ -106,7 +106,7 @@ static void the_cpu_is_opened_so_often(void **state)
     static const struct {
         const char *text;
         unsigned n; /* 0: refused */
-    } cases[] = {{NULL, 1}, {"all", 1}, {"1", 1}, {"8", 8}, {"32", 32}, {"33", 0}, {"0", 0}, {"GPU-aa11", 0}, {"1,2", 0}};
+    } cases[] = {{NULL, 1}, {"all", 1}, {"1", 1}, {"8", 8}, {"30", 30}, {"31", 0}, {"0", 0}, {"GPU-aa11", 0}, {"1,2", 0}};
     char why[160];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsigned n = 0;
@@ -185,11 +185,11 @@ static void check_spread(rk_engine *one, rk_engine *e, rk_memory *m, const rp_sp
     same_answer(&want, &got);
     rk_task host = want; /* plain data, on a device that is asked for or any */
     host.cells = got_cells;
-    host.pin = (unsigned)any(rk_devices(e) + 1);
+    host.spec.device = (uint16_t)any(rk_devices(e) + 1);
     run(e, &host);
     same_answer(&want, &host);
-    if (host.pin)
-        assert_int_equal(host.device, host.pin - 1);
+    if (host.spec.device)
+        assert_int_equal(host.device, host.spec.device - 1);
 }
 
 static bool fits(rp_spec *s) { return rp_spec_check(s, NULL) == RP_OK && rp_results(s) * rp_cell_size(s) <= MOST_CELLS; }
@@ -292,9 +292,10 @@ static void count_places(rk_engine *e, unsigned n[4])
     for (int i = 0; i < TASKS; i++) {
         rk_task *done = poll_one(e);
         assert_int_equal(done->fault.code, RP_OK);
-        assert_memory_equal(done->cells, cells[0], sizeof(uint64_t));
         n[done->device]++;
     }
+    for (int i = 1; i < TASKS; i++)
+        assert_int_equal(cells[i][0], cells[0][0]);
 }
 
 static void tasks_go_to_the_least_loaded(void **state)
@@ -334,7 +335,7 @@ static void a_lost_device_leaves_its_work_to_the_others(void **state)
         assert_int_equal(rp_spec_check(&t.spec, &f), RP_OK);
         t.memory = memory[i];
         t.data = memory[i] ? NULL : data;
-        t.pin = i == 3 ? 3 : 0; /* asked for by number */
+        t.spec.device = i == 3 ? 3 : 0; /* asked for by number */
         run(e, &t);
         assert_int_equal(t.fault.code, codes[i]);
         if (codes[i])

@@ -34,6 +34,9 @@ static expected table[] = {
     {"arena_made", {.reply = true, .kind = RP_SIDE_ARENA, .value = HANDLE + 1, .size = 8192}, {0}},
     {"drop", {.kind = RP_SIDE_DROP, .value = HANDLE + 1}, {0}},
     {"device", {.kind = RP_SIDE_DEVICE}, {0}}, /* and a handle */
+    {"device_uuid",
+     {.kind = RP_SIDE_DEVICE, .uuid = {16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}},
+     {0}}, /* the same */
     {"device_opened", {.reply = true, .kind = RP_SIDE_DEVICE, .value = HANDLE + 2, .size = 2 << 20}, {0}},
     {"device_fd", {.kind = RP_SIDE_DEVICE_FD, .value = 2 << 20}, {0}},
     {"device_fd_opened", {.reply = true, .kind = RP_SIDE_DEVICE_FD, .value = HANDLE + 3, .size = 2 << 20}, {0}},
@@ -98,6 +101,7 @@ static void decodes(void **state)
         assert_true(got.value == want->value && got.size == want->size);
         assert_memory_equal(got.token, want->token, RP_TOKEN);
         assert_memory_equal(got.device, want->device, RP_DEVICE_HANDLE);
+        assert_memory_equal(got.uuid, want->uuid, RP_UUID);
         assert_int_equal(e.code, want->status);
         assert_string_equal(e.field, table[i].fault.field);
         assert_string_equal(e.text, table[i].fault.text);
