@@ -163,6 +163,8 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
     g->pinned_cap = k->pinned_cap;
     g->locked_bytes = k->locked_bytes;
     g->locked_cap = k->locked_cap;
+    g->engine_devices = k->devices;
+    g->engine_devices_lost = k->devices_lost;
     g->slots = k->slots;
     g->slots_busy = k->slots_busy;
     g->tasks = k->tasks;
@@ -173,6 +175,14 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
     g->busy = k->busy_ns;
 }
 
+/* One engine of the CPU is told by the totals. */
+static void measure_gpus(const rd_requests *q, rd_measures *m)
+{
+    m->gpus = m->engine.backend == RP_BACKEND_CUDA || m->engine.devices > 1 ? m->engine.devices : 0;
+    for (unsigned i = 0; i < m->gpus; i++)
+        rk_get_device_stats(q->engine, i, &m->gpu[i]);
+}
+
 void rd_measure(void *requests, rd_measures *m)
 {
     rd_requests *q = requests;
@@ -180,6 +190,7 @@ void rd_measure(void *requests, rd_measures *m)
     rd_stats_collect(q->stats);
     rk_get_stats(q->engine, &m->engine);
     m->device = rd_device_meter_read(q->meter);
+    measure_gpus(q, m);
     m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
     m->gauges.healthy = q->health == RD_HEALTH_OK;
     m->gauges.process_bytes = process_bytes();
@@ -208,6 +219,21 @@ static void put_meter(const rd_device_reading *d, rp_writer *w)
     put_f64(w, "device.power_w", d->milliwatts * 1e-3);
 }
 
+/* "gpu.0.uuid" ... */
+static void put_gpu(const rk_stats *k, unsigned i, rp_writer *w)
+{
+    char group[12], key[RP_MAX_KEY + 1];
+    snprintf(group, sizeof group, "gpu.%u", i);
+    snprintf(key, sizeof key, "%s.uuid", group);
+    put_text(w, key, k->uuid);
+    snprintf(key, sizeof key, "%s.state", group);
+    put_text(w, key, k->lost ? "lost" : "ok");
+    put_counter(w, group, "ordinal", (uint64_t)k->ordinal);
+    put_counter(w, group, "tasks", k->tasks);
+    put_counter(w, group, "resident_bytes", k->resident_bytes);
+    put_counter(w, group, "resident_cap", k->resident_cap);
+}
+
 static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
 {
     put_device(q, &m->engine, w);
@@ -219,6 +245,8 @@ static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
     }
     if (m->device.valid)
         put_meter(&m->device, w);
+    for (unsigned i = 0; i < m->gpus && m->gpus > 1; i++)
+        put_gpu(&m->gpu[i], i, w);
     put_gauges(&m->gauges, w);
     put_requests(q->stats, w);
     put_batches(&m->engine, w);

@@ -262,6 +262,61 @@ static void put_device(FILE *f, const rd_device_reading *d)
     put_one(f, "device_power_watts", "Power that the GPU draws.", d->milliwatts * 1e-3);
 }
 
+/* ---- devices ---- */
+
+/* A line for each device: of a pool, or "". */
+static void put_gpu_lines(FILE *f, const rd_measures *m, const char *name, const char *pool, size_t at, double unit)
+{
+    for (unsigned i = 0; i < m->gpus; i++) {
+        uint64_t v;
+        memcpy(&v, (const char *)&m->gpu[i] + at, sizeof v);
+        fprintf(f, "reduced_%s{gpu=\"%d\",uuid=\"%s\"", name, m->gpu[i].ordinal, m->gpu[i].uuid);
+        if (pool[0])
+            fprintf(f, ",pool=\"%s\"", pool);
+        if (unit == 1)
+            fprintf(f, "} %" PRIu64 "\n", v);
+        else
+            fprintf(f, "} %.9f\n", (double)v * unit);
+    }
+}
+
+static void put_gpu_health(FILE *f, const rd_measures *m)
+{
+    family(f, "gpu_healthy", "gauge", "1 until the device fails.");
+    for (unsigned i = 0; i < m->gpus; i++)
+        fprintf(f, "reduced_gpu_healthy{gpu=\"%d\",uuid=\"%s\"} %d\n", m->gpu[i].ordinal, m->gpu[i].uuid, !m->gpu[i].lost);
+}
+
+/* The engine's metrics, of one device each: their sums are in the families without `gpu_`. */
+static void put_gpus(FILE *f, const rd_measures *m)
+{
+#define AT(member) offsetof(rk_stats, member)
+    static const struct {
+        const char *name, *type, *help, *pool;
+        size_t at;
+        double unit;
+    } lines[] = {
+        {"gpu_engine_tasks_total", "counter", "Tasks that the device finished.", "", AT(tasks), 1},
+        {"gpu_engine_busy_seconds_total", "counter", "Time with at least one task at the device.", "", AT(active_ns), 1e-9},
+        {"gpu_engine_work_seconds_total", "counter", "Time of the device's work, summed.", "", AT(busy_ns), 1e-9},
+        {"gpu_slots", "gauge", "Staging slots of the device.", "", AT(slots), 1},
+        {"gpu_slots_busy", "gauge", "Of these, in use.", "", AT(slots_busy), 1},
+        {"gpu_pool_bytes", "gauge", "Memory in pools of the device.", "device", AT(device_bytes), 1},
+        {"gpu_pool_bytes", NULL, NULL, "pinned", AT(pinned_bytes), 1},
+        {"gpu_pool_bytes", NULL, NULL, "resident", AT(resident_bytes), 1},
+        {"gpu_pool_cap_bytes", "gauge", "Most that these pools may hold.", "device", AT(device_cap), 1},
+        {"gpu_pool_cap_bytes", NULL, NULL, "pinned", AT(pinned_cap), 1},
+        {"gpu_pool_cap_bytes", NULL, NULL, "resident", AT(resident_cap), 1},
+    };
+#undef AT
+    put_gpu_health(f, m);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (lines[i].type)
+            family(f, lines[i].name, lines[i].type, lines[i].help);
+        put_gpu_lines(f, m, lines[i].name, lines[i].pool, lines[i].at, lines[i].unit);
+    }
+}
+
 static void put_totals(FILE *f, const rd_measures *m)
 {
     put_info(f, &m->engine);
@@ -272,6 +327,8 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
     put_limits(f, m->users);
+    if (m->gpus)
+        put_gpus(f, m);
     if (m->device.valid)
         put_device(f, &m->device);
     if (m->trace)

@@ -22,6 +22,8 @@ typedef struct rd_measures {
     rd_gauges gauges;
     rk_stats engine;
     rd_device_reading device;
+    unsigned gpus; /* devices that have lines of their own: GPUs, and CPU engines if there are several */
+    rk_stats gpu[RK_MAX_DEVICES];
     const rd_stats *stats;
     const rd_users *users;
     rd_trace *trace; /* NULL: none */

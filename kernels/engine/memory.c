@@ -139,13 +139,25 @@ static rp_err device_of(const rk_engine *e, const uint8_t *uuid, rk_device **d, 
     return rp_fail(f, RP_BAD_HANDLE, "device", 0, "the memory is on %s; this daemon has %s", name, names);
 }
 
-/* With open_lock, on each device until one has it. A device that another one fails for is asked, too. */
+/* The next device from *i on that is in service; NULL: there is none. */
+static rk_device *next_live(const rk_engine *e, unsigned *i)
+{
+    while (*i < e->devices && rk_device_is_lost(e->device[*i]))
+        ++*i;
+    return *i < e->devices ? e->device[(*i)++] : NULL;
+}
+
+static rp_err none_left(rp_fault *f) { return rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed"); }
+
+/* With open_lock: each device is asked until one has it. */
 static rp_err open_anywhere(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
-    rp_err err = rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
-    for (unsigned i = 0; i < e->devices; i++)
-        if (!rk_device_is_lost(e->device[i]) && !(err = rk_device_open_memory(e->device[i], handle, out, f)))
-            break;
+    unsigned i = 0;
+    rk_device *d = next_live(e, &i);
+    rp_err err = d ? rk_device_open_memory(d, handle, out, f) : none_left(f);
+    while (err && (d = next_live(e, &i)))
+        err = rk_device_open_memory(d, handle, out, f);
+    f->code = err;
     return err;
 }
 
@@ -181,10 +193,12 @@ rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_
 {
     if (!e->device[0]->ops->memory_import)
         return no_device(f);
-    rp_err err = rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
-    for (unsigned i = 0; i < e->devices; i++)
-        if (!rk_device_is_lost(e->device[i]) && !(err = rk_device_import(e->device[i], fd, bytes, out, f)))
-            break;
+    unsigned i = 0;
+    rk_device *d = next_live(e, &i);
+    rp_err err = d ? rk_device_import(d, fd, bytes, out, f) : none_left(f);
+    while (err && (d = next_live(e, &i)))
+        err = rk_device_import(d, fd, bytes, out, f);
+    f->code = err;
     return err;
 }
 

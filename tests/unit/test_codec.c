@@ -732,7 +732,7 @@ static void bad_values_are_named(void **state)
         {"append", 55, 0xff, RP_TOO_LARGE, "offset", RP_MAX_COUNT},
         {"finish", 55, 0xff, RP_TOO_LARGE, "count", RP_MAX_COUNT},
         {"store", 40, 13, RP_TYPE, "dtype", 0},
-        {"store", 41, 4, RP_BAD_MESSAGE, "flags", 0},
+        {"store", 41, 128, RP_BAD_MESSAGE, "flags", 0},
         {"store", 41, 2, RP_BAD_MESSAGE, "store", 8},
         {"store_shaped", 41, 0, RP_BAD_MESSAGE, "store", 17},
         {"store_shaped", 57, 0, RP_BAD_MESSAGE, "dims", 1},

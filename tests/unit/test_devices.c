@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,14 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/select.h"
 
-static sem_t woken;
+static sem_t woken, gate;
+static atomic_bool gated; /* a device that has finished a task stops until the gate opens */
 
 static void wake(void *arg)
 {
     (void)arg;
+    if (gated)
+        sem_wait(&gate);
     sem_post(&woken);
 }
 
@@ -284,11 +288,16 @@ static void count_places(rk_engine *e, unsigned n[4])
 {
     static rk_task t[TASKS];
     static uint64_t cells[TASKS][2];
+    sem_init(&gate, 0, 0);
+    gated = true; /* no device is done with all before the others had some */
     for (int i = 0; i < TASKS; i++) {
         t[i] = sum_task(cells[i]);
         rp_spec_check(&t[i].spec, NULL);
         rk_submit(e, &t[i]);
     }
+    gated = false;
+    for (int i = 0; i < TASKS; i++)
+        sem_post(&gate);
     for (int i = 0; i < TASKS; i++) {
         rk_task *done = poll_one(e);
         assert_int_equal(done->fault.code, RP_OK);

@@ -1,0 +1,203 @@
+"""Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, and devices made of memory
+(tests/device/device.c) that fail on cue."""
+import os
+import random
+import struct
+import threading
+
+import numpy as np
+import pytest
+
+from conftest import BIN, select_a_moment
+from oracle import SIZE
+from rawclient import COLUMNS, REDUCE, STORE, Fault, spec, store
+from sideclient import Side
+from test_side import refused
+
+PROGRAM = BIN.parent / "tests" / "reduced-device"
+SEED = 20261122
+ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
+
+
+@pytest.fixture
+def memory(start, monkeypatch):
+    """memory(n, *flags) -> a daemon with n devices made of memory."""
+    if not PROGRAM.exists():
+        pytest.skip("`make unit-tests` builds the daemon with a device")
+
+    def run(n, *flags, **kw):
+        monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
+        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, program=PROGRAM, backend="cuda", **kw)
+
+    return run
+
+
+def wait(daemon, condition):
+    for _ in range(6000):
+        if condition():
+            return
+        select_a_moment(daemon.process)
+    raise AssertionError("never true")
+
+
+def test_the_bits_do_not_depend_on_the_number_of_devices(start):
+    """Random requests, inline and of resident data at random places: the replies of 1, 2 and 4 engines are the same."""
+    rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
+    cases = []
+    for i in range(40):
+        op, dtype = rng.choice(("sum", "mean", "var", "min", "argmax", "stats", "norm2", "prod", "count_nan")), rng.choice(("f32", "f64", "i16", "u8", "bf16"))
+        columns, rows, row_len, planes = rng.random() < 0.5, rng.randint(1, 40), rng.randint(1, 900), rng.choice((0, 0, 3))
+        planes = planes if columns else 0
+        bytes_ = rows * row_len * (planes or 1) * SIZE[dtype]
+        cases.append((op, dtype, {"rows": rows, "row_len": row_len, "planes": planes, "flags": COLUMNS if columns else 0, "nan": "omit"}, np_rng.bytes(bytes_)))
+    answers = []
+    for n in (1, 2, 4):
+        daemon = start("--devices", n, "--threads", 1, "--small-bytes", 0)
+        with daemon.connect() as c:
+            got = []
+            for i, (op, dtype, kw, data) in enumerate(cases):
+                place = rng.choice((ANY, SPREAD, FIRST + rng.randrange(n)))
+                handle = c.put(f"x{i}", dtype, data, place=place)
+                for ask in (lambda: c.reduce(op, dtype, data, device=rng.randrange(n + 1), **kw), lambda: c.reduce_at(op, dtype, handle, 0, len(data), **kw)):
+                    try:
+                        got.append(ask().cells)
+                    except Fault as f:
+                        got.append((f.code, f.field, f.index))
+            answers.append(got)
+        daemon.stop()
+    assert answers[0] == answers[1] == answers[2]
+    assert sum(isinstance(a, list) for a in answers[0]) > 40
+
+
+def test_where_resident_data_lie(start):
+    daemon = start("--devices", 3, "--threads", 1, "--resident", 30, "--resident-user", 30)
+    with daemon.connect() as c:
+        for name, place, want in (("any", ANY, FIRST), ("first", FIRST, FIRST), ("last", FIRST + 2, FIRST + 2), ("all", SPREAD, SPREAD)):
+            c.put(name, "u8", bytes(range(256)) * 64, place=place)
+            assert {r.name: r.place for r in c.list()}[name] == want
+        refused("BAD_HANDLE", "device", c.call, STORE, store("x", "f32", 4, place=FIRST + 3))
+
+
+def test_a_request_names_a_device(start):
+    daemon = start("--devices", 2, "--threads", 1)
+    with daemon.connect() as c:
+        for device in (0, 1, 2):
+            assert c.reduce("sum", "u8", b"\1\2\3", device=device).cells == [struct.pack("<Q", 6)]
+        with pytest.raises(Fault) as e:
+            c.call(REDUCE, spec("sum", "u8", row_len=1, device=3) + b"\1")
+        assert (e.value.code, e.value.field, e.value.limit) == ("BAD_HANDLE", "device", 2)
+        assert "0 (CPU-0), 1 (CPU-1)" in e.value.text
+
+
+@pytest.mark.parametrize("devices,told", [("7", "'7' is not a device; there are 0 (GPU-ab000000-0000-0000-0000-000000000000), 1 ("), ("GPU-cc", "not a device"),
+                                          ("0,0", "twice"), ("0,GPU-ab00", "twice"), ("GPU-ab", "not enough"), ("0,MIG-ab", "mixes")])
+def test_wrong_devices_are_told_at_start(memory, devices, told):
+    with pytest.raises(Exception) as e:
+        memory(2, "--devices", devices)
+    assert told in str(e.value)
+
+
+def test_a_device_that_does_not_open_is_left_out(memory, monkeypatch):
+    monkeypatch.setenv("BROKEN_DEVICE", "1")
+    daemon = memory(3)
+    status = daemon.status()
+    assert status["devices"] == 2 and status["health"] == "ok"
+    assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is left out: device 1: broken on purpose" in daemon.log()
+    assert [status[f"gpu.{i}.ordinal"] for i in range(2)] == [0, 2]
+
+
+def test_a_device_lost_under_load(memory, scratch, monkeypatch):
+    """Its queue goes to the other one, what lay there answers DEVICE_LOST, everything else goes on with right answers."""
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(2)
+    data = np.random.default_rng(SEED).standard_normal(1 << 16).astype("<f4").tobytes()
+    stop, wrong, done = threading.Event(), [], []
+    with daemon.connect() as c:
+        want = c.reduce("sum", "f32", data).cells
+        places = {"here": FIRST, "there": FIRST + 1, "spread": SPREAD}
+        handle = {name: c.put(name, "f32", data, place=place) for name, place in places.items()}
+
+        def load():
+            with daemon.connect() as mine:
+                while not stop.is_set():
+                    if mine.reduce("sum", "f32", data).cells != want:
+                        wrong.append("bits")
+                    done.append(1)
+
+        def run():
+            try:
+                load()
+            except Exception as e:  # told below
+                wrong.append(repr(e))
+
+        clients = [threading.Thread(target=run) for _ in range(4)]
+        for t in clients:
+            t.start()
+        wait(daemon, lambda: len(done) > 20)
+        (scratch / "lost1").touch()
+        wait(daemon, lambda: daemon.status()["health"] == "degraded")
+        before = len(done)
+        wait(daemon, lambda: len(done) > before + 20)
+        stop.set()
+        for t in clients:
+            t.join()
+        assert not wrong
+        assert c.reduce_at("sum", "f32", handle["here"], 0, len(data)).cells == want
+        for name in ("there", "spread"):
+            refused("DEVICE_LOST", "device", c.reduce_at, "sum", "f32", handle[name], 0, len(data))
+        refused("DEVICE_LOST", "device", c.call, REDUCE, spec("sum", "f32", row_len=1, device=2) + bytes(4))
+        refused("DEVICE_LOST", "device", c.call, STORE, store("late", "f32", 4, place=FIRST + 1))
+        c.put("kept", "f32", data, place=SPREAD)
+        assert {r.name: r.place for r in c.list()}["kept"] != FIRST + 1
+        status = daemon.status()
+        assert status["devices"] == 2 and status["devices_lost"] == 1
+        assert (status["gpu.0.state"], status["gpu.1.state"]) == ("ok", "lost")
+        for name in handle:
+            c.drop(name)
+    assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is lost" in daemon.log()
+
+
+class Allocation:
+    """What another process has on device `ordinal`."""
+
+    def __init__(self, data, ordinal):
+        self.fd = os.memfd_create("allocation")
+        os.write(self.fd, data)
+        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + bytes(44)
+
+
+def uuid(i):
+    return bytes((0xAB, i)) + bytes(14)
+
+
+def test_memory_of_other_processes_is_reduced_where_it_lies(memory):
+    daemon = memory(2)
+    data = np.arange(5000, dtype="<u4")
+    with daemon.connect() as c, Side(c) as side:
+        for ordinal in (0, 1):
+            for known in (bytes(16), uuid(ordinal)):
+                a = Allocation(data.tobytes(), ordinal)
+                handle, size = side.device(a.handle, known)
+                assert size == data.nbytes
+                assert c.reduce_at("sum", "u32", handle, 0, size).cells == [struct.pack("<Q", int(data.sum()))]
+                side.drop(handle)
+                os.close(a.fd)
+        a = Allocation(data.tobytes(), 1)
+        with pytest.raises(Fault) as e:
+            side.device(a.handle, uuid(7))
+        assert (e.value.code, e.value.field) == ("BAD_HANDLE", "device")
+        assert "GPU-ab070000" in e.value.text and "this daemon has 0 (GPU-ab00" in e.value.text
+        with pytest.raises(Fault) as e:
+            side.device(a.handle, uuid(0))
+        assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
+        os.close(a.fd)
+
+
+def test_metrics_have_a_label_for_each_gpu(ctl, start):
+    daemon = start("--devices", 2, "--threads", 1)
+    with daemon.connect() as c:
+        c.put("x", "u8", bytes(1000), place=FIRST + 1)
+        text = ctl("metrics", url=daemon.url).stdout.decode()
+    for line in ('gpu_slots{gpu="0",uuid="CPU-0"} 1', 'gpu_slots{gpu="1",uuid="CPU-1"} 1', "slots 2", "devices 2", "devices_lost 0", 'gpu_healthy{gpu="1",uuid="CPU-1"} 1',
+                 'gpu_pool_bytes{gpu="1",uuid="CPU-1",pool="resident"} 1000', 'gpu_pool_bytes{gpu="0",uuid="CPU-0",pool="resident"} 0', 'pool_bytes{pool="resident"} 1000'):
+        assert f"\nreduced_{line}\n" in text, line
