@@ -430,7 +430,13 @@ test-unit: unit-tests ## only the unit tests of this build
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
 GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/device)
-gpu-tools: $(GPU_TOOLS) $(B)/bench/host
+gpu-tools: $(GPU_TOOLS) $(B)/bench/host $(B)/bench/load $(B)/gpu/break.so
+
+# Breaks a device of a daemon: see there
+$(B)/gpu/break.so: tests/gpu/break.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -shared $< -ldl -o $@
 
 $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)

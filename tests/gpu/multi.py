@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""One daemon with all GPUs of a machine beside one with the first GPU alone: start, resident data, host data, a file, small
+requests of many processes, the same bits as the CPU's, and a GPU that fails under load. Prints a table; exit code 1: an answer
+was wrong or lost.
+
+    B=build/cuda-portable python3 tests/gpu/multi.py        (`make all gpu-tools bench-tools CUDA=yes PORTABLE=1` builds it)
+
+Without a GPU, `--cpu` tries the script itself, with small data and two CPU engines.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
+from common import BUILD, ctl, machine  # noqa: E402
+from rawclient import COLUMNS, Connection, Fault  # noqa: E402
+
+MIB, CHUNK = 1 << 20, 4 << 20
+ANY, SPREAD, FIRST = 0, 1, 2
+RESIDENT = 2 << 30  # elements of f32
+HOST = 4 << 30  # bytes
+CLIENTS = 16
+failed = []
+
+
+def note(what, text):
+    print(f"  {what:34} {text}", flush=True)
+
+
+@contextmanager
+def daemon(*flags, env=None, wait=True):
+    """(url, process, log, seconds until it answered)"""
+    with tempfile.TemporaryDirectory(prefix="rm") as folder:
+        url, log = f"ipc://{folder}/s", pathlib.Path(folder, "log")
+        begin = time.perf_counter()
+        with open(log, "wb") as out:
+            p = subprocess.Popen([BUILD / "bin/reduced", "--listen", url, *map(str, flags)], stdout=out, stderr=out, env={**os.environ, **(env or {})})
+        try:
+            while b"ready" not in log.read_bytes():
+                if p.poll() is not None:
+                    raise SystemExit(log.read_text())
+                time.sleep(0.002)  # poll interval
+            yield url, p, log, time.perf_counter() - begin
+        finally:
+            p.terminate()
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                note("the daemon did not end", log.read_text()[-300:])
+
+
+def connect(url):
+    c = Connection(url, 120.0)
+    c.hello()
+    return c
+
+
+def pattern():
+    """4 MiB of f32, and their sum."""
+    return b"".join(struct.pack("<f", i % 16) for i in range(CHUNK // 4)), 15 / 2 * (CHUNK // 4)
+
+
+def put(c, name, size, place, chunk):
+    handle = c.store(name, "f32", size, place=place)
+    for at in range(0, size, CHUNK):
+        c.write(handle, at, chunk[: size - at])
+    c.commit(handle)
+    return handle
+
+
+def check(what, right):
+    if not right:
+        failed.append(what)
+        note("WRONG", what)
+
+
+def resident(url, elements, place, runs):
+    """(wall, compute) seconds of the sum, the least of some."""
+    chunk, total = pattern()
+    wall, compute = [], []
+    with connect(url) as c:
+        handle = put(c, "multi", elements * 4, place, chunk)
+        for _ in range(runs):
+            begin = time.perf_counter()
+            r = c.reduce_at("sum", "f32", handle, 0, elements * 4)
+            wall.append(time.perf_counter() - begin)
+            compute.append(r.compute_ns * 1e-9)
+            check("resident sum", struct.unpack("<d", r.cells[0])[0] == total * (elements * 4 // CHUNK))
+        where = c.list()[0].place
+        c.drop("multi")
+    return min(wall), min(compute), where
+
+
+def host(url, size, runs, *more):
+    """GB/s of libreduce with data in memory: the best of some runs."""
+    out = subprocess.run([str(BUILD / "bench/host"), url, str(size), str(runs), *more], capture_output=True, text=True)
+    if out.returncode:
+        check(f"host {more}: {out.stderr}", False)
+        return 0
+    return size / min(float(t) for t in out.stdout.split()) / 1e3
+
+
+def file(url, path, runs):
+    times, answers = [], set()
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        out = subprocess.run(ctl(url, "sum", "--dtype", "f32", path), capture_output=True, text=True)
+        times.append(time.perf_counter() - begin)
+        answers.add(out.stdout)
+    check("sums of the file", len(answers) == 1 and out.returncode == 0)
+    return os.path.getsize(path) / min(times[1:]) / 1e9
+
+
+def small(url, processes, requests):
+    out = subprocess.run([str(x) for x in (BUILD / "bench/load", "reduce", url, processes, requests, 1024)], capture_output=True, text=True)
+    if out.returncode:
+        check(f"small requests: {out.stderr}", False)
+        return 0
+    return processes * requests / float(out.stdout.split()[0])
+
+
+# ---- the same bits ----
+def cases():
+    rng = random.Random(5)
+    ops = "sum mean var std norm2 sumsq norm1 min max argmin argmax minmax range count_nonzero count_nan stats prod".split()
+    for op in ops:
+        for dtype, size in (("f32", 4), ("f64", 8), ("f16", 2), ("bf16", 2), ("i8", 1), ("u16", 2), ("i32", 4), ("u64", 8)):
+            for columns, planes in ((False, 0), (True, 0), (True, 3)):
+                rows, row_len = rng.randint(1, 300), rng.randint(1, 900)
+                yield op, dtype, {"rows": rows, "row_len": row_len, "flags": COLUMNS if columns else 0, "planes": planes, "nan": "omit"}, \
+                    rng.randbytes(rows * row_len * (planes or 1) * size)
+
+
+def answer(ask):
+    try:
+        return ask().cells
+    except Fault as f:
+        return f.code, f.field, f.index
+
+
+def bits(url, oracle, devices):
+    n = wrong = 0
+    with connect(url) as c, connect(oracle) as cpu:
+        for op, dtype, kw, data in cases():
+            want = answer(lambda: cpu.reduce(op, dtype, data, **kw))
+            for place in (SPREAD, FIRST, FIRST + devices - 1):
+                handle = c.put("bits", dtype, data, place=place, replace=True)
+                got = answer(lambda: c.reduce_at(op, dtype, handle, 0, len(data), **kw))
+                wrong += got != want
+                n += 1
+            for device in range(devices + 1):
+                wrong += answer(lambda: c.reduce(op, dtype, data, device=device, **kw)) != want
+                n += 1
+        c.drop("bits")
+    check(f"{wrong} answers have other bits", not wrong)
+    return n, wrong
+
+
+# ---- a device that fails ----
+def client(url, seconds, out):
+    data = random.Random(3).randbytes(MIB)
+    gap = done = 0
+    errors, want, last = [], None, time.perf_counter()
+    end = last + seconds
+    with connect(url) as c:
+        while time.perf_counter() < end:
+            try:
+                cells = c.reduce("sum", "i32", data).cells
+            except Fault as f:
+                errors.append(f.code)
+                continue
+            want = want or cells
+            if cells != want:
+                errors.append("bits")
+            now = time.perf_counter()
+            gap, last, done = max(gap, now - last), now, done + 1
+    out.put((done, gap, errors))
+
+
+def fault(devices, seconds, flags, env, lose):
+    with daemon(*flags, "--sandbox", "no", "--small-bytes", 0, env=env) as (url, p, log, _):
+        chunk, total = pattern()
+        with connect(url) as c:
+            kept = put(c, "kept", 64 * MIB, FIRST, chunk)
+            gone = put(c, "gone", 64 * MIB, FIRST + devices - 1, chunk)
+            out, running = multiprocessing.Queue(), []
+            for _ in range(CLIENTS):
+                running.append(multiprocessing.Process(target=client, args=(url, seconds, out)))
+                running[-1].start()
+            time.sleep(seconds / 2)  # load before the fault
+            lose(devices - 1)
+            got = [out.get(timeout=seconds + 60) for _ in running]
+            for x in running:
+                x.join()
+            errors = [e for _, _, es in got for e in es]
+            note("16 clients of 1 MiB, a device lost", f"{sum(g[0] for g in got)} answers, longest pause {max(g[1] for g in got):.3f} s, errors {errors[:5]}")
+            check("answers lost or wrong after a fault", not errors)
+            check("a pause above 1 s", max(g[1] for g in got) < 1)
+            status = c.query(2)
+            note("status", ", ".join(f"{k} {status[k]}" for k in ("health", "devices", "devices_lost")))
+            check("degraded", status["health"] == "degraded" and status["devices_lost"] == 1)
+            check("kept data", struct.unpack("<d", c.reduce_at("sum", "f32", kept, 0, 64 * MIB).cells[0])[0] == total * 16)
+            got = answer(lambda: c.reduce_at("sum", "f32", gone, 0, 64 * MIB))
+            check(f"lost data: {got}", got[0] == "DEVICE_LOST")
+        note("log", [line for line in log.read_text().splitlines() if "lost" in line or "break:" in line][:4])
+        check("the daemon ended", p.poll() is None)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--cpu", action="store_true")
+    p.add_argument("--only", default="start resident host file small bits fault", help="parts, separated by blanks")
+    a = p.parse_args()
+    parts = a.only.split()
+    base = ["--backend", "cpu"] if a.cpu else ["--backend", "cuda"]
+    elements, size, runs, requests, seconds = (MIB, 8 * MIB, 3, 100, 2) if a.cpu else (RESIDENT, HOST, 8, 2000, 6)
+    with daemon(*base, *(["--devices", 2] if a.cpu else [])) as (url, *_):
+        with connect(url) as c:
+            devices = c.query(2)["devices"]
+    print(f"{machine()}; {devices} devices")
+    ways = {1: [*base, "--devices", "1" if a.cpu else "0"], devices: [*base, "--devices", devices if a.cpu else "all"]}
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="rm") as folder:
+        path = pathlib.Path(folder, "file.f32")
+        if "file" in parts:
+            chunk, _ = pattern()
+            with open(path, "wb") as out:
+                for _ in range(size // CHUNK):
+                    out.write(chunk)
+        for n, flags in ways.items():
+            f = figures[n] = {}
+            print(f"{n} device{'s' if n > 1 else ''}:")
+            if "start" in parts:
+                times = []
+                for _ in range(4):
+                    with daemon(*flags) as (*_, began):
+                        times.append(began)
+                f["start s"] = min(times)
+                note("start", f"{min(times):.3f} s (of {', '.join(f'{t:.3f}' for t in times)})")
+            with daemon(*flags) as (url, *_):
+                if "resident" in parts:
+                    wall, compute, where = resident(url, elements, SPREAD if n > 1 else ANY, 20)
+                    f["resident GB/s"] = elements * 4 / compute / 1e9
+                    note(f"resident f32 sum, {elements >> 20} Mi", f"{wall * 1e3:.3f} ms wall, {compute * 1e3:.3f} ms compute, {f['resident GB/s']:.0f} GB/s, place {where}")
+                if "host" in parts:
+                    f["alloc GB/s"], f["malloc GB/s"] = host(url, size, runs, "alloc"), host(url, size, runs)
+                    note(f"reduce_alloc, malloc, {size >> 20} MiB", f"{f['alloc GB/s']:.1f}, {f['malloc GB/s']:.1f} GB/s")
+                if "file" in parts:
+                    f["file GB/s"] = file(url, path, runs)
+                    note("file in the page cache", f"{f['file GB/s']:.1f} GB/s")
+            if "small" in parts:
+                for what, more in (("on the device", ["--small-bytes", 0]), ("default settings", [])):
+                    with daemon(*flags, *more) as (url, *_):
+                        small(url, 32, requests // 10)
+                        f[f"small {what} /s"] = max(small(url, 32, requests) for _ in range(3))
+                        note(f"32 processes of 4 KiB, {what}", f"{f[f'small {what} /s']:.0f} /s")
+    if "bits" in parts:
+        with daemon(*ways[devices], "--small-bytes", 0) as (url, *_), daemon("--backend", "cpu") as (oracle, *_):
+            note("bits", "{} answers, {} differ from the CPU's".format(*bits(url, oracle, devices)))
+    if "fault" in parts and devices > 1 and not a.cpu:
+        with tempfile.TemporaryDirectory(prefix="rm") as folder:
+            env = {"LD_PRELOAD": str(BUILD / "gpu/break.so"), "BREAK_DEVICE": f"{folder}/lost"}
+            fault(devices, seconds, ways[devices], env, lambda i: pathlib.Path(folder, f"lost{i}").touch())
+    print("\n| case | 1 device | " + f"{devices} devices | times |\n| --- | --- | --- | --- |")
+    for key, one in figures[1].items():
+        many = figures[devices].get(key, 0)
+        print(f"| {key} | {one:.4g} | {many:.4g} | {many / one if one else 0:.2f} |")
+    print(json.dumps(figures))
+    print("failed: " + "; ".join(failed) if failed else "all answers right")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
