@@ -456,7 +456,8 @@ typedef struct reduce_spec {
     uint32_t deadline_ms;    /* the whole call must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;            /* reduce_path: other values than AUTO are for tests and measurements, and REDUCE_E_ARGUMENT
                                 if not possible. Offsets and states travel in messages in any case */
-    uint32_t reserved;       /* 0 */
+    uint32_t device;         /* 1 + number of the daemon's device that is to do it; 0 = any. Data that lie on a device are
+                                reduced there. A daemon of 0.1 has none to choose: REDUCE_E_VERSION */
     uint64_t rows;           /* >= 1 */
     uint64_t index_base;     /* index of this shard's first element in the whole array */
     const void *initial;     /* one element of the dtype, or NULL: it precedes every row, segment or column, without an
@@ -502,7 +503,8 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
  * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
  * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state);
- * REDUCE_E_VERSION (field "planes": a daemon of 0.1 has no planes). On an error the contents of `out` are undefined. */
+ * REDUCE_E_BAD_HANDLE, _DEVICE_LOST (field "device": the daemon has none of this number, or it has failed); REDUCE_E_VERSION
+ * (fields "planes", "device": a daemon of 0.1 has none). On an error the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
@@ -681,13 +683,17 @@ enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomi
 enum { REDUCE_MAX_DIMS = 16 };
 enum { REDUCE_ORDER_C = 0, REDUCE_ORDER_F = 1 }; /* in memory the last index runs fastest, or the first one */
 
+/* Where resident data are to be, and are: in equal parts on all devices of the daemon, or on the one of this number. Data that fit
+ * on no device are spread in any case. A daemon of 0.1 has one device: REDUCE_E_VERSION. */
+enum { REDUCE_PLACE_ANY = 0, REDUCE_PLACE_SPREAD = 1, REDUCE_PLACE_DEVICE = 2 /* + number */ };
+
 typedef struct reduce_put_opts {
     uint32_t size;
     uint32_t flags;        /* REDUCE_REPLACE */
     uint32_t ttl_ms;       /* time to live; 0 = until dropped. At most 2^31 - 1 */
     uint32_t deadline_ms;  /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;          /* reduce_path: as in reduce_spec */
-    uint32_t reserved;     /* 0 */
+    uint32_t place;        /* REDUCE_PLACE_...: on which of the daemon's devices; 0 = where most memory is free */
     uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: it is not told */
     uint32_t order;        /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     const uint64_t *shape; /* `dims` lengths, whose product is the number of elements */
@@ -702,7 +708,7 @@ typedef struct reduce_put_opts {
  * Errors: the common ones; REDUCE_E_EXISTS (the name is taken, without REDUCE_REPLACE), REDUCE_E_QUOTA (bytes or arrays of the
  * user or of all; data to be replaced count too), REDUCE_E_TOO_LARGE (above the cap of a user; name; ttl_ms),
  * REDUCE_E_BAD_MESSAGE (name), REDUCE_E_TYPE, REDUCE_E_SHAPE (no bytes, or part of an element; field "shape": another number of
- * elements), REDUCE_E_DEADLINE; REDUCE_E_ARGUMENT (dims, order). */
+ * elements), REDUCE_E_DEADLINE; REDUCE_E_ARGUMENT (dims, order, place); REDUCE_E_BAD_HANDLE, _DEVICE_LOST (device). */
 int reduce_put(reduce_client *c, const char *name, int dtype, const void *data, size_t bytes, const reduce_put_opts *opts);
 
 /* The same with bytes of a file: fd, offset and further errors as for reduce_file. */
@@ -729,10 +735,11 @@ typedef struct reduce_resident {
     uint32_t dims;      /* of their shape; 0: it was not told */
     uint32_t order;     /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     uint64_t shape[16]; /* `dims` lengths */
+    uint64_t place;     /* REDUCE_PLACE_...; REDUCE_PLACE_ANY: the daemon has one device */
 } reduce_resident;
-#define REDUCE_RESIDENT_INIT                                     \
-    {                                                            \
-        sizeof(reduce_resident), 0, 0, 0, 0, 0, {0}, 0, 0, { 0 } \
+#define REDUCE_RESIDENT_INIT                                      \
+    {                                                             \
+        sizeof(reduce_resident), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, 0 \
     }
 
 /* Call each(arg, r) for all arrays of the user, in any order, in this thread. A value other than 0 from `each` stops the calls

@@ -45,6 +45,7 @@ static reduce_resident public_of(const rp_resident *x)
     r.dims = x->shape.dims;
     r.order = x->shape.order;
     memcpy(r.shape, x->shape.len, sizeof r.shape);
+    r.place = x->place;
     return r;
 }
 
@@ -108,9 +109,12 @@ static int begin(put *p)
     rp_fault bad;
     rp_store ask = p->ask;
     rc_enter(p->c);
-    if (p->c->welcome.version < RP_PLANES_VERSION) /* it keeps none */
-        ask.shape = (rp_shape){0};
+    const int version = p->c->welcome.version;
     rc_leave(p->c);
+    if (version < RP_PLANES_VERSION) /* it keeps none */
+        ask.shape = (rp_shape){0};
+    if (version < RP_PLANES_VERSION && ask.place)
+        return rc_error(REDUCE_E_VERSION, "place", "the daemon speaks version %d of the protocol, which has no place", version);
     call.head_len = (uint8_t)rp_put_store(call.head, &ask);
     if (rc_call_wait(p->c, &call, &body, &len))
         return rc_report(&call.fault);
@@ -180,16 +184,19 @@ static int take_opts(put *p, const reduce_put_opts *given)
 {
     reduce_put_opts mine = REDUCE_PUT_OPTS_INIT, *o = &mine;
     rp_fault f;
-    if (given && rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_put_opts, reserved), "opts", &f))
+    if (given && rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_put_opts, place), "opts", &f))
         return rc_report(&f);
-    if ((o->flags & ~(uint32_t)REDUCE_REPLACE) || o->reserved)
+    if (o->flags & ~(uint32_t)REDUCE_REPLACE)
         return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
+    if (o->place >= REDUCE_PLACE_DEVICE + RP_MAX_GPUS)
+        return rc_error(REDUCE_E_ARGUMENT, "place", "no daemon has a device %u", o->place - REDUCE_PLACE_DEVICE);
     if (o->deadline_ms > RP_MAX_DEADLINE_MS)
         return rc_error(REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (o->path && reduce_path_name(o->path)[0] == '?')
         return rc_error(REDUCE_E_ARGUMENT, "path", "unknown path %d", o->path);
     p->ask.replace = o->flags & REDUCE_REPLACE;
     p->ask.ttl_ms = o->ttl_ms;
+    p->ask.place = (uint8_t)o->place;
     p->path = o->path;
     p->deadline_ns = rc_deadline_after(o->deadline_ms);
     return take_shape(&p->ask.shape, o);

@@ -25,7 +25,9 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
         return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (g->flags & ~(uint32_t)PUBLIC_FLAGS)
         return rc_fail(f, REDUCE_E_BAD_MESSAGE, "flags", "unknown flags 0x%" PRIx32, g->flags & ~(uint32_t)PUBLIC_FLAGS);
-    if ((g->path && reduce_path_name(g->path)[0] == '?') || g->reserved)
+    if (g->device > UINT16_MAX)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "device", "no daemon has a device %" PRIu32, g->device - 1);
+    if (g->path && reduce_path_name(g->path)[0] == '?')
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "unknown path %" PRIi32, g->path);
     if (g->rows == 0 || g->rows > RP_MAX_COUNT) {
         rc_fail(f, g->rows ? REDUCE_E_TOO_LARGE : REDUCE_E_SHAPE, "rows", "%" PRIu64 " rows", g->rows);
@@ -40,7 +42,8 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
                    .ddof = g->ddof,
                    .rows = 1,
                    .planes = g->planes > 1 || (g->flags & REDUCE_COLUMNS) ? g->planes : 0,
-                   .index_base = g->index_base};
+                   .index_base = g->index_base,
+                   .device = (uint16_t)g->device};
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
     return -(int)rp_spec_check(s, f);

@@ -14,17 +14,19 @@
 
 /* ---- checks ---- */
 
-/* Does the daemon know what several planes are, if there are some? */
-static int check_planes(reduce_client *c, const rc_level *l, rp_fault *f)
+/* Does the daemon know what several planes and devices are, if it has to? */
+static int check_version(reduce_client *c, const rc_level *l, rp_fault *f)
 {
-    if (!(l->spec.flags & RP_COLUMNS) || l->lines == l->width)
+    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width;
+    if (!planes && !l->spec.device)
         return 0;
     rc_enter(c);
     const int version = c->welcome.version;
     rc_leave(c);
     if (version >= RP_PLANES_VERSION)
         return 0;
-    return rc_fail(f, REDUCE_E_VERSION, "planes", "the daemon speaks version %d of the protocol, which has no planes", version);
+    const char *what = planes ? "planes" : "device";
+    return rc_fail(f, REDUCE_E_VERSION, what, "the daemon speaks version %d of the protocol, which has no %s", version, what);
 }
 
 /* Set up what the arguments say; *spec is the one given, in this version. 0 or the error, in `f`. */
@@ -54,7 +56,7 @@ static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, s
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
     l->mask = spec->mask;
     l->offsets = (const uint8_t *)spec->offsets;
-    return check_planes(j->c, l, f);
+    return check_version(j->c, l, f);
 }
 
 static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "%d is not a descriptor", fd) : 0; }

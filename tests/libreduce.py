@@ -13,7 +13,7 @@ STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
 
 class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
-                ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("reserved", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
+                ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("device", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64)]
 
 
@@ -29,12 +29,13 @@ class FaultStruct(C.Structure):
 
 class PutOpts(C.Structure):
     _fields_ = [("size", C.c_uint32), ("flags", C.c_uint32), ("ttl_ms", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32),
-                ("reserved", C.c_uint32), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.POINTER(C.c_uint64))]
+                ("place", C.c_uint32), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.POINTER(C.c_uint64))]
 
 
 class Resident(C.Structure):
     _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("bytes", C.c_uint64), ("age_ms", C.c_uint64), ("left_ms", C.c_uint64),
-                ("uses", C.c_uint32), ("name", C.c_char * 68), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.c_uint64 * 16)]
+                ("uses", C.c_uint32), ("name", C.c_char * 68), ("dims", C.c_uint32), ("order", C.c_uint32), ("shape", C.c_uint64 * 16),
+                ("place", C.c_uint64)]
 
 
 class Fault(Exception):

@@ -89,6 +89,25 @@ def test_a_request_names_a_device(start):
         assert "0 (CPU-0), 1 (CPU-1)" in e.value.text
 
 
+def test_reducectl_chooses_devices(ctl, start, scratch):
+    daemon = start("--devices", 3, "--threads", 1)
+    data = np.random.default_rng(SEED).standard_normal(100000)
+    np.save(scratch / "x.npy", data)
+    want = ctl("stats", scratch / "x.npy", url=daemon.url).stdout
+    for i, place in enumerate((["--spread"], ["--device", "2"], [])):
+        assert ctl("put", *place, f"x{i}", scratch / "x.npy", url=daemon.url).returncode == 0
+        assert ctl("stats", f"@x{i}", url=daemon.url).stdout == want
+    assert ctl("stats", "--device", "1", scratch / "x.npy", url=daemon.url).stdout == want
+    lines = ctl("ls", url=daemon.url).stdout.decode().splitlines()
+    assert [line.split("  ")[-1] for line in lines[1:3]] == ["on all devices", "on device 2"]
+    assert b'"device":"all"' in ctl("ls", "--json", url=daemon.url).stdout
+    for args in (("sum", "--device", "3", scratch / "x.npy"), ("put", "--device", "3", "y", scratch / "x.npy")):
+        done = ctl(*args, url=daemon.url)
+        assert done.returncode == 1 and b"device" in done.stderr, done.stderr
+    for args in (("put", "--spread", "--device", "1", "y", scratch / "x.npy"), ("ls", "--device", "1"), ("sum", "--spread", scratch / "x.npy"), ("sum", "--device", "x", "f")):
+        assert ctl(*args, url=daemon.url).returncode == 2
+
+
 @pytest.mark.parametrize("devices,told", [("7", "'7' is not a device; there are 0 (GPU-ab000000-0000-0000-0000-000000000000), 1 ("), ("GPU-cc", "not a device"),
                                           ("0,0", "twice"), ("0,GPU-ab00", "twice"), ("GPU-ab", "not enough"), ("0,MIG-ab", "mixes")])
 def test_wrong_devices_are_told_at_start(memory, devices, told):

@@ -70,7 +70,7 @@ typedef struct ctl_options {
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */
     bool json_strings; /* integers beyond 2^53 as strings */
-    bool text, total, merge, verbose, no_autostart, once, replace, requests;
+    bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
     uint32_t ttl_ms;        /* 0: not given */
     uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */

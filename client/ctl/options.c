@@ -39,6 +39,8 @@ enum {
     OPT_TEXT,
     OPT_TOTAL,
     OPT_REPLACE,
+    OPT_DEVICE,
+    OPT_SPREAD,
     OPT_TTL,
     OPT_NO_AUTOSTART,
     OPT_WAIT,
@@ -81,6 +83,8 @@ static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
                                      {"text", no_argument, NULL, OPT_TEXT},
                                      {"total", no_argument, NULL, OPT_TOTAL},
                                      {"replace", no_argument, NULL, OPT_REPLACE},
+                                     {"device", required_argument, NULL, OPT_DEVICE},
+                                     {"spread", no_argument, NULL, OPT_SPREAD},
                                      {"ttl", required_argument, NULL, OPT_TTL},
                                      {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
                                      {"wait", required_argument, NULL, OPT_WAIT},
@@ -273,6 +277,13 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
         return o->total = true;
     case OPT_REPLACE:
         return o->replace = true;
+    case OPT_DEVICE:
+        if (!take_number(&n, "--device", optarg, 0, UINT16_MAX - 1, why))
+            return false;
+        o->spec.device = (uint32_t)n + 1;
+        return true;
+    case OPT_SPREAD:
+        return o->spread = true;
     case OPT_TTL:
         if (!take_number(&n, "--ttl", optarg, 1, INT32_MAX / 1000, why))
             return false;
@@ -399,8 +410,12 @@ static const char *misplaced(const ctl_options *o)
         return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
         return "--dtype, --text, --deadline and --path apply to operations and put only";
-    if (!put && (o->replace || o->ttl_ms))
-        return "--replace and --ttl apply to put only";
+    if (!put && (o->replace || o->ttl_ms || o->spread))
+        return "--replace, --ttl and --spread apply to put only";
+    if (!put && !reduce && o->spec.device)
+        return "--device applies to operations and put only";
+    if (o->spread && o->spec.device)
+        return "--spread is all devices, --device one";
     if (o->watch && o->command != CTL_STATUS)
         return "--watch applies to status only";
     if (o->progress && !reduce)

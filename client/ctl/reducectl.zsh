@@ -48,7 +48,7 @@ _reducectl() {
     (metrics) _arguments $daemon ;;
     (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
     (drop) _arguments $daemon '*:name:_reducectl_resident' ;;
-    (put) _arguments '--replace[in place of what has the name]' '--ttl[seconds to live]:seconds:' "(-t --dtype)"{-t,--dtype}"[elements of a raw file]:type:($types)" \
+    (put) _arguments '--replace[in place of what has the name]' '--ttl[seconds to live]:seconds:' '--device[of the daemon]:n:' '--spread[on all devices]' "(-t --dtype)"{-t,--dtype}"[elements of a raw file]:type:($types)" \
       '--text[numbers as text]' '--path[how the data travel]:path:(inline stream shm file)' '--deadline[milliseconds]:ms:' $daemon '1:name:' '2:file:_files' ;;
     (ladder) _arguments '--n[elements]:list:' '--block[threads]:list:' "--rungs[which]:list:($(reducectl-ladder --list 2>/dev/null | cut -d' ' -f1))" \
       '--finish[of the blocks]:how:(relaunch atomic host)' '--dtype[elements]:type:(i32 f32)' '--repeat[timed runs]:n:' '--device[CUDA device]:n:' '--check[sums only]' \
@@ -56,7 +56,7 @@ _reducectl() {
     (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
       '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
-      '--total[all files as one]' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
+      '--total[all files as one]' '--device[of the daemon]:n:' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
       '--shard[one of N equal parts]:part:(auto)' '--joined[merged states of all parts]:file:_files' \
       '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \
       '--progress[lines while it works]' '--deadline[milliseconds]:ms:' $daemon '*:file:_reducectl_inputs' ;;

@@ -76,6 +76,7 @@ static int put_input(reduce_client *c, ctl_input *in, const char *name, const ct
     reduce_put_opts opts = REDUCE_PUT_OPTS_INIT;
     opts.flags = o->replace ? REDUCE_REPLACE : 0;
     opts.ttl_ms = o->ttl_ms;
+    opts.place = o->spread ? REDUCE_PLACE_SPREAD : o->spec.device ? REDUCE_PLACE_DEVICE + o->spec.device - 1 : REDUCE_PLACE_ANY;
     opts.deadline_ms = o->spec.deadline_ms;
     opts.path = o->spec.path;
     if (in->npy && in->dims <= REDUCE_MAX_DIMS) {
@@ -140,7 +141,17 @@ static void put_shape(const reduce_resident *r)
 {
     for (uint32_t d = 0; d < r->dims; d++)
         printf("%s%" PRIu64, d ? "x" : "", r->shape[d]);
-    printf("%s\n", !r->dims ? "-" : r->order == REDUCE_ORDER_F && r->dims > 1 ? " F" : "");
+    printf("%s", !r->dims ? "-" : r->order == REDUCE_ORDER_F && r->dims > 1 ? " F" : "");
+}
+
+/* On which of several devices. */
+static void put_place(const reduce_resident *r)
+{
+    if (r->place == REDUCE_PLACE_SPREAD)
+        fputs("  on all devices", stdout);
+    else if (r->place >= REDUCE_PLACE_DEVICE)
+        printf("  on device %" PRIu64, r->place - REDUCE_PLACE_DEVICE);
+    putchar('\n');
 }
 
 static void resident_line(const reduce_resident *r)
@@ -151,6 +162,7 @@ static void resident_line(const reduce_resident *r)
     printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", r->name, reduce_dtype_name(r->dtype),
            r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
     put_shape(r);
+    put_place(r);
 }
 
 static void json_shape(const reduce_resident *r)
@@ -174,6 +186,10 @@ static void resident_json(const reduce_resident *r)
     else
         printf(",\"left_ms\":%" PRIu64, r->left_ms);
     json_shape(r);
+    if (r->place == REDUCE_PLACE_SPREAD)
+        fputs(",\"device\":\"all\"", stdout);
+    else if (r->place >= REDUCE_PLACE_DEVICE)
+        printf(",\"device\":%" PRIu64, r->place - REDUCE_PLACE_DEVICE);
     printf(",\"uses\":%" PRIu32 "}\n", r->uses);
 }
 

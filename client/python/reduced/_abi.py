@@ -112,6 +112,9 @@ REPLACE = 1
 MAX_DIMS = 16
 ORDER_C = 0
 ORDER_F = 1
+PLACE_ANY = 0
+PLACE_SPREAD = 1
+PLACE_DEVICE = 2
 PENDING = 1
 ERRORS = {
     -1: "BAD_MESSAGE",
@@ -239,7 +242,7 @@ class Spec(Structure):  # reduce_spec
         ("ddof", c_uint32),
         ("deadline_ms", c_uint32),
         ("path", c_int32),
-        ("reserved", c_uint32),
+        ("device", c_uint32),
         ("rows", c_uint64),
         ("index_base", c_uint64),
         ("initial", c_void_p),
@@ -287,7 +290,7 @@ class PutOpts(Structure):  # reduce_put_opts
         ("ttl_ms", c_uint32),
         ("deadline_ms", c_uint32),
         ("path", c_int32),
-        ("reserved", c_uint32),
+        ("place", c_uint32),
         ("dims", c_uint32),
         ("order", c_uint32),
         ("shape", c_void_p),
@@ -306,6 +309,7 @@ class Resident(Structure):  # reduce_resident
         ("dims", c_uint32),
         ("order", c_uint32),
         ("shape", c_uint64 * 16),
+        ("place", c_uint64),
     ]
 
 
