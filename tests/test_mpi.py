@@ -133,7 +133,7 @@ def test_the_header_is_c_and_cplusplus(mpi, scratch):
 # ---- faults ----
 FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
 nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE
-held BAD_MESSAGE|states BAD_MESSAGE|truncated BAD_MESSAGE|exchange IO|carried BAD_MESSAGE|words BAD_MESSAGE"""
+held BAD_MESSAGE|states BAD_MESSAGE|truncated BAD_MESSAGE|exchange IO|carried BAD_MESSAGE|words BAD_MESSAGE|longer_words BAD_MESSAGE|no_client ARGUMENT"""
 
 
 @pytest.mark.parametrize("mpi", NAMES)
@@ -154,7 +154,8 @@ def test_a_daemon_that_dies_under_a_rank(built, start, mpi):
     lines = launch(mpi, 2, built(mpi, ROOT / "tests/mpi/errors.c"), daemon.url, daemon.process.pid).splitlines()
     daemon.process.wait()
     daemon.process.returncode = 0  # it was killed on purpose
-    assert [line.split(":")[0] for line in lines[-2:]] == ["living OK OK", "dead NO_DAEMON NO_DAEMON"]
+    assert [line.split(":")[0] for line in lines[-7:]] == ["file OK OK", "short_file IO IO", "no_device TYPE TYPE", "living OK OK",
+                                                           "stopped DEADLINE DEADLINE", "dying NO_DAEMON NO_DAEMON", "dead NO_DAEMON NO_DAEMON"]
     assert "rank 1" in lines[-1]
 
 

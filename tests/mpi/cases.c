@@ -2,8 +2,8 @@
  *
  *     mpirun -n N cases DATA CASES [URL [device]]
  *
- * With a URL the same elements are several items of one call: memory, a range of the file DATA, and with `device` (the daemon of
- * tests/device) a range of device memory. They must have the same values.
+ * With a URL the same elements are several items of one call: memory, a range of the file DATA, and with `device` (the daemon
+ * of tests/device) a range of device memory. They must have the same values.
  *
  * A line of CASES is `op dtype nan out ddof at0 at1 ... atN`: rank r has the bytes of DATA from at(r) up to at(r + 1). A line
  * of the output is `code value states words state`: hex, of reduce_mpi_allreduce, the same with REDUCE_STATES_OUT, words by
