@@ -1,5 +1,7 @@
 """One multiset of adversarial numbers, shuffled and split at random: the library alone, one request, streams, states merged by a daemon,
-Dask's chunks, torch.distributed by words. All finished values and all state bytes are equal. (tests/test_mpi.py: under two MPIs.)"""
+Dask's chunks, torch.distributed by words. All finished values and all state bytes are equal. (tests/test_mpi.py: under two MPIs.)
+
+REDUCED_BACKEND=cuda runs all of it on a GPU; then its daemon reduces small arrays on the GPU, too."""
 import subprocess
 import sys
 
@@ -8,10 +10,11 @@ import pytest
 
 import gens
 import oracle
-from conftest import LIB, ROOT, python_env
+from conftest import BACKEND, LIB, ROOT, python_env
 from libreduce import STATES_IN, STATES_OUT, Client, State
 from test_states import joined, pieces
 
+SHARED_FLAGS = ("--small-bytes", 0) if BACKEND == "cuda" else ()
 NUMPY = {"f64": "<f8", "f32": "<f4", "i64": "<i8", "u8": "u1", "f16": "<f2"}
 
 
@@ -51,6 +54,22 @@ def test_all_ways_have_the_same_bytes(client, dtype):
             assert bytes(merged) == whole
             value = oracle.reduce_or_fault(op, dtype, bits, nan=nan)
             assert oracle.outcome(asked, client, op, dtype, bits, nan) == value == oracle.outcome(finished, merged, nan), (op, nan)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i64"])
+def test_long_arrays(client, dtype):
+    """One request, many states and a stream of so many elements that an engine cuts them, beside the library alone."""
+    rng = np.random.default_rng(oracle.DTYPES[dtype] + 2000)
+    for turn, nan in enumerate(oracle.NANS):
+        bits = rng.permutation(np.concatenate([multiset(rng, dtype), *(make(rng, dtype, 15_000) for make in list(gens.of(dtype))[turn::4])]))
+        parts = pieces(rng, bits, 1 + turn * 3)
+        for op in oracle.ops(dtype):
+            alone = State(op, dtype).add(bits, nan, 0)
+            there = [client.run(op, dtype, p.tobytes(), nan=nan, index_base=int(i), flags=STATES_OUT) for i, p in parts]
+            whole = [client.run(op, dtype, bits.tobytes(), nan=nan, flags=STATES_OUT), client.run(op, dtype, b"".join(there), nan=nan, flags=STATES_IN | STATES_OUT),
+                     client.stream(op, dtype, [p.tobytes() for _, p in parts], nan=nan, flags=STATES_OUT)]
+            assert [w == bytes(alone) for w in whole] == [True] * 3, (op, nan)
+            assert oracle.outcome(asked, client, op, dtype, bits, nan) == oracle.outcome(finished, alone, nan), (op, nan)
 
 
 def asked(client, op, dtype, bits, nan):
