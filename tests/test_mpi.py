@@ -1,6 +1,7 @@
 """reduce_mpi.h, reduce_mpi.f90 and words under real MPIs, as many as are installed: any split over any number of ranks has the bits of
 one call, and a fault of one rank is an error at all. Without an MPI the tests skip."""
 import itertools
+import math
 import os
 import re
 import shutil
@@ -118,6 +119,26 @@ def test_by_daemons(built, scratch, shared, mpi):
 def test_files_and_device_memory(built, scratch, device, mpi, ranks):  # noqa: F811
     """Memory, a file by descriptor and device memory as items of one call."""
     check_cases(built, scratch, mpi, ranks, 3000, device().url, "device")
+
+
+def elements(n):
+    """Those of tests/mpi/scaling.c."""
+    h = (np.arange(n, dtype="u8") + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ h >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ h >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    h ^= h >> np.uint64(31)
+    return (h & np.uint64(0x800FFFFFFFFFFFFF) | np.uint64(1023 - 16) + (h >> np.uint64(52) & np.uint64(31)) << np.uint64(52)).view("<f8")
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_the_sum_of_an_array_for_any_number_of_ranks(built, shared, mpi):
+    n, exact, plain = 100_003, set(), set()
+    for ranks, url in ((1, []), (3, [shared.url]), (8, [])):
+        out = launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/scaling.c"), n, *url)
+        values = re.fullmatch(rf"{ranks} ranks: exact (\S+), MPI_SUM (\S+), \S+ s\n", out).groups()
+        exact.add(float.fromhex(values[0]))
+        plain.add(float.fromhex(values[1]))
+    assert exact == {math.fsum(elements(n).tolist())} and len(plain) > 1
 
 
 @pytest.mark.parametrize("mpi", NAMES)
