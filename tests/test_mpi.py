@@ -151,6 +151,13 @@ def test_the_header_is_c_and_cplusplus(mpi, scratch):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("mpi", NAMES)
+def test_every_call(built, shared, mpi):
+    """In place, with a root, on parts of the ranks, of several arrays, rows and files."""
+    for ranks in (1, 2) if mpi == "mpich" else (1, 4):
+        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/calls.c"), shared.url) == "fine\n"
+
+
 # ---- faults ----
 FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
 nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE

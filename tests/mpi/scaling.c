@@ -2,8 +2,8 @@
  *
  *     mpirun -n N scaling [ELEMENTS [URL]]
  *
- * The elements are doubles of either sign and of 32 binades, made of their indexes. It prints the number of ranks, the exact sum, the
- * sum by MPI_SUM of each rank's own one (which changes with the number of ranks), both in hex, and the seconds of
+ * The elements are doubles of either sign and of 32 binades, made of their indexes. It prints the number of ranks, the exact
+ * sum, the sum by MPI_SUM of each rank's own one (which changes with the number of ranks), both in hex, and the seconds of
  * reduce_mpi_allreduce. With a URL the ranks' elements go to that daemon. */
 #include <reduce_mpi.h>
 #include <stdio.h>
