@@ -56,6 +56,7 @@ def test_all_ways_have_the_same_bytes(client, dtype):
             assert oracle.outcome(asked, client, op, dtype, bits, nan) == value == oracle.outcome(finished, merged, nan), (op, nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i64"])
 def test_long_arrays(client, dtype):
     """One request, many states and a stream of so many elements that an engine cuts them, beside the library alone."""
