@@ -86,7 +86,7 @@ def check_cases(built, scratch, mpi, ranks, large, *more):
     rng = np.random.default_rng(ranks)
     data, lines, wanted = b"", [], []
     spins = mpi == "mpich" and ranks > (os.cpu_count() or 1)  # an all-reduce may take 50 ms then
-    every = ranks if spins else 1
+    every = max(ranks, 6) if spins else 1
     for op, dtype, nan, out, ddof, bits, bounds in itertools.islice(cases(rng, ranks, large), 0, None, every):
         size = oracle.SIZE[dtype]
         at = " ".join(str(len(data) + size * b) for b in bounds)
