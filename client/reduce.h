@@ -686,8 +686,8 @@ enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomi
 enum { REDUCE_MAX_DIMS = 16 };
 enum { REDUCE_ORDER_C = 0, REDUCE_ORDER_F = 1 }; /* in memory the last index runs fastest, or the first one */
 
-/* Where resident data are to be, and are: in equal parts on all devices of the daemon, or on the one of this number. Data that fit
- * on no device are spread in any case. A daemon of 0.1 has one device: REDUCE_E_VERSION. */
+/* Where resident data are to be, and are: in equal parts on all devices of the daemon, or on the one of this number. Data that
+ * fit on no device are spread in any case. A daemon of 0.1 has one device: REDUCE_E_VERSION. */
 enum { REDUCE_PLACE_ANY = 0, REDUCE_PLACE_SPREAD = 1, REDUCE_PLACE_DEVICE = 2 /* + number */ };
 
 typedef struct reduce_put_opts {

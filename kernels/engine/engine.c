@@ -1,7 +1,7 @@
 /* The front of the engines: finds a device for each task, runs small tasks at once, checks health, sums counters.
  *
- * Threads: the owner's thread calls rk_submit, rk_poll and rk_get_stats; backend threads call rk_complete (inflight.c); any calls
- * rk_submit_alone and rk_submit_batched. What several touch is the devices', under their locks. */
+ * Threads: the owner's thread calls rk_submit, rk_poll and rk_get_stats; backend threads call rk_complete (inflight.c); any
+ * calls rk_submit_alone and rk_submit_batched. What several touch is the devices', under their locks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
-/* Inside kernels/: the engine as its front's files share it: open.c (devices), engine.c (tasks, health, counters), memory.c. */
+/* Inside kernels/: the engine as its front's files share it: open_devices.c, engine.c (tasks, health, counters) and
+ * placement.c (memory). */
 #ifndef RK_FRONT_H
 #define RK_FRONT_H
 
-#include "kernels/engine/device.h"
 #include "kernels/engine/joint.h"
+#include "kernels/engine/one_device.h"
 
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
 enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };

@@ -1,7 +1,7 @@
 /* A joint is a task whose memory lies on several devices, cut into pieces of one device each.
  *
- * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its cells
- * where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece that leaves
+ * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its
+ * cells where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece that leaves
  * a state. Of columns it holds rows of all of them, or a part of a row: pieces that leave a state for each column that they
  * touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
 #include "kernels/engine/joint.h"
@@ -77,7 +77,7 @@ static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
     return p;
 }
 
-/* ... as one that leaves states of rows x row_len elements, or of their columns; `base` is the index of the first in its line. */
+/* ... as one that leaves states of rows x row_len elements, or of the columns of `planes` such matrices. */
 static piece *add_states(rk_joint *j, const range *r, uint64_t from, uint64_t rows, uint64_t row_len, uint64_t planes)
 {
     piece *p = add_piece(j, r, from, from + rows * row_len * (planes ? planes : 1));

@@ -1,9 +1,9 @@
-/* Inside kernels/: tasks on memory that lies in parts on several devices. Each device reduces what it has, where it lies, and the
- * states are joined here. States are exact, so nobody sees the cut. */
+/* Inside kernels/: tasks on memory that lies in parts on several devices. Each device reduces what it has, where it lies, and
+ * the states are joined here. States are exact, so nobody sees the cut. */
 #ifndef RK_JOINT_H
 #define RK_JOINT_H
 
-#include "kernels/engine/device.h"
+#include "kernels/engine/one_device.h"
 
 typedef struct rk_joints {
     rk_inflight tasks; /* whole tasks; their parts are with the devices */

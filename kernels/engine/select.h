@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Of `n` devices those that `text` names (rk_options.devices), as places in `there`, in the order of the text: *count of at most
- * RK_MAX_DEVICES. Errors, in `why` with what there is: TYPE. */
+/* Of `n` devices those that `text` names (rk_options.devices), as places in `there`, in the order of the text: *count of at
+ * most RK_MAX_DEVICES. Errors, in `why` with what there is: TYPE. */
 rp_err rk_select(const rk_device_info *there, unsigned n, const char *text, unsigned *chosen, unsigned *count, char *why,
                  size_t why_cap);
 

@@ -1,7 +1,7 @@
 /* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams and
  * events are always done, kernels do nothing, so no answer is right. It shows t_cuda_devices devices. Each call that the engine
- * makes fails on cue with t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel
- * every call of a thread with that device current fails. */
+ * makes fails on cue with t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a
+ * kernel every call of a thread with that device current fails. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>

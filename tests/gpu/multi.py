@@ -169,7 +169,7 @@ def bits(url, oracle, devices):
 
 
 # ---- a device that fails ----
-def client(url, seconds, out):
+def client(url, seconds, out, answers):
     data = random.Random(3).randbytes(MIB)
     gap = done = 0
     errors, want, last = [], None, time.perf_counter()
@@ -186,6 +186,8 @@ def client(url, seconds, out):
                 errors.append("bits")
             now = time.perf_counter()
             gap, last, done = max(gap, now - last), now, done + 1
+            with answers.get_lock():
+                answers.value += 1
     out.put((done, gap, errors))
 
 
@@ -195,11 +197,12 @@ def fault(devices, seconds, flags, env, lose):
         with connect(url) as c:
             kept = put(c, "kept", 64 * MIB, FIRST, chunk)
             gone = put(c, "gone", 64 * MIB, FIRST + devices - 1, chunk)
-            out, running = multiprocessing.Queue(), []
+            out, running, answers = multiprocessing.Queue(), [], multiprocessing.Value("L", 0)
             for _ in range(CLIENTS):
-                running.append(multiprocessing.Process(target=client, args=(url, seconds, out)))
+                running.append(multiprocessing.Process(target=client, args=(url, seconds, out, answers)))
                 running[-1].start()
-            time.sleep(seconds / 2)  # load before the fault
+            while answers.value < 20 * CLIENTS:  # load before the fault
+                time.sleep(0.01)  # poll interval
             lose(devices - 1)
             got = [out.get(timeout=seconds + 60) for _ in running]
             for x in running:

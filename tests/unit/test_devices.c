@@ -1,5 +1,5 @@
-/* Engines with several devices: which are chosen, where tasks and memory go, the same bits however data are cut, and what is left
- * when a device fails. Devices are CPU engines here; what CUDA adds is walked by tests/faults/cuda.c. */
+/* Engines with several devices: which are chosen, where tasks and memory go, the same bits however data are cut, and what is
+ * left when a device fails. Devices are CPU engines here; what CUDA adds is walked by tests/faults/cuda.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

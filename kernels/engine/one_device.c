@@ -1,4 +1,4 @@
-#include "kernels/engine/device.h"
+#include "kernels/engine/one_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Inside kernels/: a device of an engine: one backend, with what is under way there, its batches and the count of its memory.
  * An engine owns its devices (engine.c); nothing of a device is shared with another one. */
-#ifndef RK_DEVICE_H
-#define RK_DEVICE_H
+#ifndef RK_ONE_DEVICE_H
+#define RK_ONE_DEVICE_H
 
 #include "kernels/engine/batch.h"
 #include "kernels/engine/engine.h"
