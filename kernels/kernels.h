@@ -3,8 +3,8 @@
  *     rk_open -> rk_submit ... rk_poll ... -> rk_stop -> rk_close
  *
  * An engine has one or more devices: GPUs, or with the CPU one engine, which tests open several times. Their numbers begin
- * with 0. A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not depend on it.
- * A device that fails is left out: its tasks go to the others, and only what lies on it answers DEVICE_LOST.
+ * with 0. A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not
+ * depend on it. A device that fails is left out: its tasks go to the others, and only what lies on it answers DEVICE_LOST.
  *
  * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
  * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched

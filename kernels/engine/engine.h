@@ -1,8 +1,8 @@
 /* Inside kernels/: what the front (engine.c, one_device.c) and a backend owe each other. Others use kernels.h.
  *
  * The front owns the options, the queues of finished tasks and the small-task shortcut. A backend owns the threads and
- * the memory of one device; an engine with several devices opens it as often. A task belongs to the backend from `submit` or `begin` until
- * it calls rk_complete with it, exactly once, from any thread. */
+ * the memory of one device; an engine with several devices opens it as often. A task belongs to the backend from
+ * `submit` or `begin` until it calls rk_complete with it, exactly once, from any thread. */
 #ifndef RK_ENGINE_H
 #define RK_ENGINE_H
 

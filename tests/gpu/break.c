@@ -1,8 +1,8 @@
 /* Preloaded into a daemon (LD_PRELOAD): breaks the context of one device as a faulty kernel does, which no call gets over.
  *
  * As soon as there is a file $BREAK_DEVICE, followed by a device's number, a kernel traps in the primary context of that
- * device, which is the daemon's own. The driver comes by name: this needs neither CUDA's headers nor its compiler. The daemon runs with
- * --sandbox no. */
+ * device, which is the daemon's own. The driver comes by name: this needs neither CUDA's headers nor its compiler. The
+ * daemon runs with --sandbox no. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
