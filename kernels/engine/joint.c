@@ -2,8 +2,9 @@
  *
  * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its
  * cells where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece
- * that leaves a state. Of columns it holds rows of all of them, or a part of a row: pieces that leave a state for each column that they
- * touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
+ * that leaves a state. Of columns it holds rows of all of them, or a part of a row: pieces that leave a state for each
+ * column that they touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes
+ * them. */
 #include "kernels/engine/joint.h"
 
 #include <stdlib.h>
