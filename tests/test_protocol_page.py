@@ -132,8 +132,8 @@ def test_order_of_checks_of_store(conn):
     def body(dtype=99, flags=0, name=b".x", name_len=None, ttl=2**31, size=0):
         return struct.pack("<BBHIQ", dtype, flags, len(name) if name_len is None else name_len, ttl, size) + name
 
-    refused(body(flags=4, name_len=65)[:15], "BAD_MESSAGE", "store")
-    refused(body(flags=4, name_len=65), "BAD_MESSAGE", "flags")
+    refused(body(flags=128, name_len=65)[:15], "BAD_MESSAGE", "store")
+    refused(body(flags=128, name_len=65), "BAD_MESSAGE", "flags")
     refused(body(name_len=65), "TOO_LARGE", "name_len")
     refused(body(name_len=64), "BAD_MESSAGE", "store")
     refused(body(), "BAD_MESSAGE", "name")
