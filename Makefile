@@ -38,9 +38,9 @@ DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometh
 DEPS_DEMO  := proj-data
 # Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
-# For `make deps deb` and `make deps test-deb` only.
+# For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest piuparts git xz-utils
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB))
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),pandoc mandoc)
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -557,6 +557,9 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
+
+docs: ## the documentation as static HTML in build/docs/ (with the Python reference after `make python-docs`)
+	$(Q).docs/build
 
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
