@@ -39,7 +39,7 @@ DEPS_DEMO  := proj-data
 # Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
-DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest piuparts git xz-utils
+DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
 DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),pandoc mandoc)
 
 MAKEFLAGS += --no-builtin-rules
