@@ -38,7 +38,9 @@ DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometh
 DEPS_DEMO  := proj-data
 # Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH))
+# For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
+DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),pandoc mandoc)
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -508,11 +510,14 @@ DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*)
 MONITORING := $(wildcard daemon/telemetry/monitoring/*)
-DEST_OTHER := $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
+DEST_MODULE := $(PREFIX)/share/modulefiles/reduced/$(VERSION)
+DEST_OTHER := $(DEST_MODULE) $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
               $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+# The prefix as pkg-config finds it from where libreduce.pc is, so that an installation may be moved.
+UP          = $(shell realpath -m --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)')
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
 install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
@@ -526,7 +531,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so
-	$(Q)$(fill) client/libreduce.pc.in >$(B)/libreduce.pc
+	$(Q)$(fill) -e 's|@UP@|$(UP)|g' client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
 	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
@@ -536,6 +541,8 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
 	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
+	$(Q)$(fill) systemd/modulefile.in >$(B)/modulefile
+	$(Q)$(call put,644,$(B)/modulefile,$(DEST_MODULE))
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
@@ -544,6 +551,15 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 
 uninstall: ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
+
+deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
+	$(Q).debian/build $(VERSION) $(CUDA)
+
+test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
+	$(Q).debian/check $(VERSION)
+
+docs: ## the documentation as static HTML in build/docs/ (with the Python reference after `make python-docs`)
+	$(Q).docs/build
 
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
