@@ -1,4 +1,4 @@
-/* tcp:// and tls+tcp:// by nng's streams. With metrics_http.c the only file of the daemon with nng in it. No operation is begun
+/* tcp:// and tls+tcp:// by nng's streams. With tls_engine.c the only file of the daemon with nng in it. No operation is begun
  * on a closed stream, for nng would not complete it. */
 #include <arpa/inet.h>
 #include <nng/nng.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/net/tls_engine.h"
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
 
@@ -144,8 +145,10 @@ static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
         inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
-    snprintf(peer->text, sizeof peer->text, v6 ? "%s [%s]:%u" : "%s %s:%u", w->tls ? "tls" : "tcp", host,
-             ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+    if (w->tls)
+        rd_tls_engine_peer(w->stream, peer);
+    snprintf(peer->text, sizeof peer->text, v6 ? "%s%s%s [%s]:%u" : "%s%s%s %s:%u", w->tls ? "tls" : "tcp",
+             peer->name[0] ? " " : "", peer->name, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
     return true;
 }
 
@@ -235,7 +238,9 @@ static bool failed(int err, const char *what, char *why, size_t cap)
 
 static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
 {
-    int err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
+    int err = rd_tls_engine_register();
+    if (!err)
+        err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
     if (!err)
         err = nng_tls_config_own_cert(*config, p->cert, p->key, NULL);
     if (!err && p->ca)
