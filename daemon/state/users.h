@@ -1,5 +1,5 @@
-/* Users, as the kernel reports them for connections or certificates name them: what they hold (charges.def) and how much each may.
- * The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
+/* Users, as the kernel reports them for connections or certificates name them: what they hold (charges.def) and how much each
+ * may. The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
