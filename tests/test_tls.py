@@ -195,6 +195,20 @@ def test_resident_data_belong_to_the_name(start, site, server, as_name):
     assert renewed.list() == [] and [x.bytes for x in bob.list()] == [2]
 
 
+def test_reducectl_puts_and_reduces_by_name(start, site, server, ctl, scratch):
+    url = tls_url(start(*site.flags(server)))
+    (scratch / "data").write_bytes(DATA)
+
+    def run(name, *args):
+        cert, key = site.ca.issue(name, "client")
+        done = ctl(*args, "--tls-ca", site.ca.file("pem"), "--tls-cert", cert, "--tls-key", key, url=url)
+        return done.returncode, done.stdout
+    assert run("alice", "put", "--dtype", "u8", "@mine", scratch / "data") == (0, b"")
+    assert run("alice", "sum", "@mine") == (0, b"%d\n" % sum(DATA))
+    assert b"mine" in run("alice", "ls")[1] and run("bob", "ls") == (0, b"")
+    assert run("bob", "sum", "@mine")[0] == 3
+
+
 def test_quotas_are_of_the_name(start, site, server, as_name):
     url = tls_url(start(*site.flags(server), "--max-user-sessions", 2, "--resident-user", 1))
     as_name(url, "alice").put("a", "u8", bytes(1 << 20))

@@ -238,9 +238,7 @@ static bool failed(int err, const char *what, char *why, size_t cap)
 
 static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
 {
-    int err = rd_tls_engine_register();
-    if (!err)
-        err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
+    int err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
     if (!err)
         err = nng_tls_config_own_cert(*config, p->cert, p->key, NULL);
     if (!err && p->ca)
@@ -254,8 +252,9 @@ rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size
 {
     rp_pem p;
     rd_nng_tls *tls = calloc(1, sizeof *tls);
-    bool right = rp_pem_read(&p, files, why, cap) && !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM,
-                                                             "tls-cert, tls-key, tls-ca or tls-crl", why, cap);
+    bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
+                 !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key, tls-ca or tls-crl", why,
+                         cap);
     rp_pem_wipe(&p);
     if (right)
         return tls;
