@@ -162,16 +162,19 @@ def as_name(site):
         c.close()
 
 
-def refused_as(site, url, subject, closed=False):
-    """The text of AUTH for a certificate with this subject. `closed`: wait for the end of the connection, too, a second."""
+def refused_as(site, url, subject, then=lambda c: None):
+    """The text of AUTH for a certificate with this subject. `then`: with the connection, which stays for a second."""
     with Connection(url, tls=context_of(site, site.ca.issue("odd", "client", subject=subject))) as c:
         with pytest.raises(Fault) as e:
             c.hello()
         assert (e.value.code, e.value.field) == ("AUTH", "user")
-        if closed:
-            with pytest.raises(Closed):
-                c.ping(b"x")
+        then(c)
     return e.value.text
+
+
+def ends(c):
+    with pytest.raises(Closed):
+        c.ping(b"x")
 
 
 def test_resident_data_belong_to_the_name(start, site, server, as_name):
@@ -286,19 +289,22 @@ def test_other_fields_are_not_the_name(start, site, server, as_name):
     """A text of the whole subject would show a second name."""
     daemon = start(*site.flags(server, "--allow-name", "alice"))
     url = tls_url(daemon)
-    assert "allow-name" in refused_as(site, url, "/O=x, CN=alice/CN=mallory", closed=True)
+    assert "allow-name" in refused_as(site, url, "/O=x, CN=alice/CN=mallory", ends)
     as_name(url, "1alice", subject="/O=x, CN=mallory/OU=CN=root/CN=alice").put("x", "u8", b"1")
     with daemon.connect() as admin:
         assert "tls:alice" in admin.query(2).values()
 
 
 def test_names_that_look_alike_are_one_at_a_time(start, site, server, as_name):
-    daemon = start(*site.flags(server))
-    url = tls_url(daemon)
+    url = tls_url(start(*site.flags(server)))
     alice = as_name(url, "alice")
-    assert "other letters" in refused_as(site, url, "/CN=ALICE")
-    assert as_name(url, "alice").list() == []  # who was refused keeps nobody out
-    alice.put("x", "u8", b"1")
+    assert "other letters" in refused_as(site, url, "/CN=ALICE", lambda c: as_name(url, "alice").put("x", "u8", b"1"))
+    assert [x.name for x in alice.list()] == ["x"]
+
+
+def test_refused_names_keep_nobody_out(start, site, server, as_name):
+    url = tls_url(start(*site.flags(server, "--allow-name", "alice")))
+    assert "allow-name" in refused_as(site, url, "/CN=ALICE", lambda c: as_name(url, "alice").ping(b"x"))
 
 
 def test_without_certificates_peers_are_the_network(start, site, server):
