@@ -120,6 +120,7 @@ CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fs
 LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(PORTABLE)),-static-libgcc) -Wl,-z,relro,-z,now
 static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
+LIBS_TLS := $(call static,-lnng -lmbedtls -lmbedx509 -lmbedcrypto) -lm
 LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
@@ -227,7 +228,7 @@ protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 $(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -302,7 +303,7 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
-	  $(LIBS_CUDA) $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
+	  $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 # ... and the ladder's stands in for its GPU.
 $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
@@ -325,7 +326,7 @@ $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
 $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$(KERNEL_C)) $(SIMD_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 # ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))
@@ -337,7 +338,7 @@ FAULT_CUDART := $(if $(filter yes,$(CUDA)),$(B)/tests/faults/cudart.c.o)
 $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o $(FAULT_CUDART)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) $(LIBS_SD) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 $(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -356,7 +357,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
