@@ -555,6 +555,8 @@ static bool passing(const reduce_client *c, const rc_call *call, rp_err code)
         return false;
     if (code == RP_BUSY)
         return call->type != RP_MSG_FINISH;
+    if (code == RP_DEVICE_LOST && call->fault.limit) /* the daemon goes on with other devices: this one is gone */
+        return false;
     return !call->bound && (code == RP_DEVICE_LOST || code == RP_CANCELLED);
 }
 

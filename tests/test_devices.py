@@ -4,6 +4,7 @@ import os
 import random
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -174,6 +175,21 @@ def test_a_device_lost_under_load(memory, scratch, monkeypatch):
         for name in handle:
             c.drop(name)
     assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is lost" in daemon.log()
+
+
+def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypatch):
+    """DEVICE_LOST with other devices left is an answer, not a reason to wait for a new daemon."""
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(2)
+    np.save(scratch / "x.npy", np.arange(100000))
+    assert ctl("put", "--device", "1", "x", scratch / "x.npy", url=daemon.url).returncode == 0
+    (scratch / "lost1").touch()
+    begin = time.monotonic()
+    for args in (("sum", "@x"), ("sum", "--device", "1", scratch / "x.npy")):
+        done = ctl(*args, url=daemon.url)
+        assert done.returncode != 0 and b"DEVICE_LOST" in done.stderr, done.stderr
+    assert time.monotonic() - begin < 10
+    assert ctl("sum", scratch / "x.npy", url=daemon.url).stdout == b"4999950000\n"
 
 
 class Allocation:
