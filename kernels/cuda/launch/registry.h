@@ -10,7 +10,7 @@ namespace rk {
 
 // By element type, and `skip`: NaNs are left out and counted
 SegmentKernel sum_float_kernel(int dtype, bool skip);                       // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: f32 f64
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: bf16 f32 f64
 SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                 // sum_digits.cu
 SegmentKernel sum_int_kernel(int dtype);                                    // sum_int.cu
 SegmentKernel best_kernel(int layout, int dtype, bool skip);                // minmax_arg.cu
