@@ -122,8 +122,8 @@ bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
 // How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
 u64 longest_shared_line(const Device *d, const rp_spec &s)
 {
-    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
-    return share > kTuning.long_line ? share : kTuning.long_line;
+    const u64 share = rp_elements(&s) / ((u64)d->sms * 8), most = 1ull << 31; // what kernels count in 32 bits
+    return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
 }
 
 // Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of

@@ -2,23 +2,94 @@
 //
 // The sum is kept in two doubles (twosum.cuh): no long accumulator, and no rounding of one. Where that is not enough the lanes
 // walk the line again, with a state each.
-#include "kernels/cuda/exact/twosum.cuh"
+#include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
 
 namespace rk {
 namespace {
 
 template <int kDtype> struct Line {
+    using Bits = FloatBits<kDtype>;
+
     Pair sum;
     u64 skipped;
     bool skip;
 
-    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, skip, skipped); }
-    __device__ __forceinline__ void add_vector(uint4 v)
+    __device__ __forceinline__ void add(Bits bits) { add_float<kDtype>(sum, bits, skip, skipped); }
+    // Out of line, lest the doubles of add_tile be kept for it.
+    static __device__ __noinline__ Line added(Line to, uint4 v)
     {
-        each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
+        each_element<sizeof(Bits)>(v, [&](Bits bits, int) { to.add(bits); });
+        return to;
+    }
+    // Elements narrower than f64: their sum in one double, once rounded down and once up; where both are equal it is exact.
+    template <int kTile> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kTile])
+    {
+        if constexpr (kDtype == RP_F64) {
+#pragma unroll
+            for (int u = 0; u < kTile; u++)
+                each_element<sizeof(Bits)>(tile[u], [&](Bits bits, int) { add(bits); });
+        } else {
+            Between all = between<kDtype>(tile[0]);
+#pragma unroll
+            for (int u = 1; u < kTile; u++)
+                all.join(between<kDtype>(tile[u]));
+            if (all.low == all.high) {
+                sum.add(all.high);
+            } else {
+#pragma unroll
+                for (int u = 0; u < kTile; u++)
+                    *this = added(*this, tile[u]);
+            }
+        }
+    }
+    // With those of the line's other lanes, `mask`; each gets the result. One double for all lanes, if that is exact.
+    __device__ __forceinline__ void join(u32 mask, u32 lanes)
+    {
+        double all = sum.s;
+        bool exact = sum.t == 0 && !sum.lost;
+        for (u32 d = lanes / 2; d; d /= 2)
+            exact &= two_sum(all, __shfl_xor_sync(mask, all, d), all) == 0;
+        if (__all_sync(mask, exact))
+            sum.s = all;
+        else
+            for (u32 d = lanes / 2; d; d /= 2)
+                sum.join_lane(mask, (int)d);
+        if (skip)
+            for (u32 d = lanes / 2; d; d /= 2)
+                skipped += __shfl_xor_sync(mask, skipped, d);
     }
 };
+
+// Vectors `lane`, lane + lanes, ... of those at v; of the last tile, which has `left` of them, at least one. In place of those
+// beyond come -0.0, which adds nothing. Nothing is loaded on condition: ptxas puts such loads one after the other.
+template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes)
+{
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        tile[u] = load_vector(v + lane + u * lanes);
+}
+template <class Bits, int kTile>
+__device__ __forceinline__ void load_last(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes, u32 left)
+{
+    constexpr Bits kNothing = (Bits)((Bits)1 << (8 * sizeof(Bits) - 1));
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        tile[u] = load_vector(v + min(lane + u * lanes, left - 1));
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        if (lane + u * lanes >= left)
+            tile[u] = vector_of(kNothing);
+}
+
+// A row or a segment. The offsets are aligned (launch.h).
+__device__ __forceinline__ rk_line line_of(const FinishArgs &a, const RowArgs &r, u64 i)
+{
+    if (!r.offsets)
+        return {i * a.spec.row_len, 1, a.spec.row_len};
+    const u64 *at = (const u64 *)r.offsets + i;
+    return {at[0], 1, at[1] - at[0]};
+}
 
 // limbs += v, a multiple of 2^e0
 __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
@@ -27,6 +98,9 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     i64 m = units_of(v, e0, &offset);
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
+
+// Out of line: rare and long, and wanted by two.
+__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s) { write_cell(a, number, *s, NULL); }
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
 __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped,
@@ -39,7 +113,7 @@ __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double
     const int limbs = rk_sum_limbs(a.plan.layout), e0 = rk_e0(a.spec.dtype);
     add_double(s->limb, limbs, e0, high);
     add_double(s->limb, limbs, e0, low);
-    write_cell(a, number, *s, NULL);
+    finish_state(a, number, s);
 }
 
 // By all lanes of a line (`mask`; 0 if it is one): the general way. `first`: a state for each of them.
@@ -54,51 +128,45 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
         return;
     for (u32 k = 1; k < r.lanes; k++)
         rk_state_merge(mine, (const rk_state *)((u64 *)first + k * r.state_words));
-    write_cell(a, number, *mine, NULL);
+    finish_state(a, number, mine);
 }
 
-template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
+// kTile: vectors of a lane in flight
+template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
     sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
     using Bits = FloatBits<kDtype>;
     constexpr u32 kPerVector = 16 / sizeof(Bits);
     extern __shared__ u64 states[];
-    const u32 lanes = r.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
+    const u32 lanes = r.lanes, lane = threadIdx.x & (lanes - 1), mask = group_mask(lanes), log2 = (u32)__ffs((int)lanes) - 1;
     rk_state *first = (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
-    const u64 stride = (u64)gridDim.x * (kRowThreads / lanes);
+    const u64 stride = (u64)gridDim.x * (kRowThreads >> log2);
     const bool plain = a.plain && a.spec.out == RP_F64;
-    for (u64 i = (u64)blockIdx.x * (kRowThreads / lanes) + threadIdx.x / lanes; i < r.lines; i += stride) {
-        const rk_line line = rk_line_of(&a.spec, r.offsets, i);
+    for (u64 i = (u64)blockIdx.x * (kRowThreads >> log2) + (threadIdx.x >> log2); i < r.lines; i += stride) {
+        const rk_line line = line_of(a, r, i);
         if (line.n > r.longest)
             continue; // another kernel's
         const Bits *p = (const Bits *)r.elements + line.first;
         Line<kDtype> l = {{-0.0, -0.0, false}, 0, r.skip};
         // elements up to the first 16-byte boundary, vectors, the rest
-        u64 head = ((16 - ((uintptr_t)p & 15)) & 15) / sizeof(Bits);
-        head = head < line.n ? head : line.n;
-        const u64 nvec = (line.n - head) / kPerVector;
+        const u32 n = (u32)line.n, head = min((u32)((16 - ((uintptr_t)p & 15)) & 15) / (u32)sizeof(Bits), n);
+        const u32 nvec = (n - head) / kPerVector;
         const uint4 *v = (const uint4 *)(p + head);
-        u64 k = lane;
-        for (; k + 3 * lanes < nvec; k += 4 * lanes) { // four loads in flight
-            uint4 x[4];
-#pragma unroll
-            for (int u = 0; u < 4; u++)
-                x[u] = load_vector(v + k + u * lanes);
-#pragma unroll
-            for (int u = 0; u < 4; u++)
-                l.add_vector(x[u]);
+        uint4 tile[kTile];
+        u32 left = nvec;
+        for (; left >= kTile * lanes; left -= kTile * lanes, v += kTile * lanes) { // all lanes of the line
+            load_tile(tile, v, lane, lanes);
+            l.add_tile(tile);
         }
-        for (; k < nvec; k += lanes)
-            l.add_vector(load_vector(v + k));
-        for (u64 e = lane; e < head; e += lanes)
-            l.add(p[e]);
-        for (u64 e = head + nvec * kPerVector + lane; e < line.n; e += lanes)
-            l.add(p[e]);
-        for (u32 d = lanes / 2; d; d /= 2) {
-            double s = __shfl_xor_sync(mask, l.sum.s, d), t = __shfl_xor_sync(mask, l.sum.t, d);
-            l.skipped += __shfl_xor_sync(mask, l.skipped, d);
-            l.sum.join(s, t);
+        if (left) {
+            load_last<Bits>(tile, v, lane, lanes, left);
+            l.add_tile(tile);
         }
+        for (u32 e = lane; e < head; e += lanes)
+            l.add(p[e]);
+        for (u32 e = head + nvec * kPerVector + lane; e < n; e += lanes)
+            l.add(p[e]);
+        l.join(mask, lanes);
         if (__any_sync(mask, l.sum.lost)) {
             walk_together(a, r, i, line, lane, mask, first);
             __syncwarp(mask);
@@ -160,17 +228,18 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
 
 } // namespace
 
-RowsKernel sum_rows_kernel(int dtype, bool tiny)
+RowsKernel sum_rows_kernel(int dtype, RowShape shape)
 {
+    const bool tiny = shape == kTinyRows;
     switch (dtype) {
     case RP_F16:
-        return tiny ? sum_tiny_rows<RP_F16> : sum_rows<RP_F16>;
+        return tiny ? sum_tiny_rows<RP_F16> : sum_rows<RP_F16, 4>;
     case RP_BF16:
-        return tiny ? sum_tiny_rows<RP_BF16> : sum_rows<RP_BF16>;
+        return tiny ? sum_tiny_rows<RP_BF16> : sum_rows<RP_BF16, 4>;
     case RP_F32:
-        return tiny ? sum_tiny_rows<RP_F32> : sum_rows<RP_F32>;
+        return tiny ? sum_tiny_rows<RP_F32> : shape == kLongRows ? sum_rows<RP_F32, 8> : sum_rows<RP_F32, 4>;
     default:
-        return tiny ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64>;
+        return tiny ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
     }
 }
 
