@@ -152,6 +152,14 @@ template <int kDtype> __device__ __forceinline__ Between between(uint4 v)
     });
     return joined<kCount>(elements);
 }
+template <int kDtype, int kVectors> __device__ __forceinline__ Between between(const uint4 (&tile)[kVectors])
+{
+    Between all = between<kDtype>(tile[0]);
+#pragma unroll
+    for (int u = 1; u < kVectors; u++)
+        all.join(between<kDtype>(tile[u]));
+    return all;
+}
 
 template <int kBlock, int kLoads> struct TileSum<RP_F32, kBlock, kLoads> {
     static constexpr int kThreads = kBlock, kUnroll = kLoads;

@@ -324,6 +324,15 @@ u32 lanes_for(u64 bytes)
     return lanes;
 }
 
+// `bytes`: of a line, in the mean
+RowShape row_shape(const RowArgs &r, u64 bytes)
+{
+    const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
+    if (r.lanes == 1 && !r.offsets)
+        return kTinyRows;
+    return !r.offsets && whole && tile ? kWholeRows : bytes >= kTuning.long_rows ? kLongRows : kOtherRows;
+}
+
 cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
 {
     const u64 lines = rp_results(&t.spec), bytes = rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype);
@@ -336,9 +345,8 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const bool tiny = r.lanes == 1 && !parts.offsets;
-    const RowShape shape = tiny ? kTinyRows : bytes >= kTuning.long_rows ? kLongRows : kOtherRows;
-    u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const RowShape shape = row_shape(r, bytes);
+    u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
     return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
                       stream, a, r);

@@ -116,7 +116,8 @@ template <bool kStats> struct Moments64 {
     bool open;               // there is a window; the same for a warp, like the two above
     bool clean;              // the thread's tile is all in it, but for zeros
     u32 waiting;             // elements since the last give_up
-    u32 new_zeros;           // of a clean tile
+    u32 zeros;               // of a clean tile: stats
+    bool all_zero;           // a clean tile
     i64 warp_low, warp_high; // keys of the warp's extremes: stats
     u32 flags, skipped;
     bool skip, one_infinity;
@@ -209,18 +210,20 @@ template <bool kStats> struct Moments64 {
         return worst < kBinades << 21;
     }
     static __device__ __forceinline__ bool is_zero(u32 high, u32 low) { return (2 * high | low) == 0; }
-    // The same but for zeros, which are counted.
-    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll], u32 &zeros) const
+    // The same but for zeros, which `zeros` counts for stats.
+    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll])
     {
         u32 worst = 0;
         zeros = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
             const bool a = is_zero(v[u].y, v[u].x), b = is_zero(v[u].w, v[u].z);
-            zeros += a + b;
-            worst = max(worst, max(a ? 0 : 2 * v[u].y - lowest, b ? 0 : 2 * v[u].w - lowest));
+            if (kStats)
+                zeros += a + b;
+            worst = max(worst, max(a ? 0 : 2 * v[u].y - lowest + 1, b ? 0 : 2 * v[u].w - lowest + 1));
         }
-        return worst < kBinades << 21;
+        all_zero = worst == 0;
+        return worst <= kBinades << 21;
     }
 
     // The larger magnitude of two elements, by their high words; infinities and NaNs do not count.
@@ -234,10 +237,11 @@ template <bool kStats> struct Moments64 {
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
         clean = open && holds_all(tile);
-        new_zeros = 0;
+        zeros = 0;
+        all_zero = false;
         if (__all_sync(kFullMask, clean))
             return true;
-        clean = open && holds_all_but(tile, new_zeros);
+        clean = open && holds_all_but(tile);
         if (__all_sync(kFullMask, clean))
             return true;
         u32 top = 0;
@@ -245,7 +249,7 @@ template <bool kStats> struct Moments64 {
         for (int u = 0; u < kUnroll; u++)
             top = max(top, top_of(tile[u]));
         follow(warp_max(top));
-        clean = holds_all_but(tile, new_zeros);
+        clean = holds_all_but(tile);
         return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
@@ -377,6 +381,18 @@ template <bool kStats> struct Moments64 {
             take_out<2 * kUnroll>(x, [&](int e) { return first + e / 2 * (2 * kThreads) + e % 2; });
         add_all(x);
     }
+    __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])
+    {
+        u32 other = !all_zero; // than -0.0
+        if (all_zero) {
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                other |= ~tile[u].y | ~tile[u].w;
+            other &= 1u << 31;
+        }
+        flags |= other ? (u32)kFlagNz : 0u;
+        extremes.zeros += zeros;
+    }
     template <int kCount> __device__ __forceinline__ void add_all(const double (&x)[kCount])
     {
         if (waiting + kCount > Window64::kMost) {
@@ -387,19 +403,6 @@ template <bool kStats> struct Moments64 {
 #pragma unroll
         for (int e = 0; e < kCount; e++)
             window.add(x[e]);
-    }
-    __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])
-    {
-        if (new_zeros == 0) {
-            flags |= kFlagNz;
-            return;
-        }
-        u32 other = 0; // than -0.0
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            other |= (tile[u].y ^ 1u << 31) | tile[u].x | (tile[u].w ^ 1u << 31) | tile[u].z;
-        flags |= other ? (u32)kFlagNz : 0u;
-        extremes.zeros += new_zeros;
     }
 
     __device__ __forceinline__ void add_vector(uint4 v, u64 first)

@@ -30,10 +30,7 @@ template <int kDtype> struct Line {
             for (int u = 0; u < kTile; u++)
                 each_element<sizeof(Bits)>(tile[u], [&](Bits bits, int) { add(bits); });
         } else {
-            Between all = between<kDtype>(tile[0]);
-#pragma unroll
-            for (int u = 1; u < kTile; u++)
-                all.join(between<kDtype>(tile[u]));
+            const Between all = between<kDtype>(tile);
             if (all.low == all.high) {
                 sum.add(all.high);
             } else {
@@ -131,53 +128,110 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
     finish_state(a, number, mine);
 }
 
-// kTile: vectors of a lane in flight
-template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
-    sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+// By all lanes of line i, each with kTile vectors in flight.
+template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const FinishArgs &a, const RowArgs &r, u64 i,
+                                                                          rk_line line, u32 lane, u32 mask, rk_state *first)
 {
     using Bits = FloatBits<kDtype>;
     constexpr u32 kPerVector = 16 / sizeof(Bits);
+    const u32 lanes = r.lanes;
+    const Bits *p = (const Bits *)r.elements + line.first;
+    Line<kDtype> l = {{-0.0, -0.0, false}, 0, r.skip};
+    // elements up to the first 16-byte boundary, vectors, the rest
+    const u32 n = (u32)line.n, head = min((u32)((16 - ((uintptr_t)p & 15)) & 15) / (u32)sizeof(Bits), n);
+    const u32 nvec = (n - head) / kPerVector;
+    const uint4 *v = (const uint4 *)(p + head);
+    uint4 tile[kTile];
+    u32 left = nvec;
+    for (; left >= kTile * lanes; left -= kTile * lanes, v += kTile * lanes) { // all lanes of the line
+        load_tile(tile, v, lane, lanes);
+        l.add_tile(tile);
+    }
+    if (left) {
+        load_last<Bits>(tile, v, lane, lanes, left);
+        l.add_tile(tile);
+    }
+    for (u32 e = lane; e < head; e += lanes)
+        l.add(p[e]);
+    for (u32 e = head + nvec * kPerVector + lane; e < n; e += lanes)
+        l.add(p[e]);
+    l.join(mask, lanes);
+    if (__any_sync(mask, l.sum.lost)) {
+        walk_together(a, r, i, line, lane, mask, first);
+        __syncwarp(mask);
+        return;
+    }
+    if (lane)
+        return;
+    if (a.plain && a.spec.out == RP_F64 && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
+        ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
+    else
+        finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
+}
+
+// A thread's place: its lane of a line, those lanes, and the line among the block's.
+struct Place {
+    u32 lane, mask, line;
+
+    __device__ __forceinline__ rk_state *first_state(u64 *states, const RowArgs &r) const
+    {
+        return (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
+    }
+};
+__device__ __forceinline__ Place place_of(u32 lanes)
+{
+    return {threadIdx.x & (lanes - 1), group_mask(lanes), threadIdx.x >> (__ffs((int)lanes) - 1)};
+}
+__device__ __forceinline__ u32 lines_of_block(u32 lanes) { return (u32)kRowThreads >> (__ffs((int)lanes) - 1); }
+
+template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
+    sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
     extern __shared__ u64 states[];
-    const u32 lanes = r.lanes, lane = threadIdx.x & (lanes - 1), mask = group_mask(lanes), log2 = (u32)__ffs((int)lanes) - 1;
-    rk_state *first = (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
-    const u64 stride = (u64)gridDim.x * (kRowThreads >> log2);
-    const bool plain = a.plain && a.spec.out == RP_F64;
-    for (u64 i = (u64)blockIdx.x * (kRowThreads >> log2) + (threadIdx.x >> log2); i < r.lines; i += stride) {
+    const Place at = place_of(r.lanes);
+    const u32 lines = lines_of_block(r.lanes);
+    for (u64 i = (u64)blockIdx.x * lines + at.line; i < r.lines; i += (u64)gridDim.x * lines) {
         const rk_line line = line_of(a, r, i);
-        if (line.n > r.longest)
-            continue; // another kernel's
-        const Bits *p = (const Bits *)r.elements + line.first;
-        Line<kDtype> l = {{-0.0, -0.0, false}, 0, r.skip};
-        // elements up to the first 16-byte boundary, vectors, the rest
-        const u32 n = (u32)line.n, head = min((u32)((16 - ((uintptr_t)p & 15)) & 15) / (u32)sizeof(Bits), n);
-        const u32 nvec = (n - head) / kPerVector;
-        const uint4 *v = (const uint4 *)(p + head);
+        if (line.n <= r.longest) // else another kernel's
+            sum_line<kDtype, kTile>(a, r, i, line, at.lane, at.mask, at.first_state(states, r));
+    }
+}
+
+// Out of line: rare.
+template <int kDtype>
+__device__ __noinline__ void sum_again(const FinishArgs &a, const RowArgs &r, u64 i, u32 lane, u32 mask, rk_state *first)
+{
+    sum_line<kDtype, 4>(a, r, i, line_of(a, r, i), lane, mask, first);
+}
+
+// Equal rows of whole vectors, at most 4 for each lane: one tile, whose sum rounded down and up is the row's where both are
+// equal. The lanes of a warp stay together.
+template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
+    sum_tile_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    using Bits = FloatBits<kDtype>;
+    constexpr int kTile = 4;
+    extern __shared__ u64 states[];
+    const Place at = place_of(r.lanes);
+    const u32 lines = lines_of_block(r.lanes), nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
+    const bool plain = a.plain && a.spec.out == RP_F64;
+    for (u64 first = (u64)blockIdx.x * lines; first < r.lines; first += (u64)gridDim.x * lines) {
+        const u64 row = first + at.line;
+        const uint4 *v = (const uint4 *)r.elements + min(row, r.lines - 1) * nvec;
         uint4 tile[kTile];
-        u32 left = nvec;
-        for (; left >= kTile * lanes; left -= kTile * lanes, v += kTile * lanes) { // all lanes of the line
-            load_tile(tile, v, lane, lanes);
-            l.add_tile(tile);
-        }
-        if (left) {
-            load_last<Bits>(tile, v, lane, lanes, left);
-            l.add_tile(tile);
-        }
-        for (u32 e = lane; e < head; e += lanes)
-            l.add(p[e]);
-        for (u32 e = head + nvec * kPerVector + lane; e < n; e += lanes)
-            l.add(p[e]);
-        l.join(mask, lanes);
-        if (__any_sync(mask, l.sum.lost)) {
-            walk_together(a, r, i, line, lane, mask, first);
-            __syncwarp(mask);
-            continue;
-        }
-        if (lane)
-            continue;
-        if (plain && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
-            ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
+        if (nvec == kTile * r.lanes)
+            load_tile(tile, v, at.lane, r.lanes);
         else
-            finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
+            load_last<Bits>(tile, v, at.lane, r.lanes, nvec);
+        Between all = between<kDtype>(tile);
+        for (u32 d = r.lanes / 2; d; d /= 2)
+            all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
+        const bool known = plain && all.low == all.high;
+        if (row < r.lines && known && at.lane == 0)
+            ((double *)a.cells)[row] = all.high;
+        if (row < r.lines && !known)
+            sum_again<kDtype>(a, r, row, at.lane, at.mask, at.first_state(states, r));
+        __syncwarp();
     }
 }
 
@@ -226,20 +280,28 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
     }
 }
 
+// Where elements are narrower than f64
+template <int kDtype> RowsKernel narrow_kernel(RowShape shape)
+{
+    return shape == kTinyRows    ? sum_tiny_rows<kDtype>
+           : shape == kWholeRows ? sum_tile_rows<kDtype>
+                                 : shape == kLongRows ? sum_rows < kDtype,
+           kDtype == RP_F32 ? 8 : 4 > : sum_rows<kDtype, 4>;
+}
+
 } // namespace
 
 RowsKernel sum_rows_kernel(int dtype, RowShape shape)
 {
-    const bool tiny = shape == kTinyRows;
     switch (dtype) {
     case RP_F16:
-        return tiny ? sum_tiny_rows<RP_F16> : sum_rows<RP_F16, 4>;
+        return narrow_kernel<RP_F16>(shape);
     case RP_BF16:
-        return tiny ? sum_tiny_rows<RP_BF16> : sum_rows<RP_BF16, 4>;
+        return narrow_kernel<RP_BF16>(shape);
     case RP_F32:
-        return tiny ? sum_tiny_rows<RP_F32> : shape == kLongRows ? sum_rows<RP_F32, 8> : sum_rows<RP_F32, 4>;
+        return narrow_kernel<RP_F32>(shape);
     default:
-        return tiny ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
+        return shape == kTinyRows ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
     }
 }
 

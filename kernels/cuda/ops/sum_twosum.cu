@@ -36,10 +36,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-        Between all = between<kDtype>(tile[0]);
-#pragma unroll
-        for (int u = 1; u < kUnroll; u++)
-            all.join(between<kDtype>(tile[u]));
+        const Between all = between<kDtype>(tile);
         if (all.low == all.high) {
             sum.add(all.high);
         } else {
