@@ -55,4 +55,8 @@ test-python: all python-venv ## the Python package with what PyPI has: types, do
 	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) client/python/check
 
 python-docs: python-venv ## its reference as HTML in build/python-docs/
-	$(Q)PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -o build/python-docs reduced
+	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -d google -o build/python-docs \
+	  reduced reduced.aio reduced.dask reduced.magic '!reduced\._' '!reduced_programs'
+	@for name in sum nanvar OverflowError_ Resident submit; do grep -q "id=\"$$name\"" build/python-docs/reduced.html || \
+	  { echo "the reference lacks $$name"; exit 1; }; done
+	@! grep -rnoE '(src|action)="?https?:|<link[^>]*https?:|@import|url\("?https?:' build/python-docs
