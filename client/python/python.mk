@@ -20,8 +20,10 @@ $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 $(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,uv_a) $(call archive,inih) -ldl -lrt
 $(W)/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 $(W)/reducectl: LIBS = $(WHEEL_NNG) $(WHEEL_CTL)
-$(W)/reducectl-ladder: $(LADDER_LINK)
-$(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt $(call archive,stdc++)) $(LIBS_CUDA) -lm -pthread
+# Debian's libstdc++ wants more of glibc than 2.28 has, and of gcc's unwinder, for which zig has one of its own.
+$(W)/reducectl-ladder: $(LADDER_LINK) $(if $(LADDER_CU),$(B)/client/python/glibc.c.o)
+$(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),$(CUDA_HOME)/lib64/libcudadevrt.a $(call archive,stdc++) \
+  $(if $(findstring zig,$(WHEEL_CC)),-lunwind)) $(LIBS_CUDA) -lm -pthread
 
 # Debian's static nng may be linked into programs alone: it reaches stdout and stderr as only programs can. A shared library gives
 # it two variables of its own.
@@ -47,6 +49,7 @@ wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, 
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
 	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
 	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64 \
+	  REDUCED_WHEEL_MAKE='CC="$(CC)" NVCC="$(NVCC)" CUDA_HOME="$(CUDA_HOME)"' \
 	  REDUCED_WHEEL_CC="$(abspath $(PYTHON_VENV))/bin/python -m ziglang cc -target x86_64-linux-gnu.$(WHEEL_GLIBC)" \
 	  $(PYTHON_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
 	$(Q)$(PYTHON_VENV)/bin/auditwheel show build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl

@@ -147,7 +147,7 @@ def median_us(f, wait, seconds=0.3):
 def stages(library):
     """us of the parts of a sum of float32 that are there already. What is not the kernel is to be at most 60 us up to 2^20."""
     torch, client = library.lib, _client.default()
-    rows = []
+    rows, idle = [], lambda: None  # each call waits for its own work
     for power in (10, 16, 20, 24):
         x = torch.ones(1 << power, device="cuda")
         p = _plan.plan("sum", x)
@@ -156,15 +156,15 @@ def stages(library):
 
         def call():
             client.call("reduce_device", spec, handle, offset, t.nbytes, cells, 8, result)
-        row = {"n": 1 << power, "whole": median_us(lambda: reduced.sum(x), library.wait), "peer": median_us(lambda: x.sum().item(), library.wait),
-               "tensor": median_us(lambda: _device.tensor(x), library.wait), "plan": median_us(lambda: _plan.plan("sum", x), library.wait),
-               "handle": median_us(lambda: _device._handle(client, t.pointer, t.nbytes, t.number), library.wait),
-               "call": median_us(call, library.wait), "kernel": p.result.compute_ns / 1e3, "queued": p.result.queue_ns / 1e3}
+        row = {"n": 1 << power, "whole": median_us(lambda: reduced.sum(x), idle), "peer": median_us(lambda: x.sum().item(), idle),
+               "tensor": median_us(lambda: _device.tensor(x), idle), "plan": median_us(lambda: _plan.plan("sum", x), idle),
+               "handle": median_us(lambda: _device._handle(client, t.pointer, t.nbytes, t.number), idle),
+               "call": median_us(call, idle), "kernel": p.result.compute_ns / 1e3, "queued": p.result.queue_ns / 1e3}
         row["beyond"] = row["whole"] - row["kernel"]
         rows.append(row)
         print(f"2^{power:<3}" + "".join(f" {k} {v:.1f}" for k, v in row.items() if k != "n"), flush=True)
-    ping = median_us(client.ping, library.wait)
-    print(f"ping {ping:.1f} us, {client.info().side}; all figures us; tensor is a part of plan, kernel and queued are parts of call", flush=True)
+    ping = median_us(client.ping, idle)
+    print(f"ping {ping:.1f} us; all figures us; tensor is a part of plan, kernel and queued are parts of call", flush=True)
     return rows
 
 
