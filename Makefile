@@ -22,8 +22,8 @@ DESTDIR    ?=#                  install below this folder (packagers)
 MINUTES    ?= 1#                 of processor time that `make fuzz` gives each fuzzer
 SECONDS    ?= 60#               how long `make soak` runs
 EACH       ?= 5#                seconds that `make hostile` gives each attack
-CLIENTS    ?=#                  10000: `make soak` kills so many clients, and nothing else
-DAEMONS    ?=#                  1000: ... so many daemons
+CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
+DAEMONS    ?=#                  1000: ... of daemons
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
@@ -166,7 +166,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -547,6 +547,9 @@ uninstall: ## remove what install installed
 
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
+
+fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
+	$(Q)client/fortran/generate
 
 include client/python/python.mk
 
