@@ -238,6 +238,13 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
     return true;
 }
 
+/* Names that a URL's own list has, or the one of all. */
+static void open_tls_gate(rd_server *s, uint64_t i)
+{
+    const rd_names *own = &s->config.allow[i + 1].names;
+    s->gates[i].allow.names = own->n ? *own : s->config.allow[0].names;
+}
+
 static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 {
     rd_requests *q = &s->requests;
@@ -245,6 +252,8 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
     if (!rd_transport_listen(s->transport, url, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, why, cap)))
         return false;
+    if (rd_is_tls(url))
+        open_tls_gate(s, i);
     rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
         rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,
