@@ -135,7 +135,8 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **m, rp_fault *f);
 /* The whole device allocation that another process exported; the task's `offset` counts from its first byte. The other
  * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opened
  * twice it is the same memory, which is closed as often. Errors: TYPE (the engine has no device), BAD_HANDLE (no such
- * allocation, another user's, another device's, this process's own), NO_MEMORY, DEVICE_LOST. */
+ * allocation, another user's, another device's, this process's own), BUSY (memory that was opened before overlaps it: when the
+ * process has freed that, close it and try again), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_memory **m, rp_fault *f);
 
 /* The same for an allocation that was exported as a descriptor, which is only looked at: all of its `bytes` bytes. It stays

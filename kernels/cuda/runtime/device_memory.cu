@@ -23,13 +23,15 @@ cudaError_t ask_context()
 }
 
 // Another process's memory could not be mapped. The fault is that of its handle or descriptor (`field`), unless the context
-// has failed.
+// has failed. The driver keeps what it has open of a block of small allocations; another one that overlaps it, in the place of
+// those that were freed, is "already mapped".
 rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
 {
     cudaError_t alive = ask_context();
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
         return memory_fault(b, alive == cudaSuccess ? err : alive, f);
-    return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver refuses the %s: %s", field, cudaGetErrorString(err));
+    const rp_err code = err == cudaErrorAlreadyMapped ? RP_BUSY : RP_BAD_HANDLE;
+    return rp_fail(f, code, field, 0, "the device's driver refuses the %s: %s", field, cudaGetErrorString(err));
 }
 
 } // namespace
