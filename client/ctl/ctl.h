@@ -3,6 +3,7 @@
  *   main.c            wiring and exit codes          options.c       the command line
  *   help.c            what --help says               npy.c           .npy headers (pure)
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
+ *   integers.h        blocks of integers as text (pure)
  *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
  *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
  *   read_text.c       text as elements
