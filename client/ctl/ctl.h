@@ -145,9 +145,9 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* One number of `n` bytes, at least 1, if it is short and plain: decimal digits, a point, an exponent. False: another parser
- * has to decide. */
-bool ctl_text_plain(const char *text, size_t n, int dtype, void *out);
+/* The number that [text, end) begins with, if it is short and plain: decimal digits, a point, an exponent. Returns its end;
+ * NULL: another parser has to decide. */
+const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out);
 
 /* What the tokens of a text are. Zero-initialise. */
 typedef struct ctl_text_kind {

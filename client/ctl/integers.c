@@ -5,7 +5,11 @@
 #include "client/ctl/digits.h"
 #include "client/ctl/text_block.h"
 
-enum { WORD = 8, MAX_DIGITS = 19 /* a number of that length fits 64 bits */, SURE = 18 /* digits that fit i64 */ };
+enum {
+    WORD = 8,
+    MAX_DIGITS = 19 /* a number of that length fits 64 bits */,
+    SURE = 18 /* digits that fit i64, whatever they are */
+};
 
 ctl_integer_type ctl_integer_type_of(int dtype)
 {
@@ -37,8 +41,9 @@ static uint64_t last_bytes(uint64_t v, long n)
 /* The `n` digits before `end`, 1 to MAX_DIGITS. 3 * WORD bytes before it may be read. */
 static inline uint64_t value_before(const char *end, long n)
 {
-    uint64_t v = ctl_value_of_eight(last_bytes(ctl_load_eight(end - WORD), n)) +
-                 ctl_value_of_eight(last_bytes(ctl_load_eight(end - 2 * WORD), n - WORD)) * 100000000;
+    uint64_t v = ctl_value_of_eight(last_bytes(ctl_load_eight(end - WORD), n));
+    if (n > WORD)
+        v += ctl_value_of_eight(last_bytes(ctl_load_eight(end - 2 * WORD), n - WORD)) * 100000000;
     if (n > 2 * WORD)
         v += ctl_value_of_eight(last_bytes(ctl_load_eight(end - 3 * WORD), n - 2 * WORD)) * UINT64_C(10000000000000000);
     return v;
@@ -46,45 +51,34 @@ static inline uint64_t value_before(const char *end, long n)
 
 /* ---- the tokens of a text ---- */
 
+/* A block and the tokens that begin and end in it, which come one by one. */
 typedef struct walk {
-    const char *first, *end; /* of the text */
-    const char *block, *token; /* the current block; the token that has begun, or NULL */
-    ctl_block kinds;
-    uint64_t starts, ends; /* of the tokens in the block */
-    uint64_t within;       /* 1: a token goes on from the block before */
+    const char *first, *end;   /* of the text */
+    const char *block, *token; /* the token that has begun, maybe in a block before, or NULL */
+    uint64_t blank, minus;
+    uint64_t starts, ends; /* still to come */
+    uint64_t within;       /* 1: a token goes on in the next block */
 } walk;
 
-/* The next block. False: none is whole, with a byte more, or it has something else than integers. */
+/* The next block. False: none is whole, with a byte more, or it has something else than digits with or without a minus. */
 static inline bool walk_on(walk *w, const char *block)
 {
     if (w->end - block <= CTL_BLOCK)
         return false;
-    ctl_block b = ctl_look_at_block(block);
-    uint64_t text = ~b.blank, begun = text << 1 | w->within, signs = b.minus | b.plus,
-             next = (uint64_t)(block[CTL_BLOCK] >= '0' && block[CTL_BLOCK] <= '9') << 63;
-    if ((text & ~(b.digit | signs)) || (signs & (begun | ~(b.digit >> 1 | next))))
+    uint64_t blank = ctl_blanks(block), digit = ctl_digits(block), text = ~blank, begun = text << 1 | w->within,
+             minus = text & ~digit, next = (uint64_t)(block[CTL_BLOCK] >= '0' && block[CTL_BLOCK] <= '9') << 63;
+    if (minus && (minus != ctl_equal(block, '-') || (minus & (begun | ~(digit >> 1 | next)))))
         return false;
     w->block = block;
-    w->kinds = b;
+    w->blank = blank;
+    w->minus = minus;
     w->starts = text & ~begun;
-    w->ends = b.blank & begun;
+    w->ends = blank & begun;
     w->within = text >> 63;
     return true;
 }
 
 static inline const char *lowest(const char *block, uint64_t bits) { return block + __builtin_ctzll(bits); }
-
-/* The token that ends first: [w->token, the result). */
-static inline const char *next_end(walk *w)
-{
-    const char *end = lowest(w->block, w->ends);
-    w->ends &= w->ends - 1;
-    if (!w->token) {
-        w->token = lowest(w->block, w->starts);
-        w->starts &= w->starts - 1;
-    }
-    return end;
-}
 
 /* The one after that has begun in the block, if there is one. */
 static inline void next_token(walk *w)
@@ -93,23 +87,27 @@ static inline void next_token(walk *w)
     w->starts &= w->starts - 1;
 }
 
-/* False: it is for somebody slower. */
+/* Where the token ends that has begun. */
+static inline const char *next_end(walk *w)
+{
+    const char *end = lowest(w->block, w->ends);
+    w->ends &= w->ends - 1;
+    return end;
+}
+
+/* The token that ends at `end`. False: it is for somebody slower. */
 static inline bool take_integer(const walk *w, const char *end, bool *negative, uint64_t *v)
 {
-    bool sign = *w->token < '0';
-    long n = end - w->token - sign;
+    *negative = *w->token == '-';
+    long n = end - w->token - *negative;
     if (n > MAX_DIGITS || end - w->first < 3 * WORD)
         return false;
-    *negative = *w->token == '-';
     *v = value_before(end, n);
     return true;
 }
 
 /* Of the current block's bytes, those before `p`, which may lie before the block. */
-static uint64_t bits_before(const walk *w, const char *p)
-{
-    return p <= w->block ? 0 : (UINT64_C(1) << (p - w->block)) - 1;
-}
+static uint64_t bits_before(const walk *w, const char *p) { return p <= w->block ? 0 : (UINT64_C(1) << (p - w->block)) - 1; }
 
 static inline void store(uint8_t *out, uint64_t v, size_t size)
 {
@@ -129,36 +127,47 @@ static inline void store(uint8_t *out, uint64_t v, size_t size)
 }
 
 /* The elements of the current block. False: the token is for somebody slower. */
-static inline bool feed_block(walk *w, const ctl_integer_type *type, uint8_t **out)
+static inline bool feed_block(walk *w, size_t size, const uint64_t most[2], uint8_t **out)
 {
     uint8_t *to = *out;
     bool plain = true;
-    for (; w->ends; next_token(w), to += type->size) {
+    for (; w->ends; next_token(w), to += size) {
         const char *end = next_end(w);
         uint64_t v;
         bool negative;
-        plain = take_integer(w, end, &negative, &v) && v <= type->most[negative];
+        plain = take_integer(w, end, &negative, &v) && v <= most[negative];
         if (!plain)
             break;
-        store(to, (v ^ (0 - (uint64_t)negative)) + negative, type->size);
+        store(to, (v ^ (0 - (uint64_t)negative)) + negative, size);
     }
     *out = to;
     return plain;
 }
 
+/* `size` is a constant where it matters. */
+static inline const char *feed(walk w, const char *p, size_t size, const uint64_t most[2], uint8_t **out, uint64_t *feeds)
+{
+    uint8_t *to = *out;
+    uint64_t lines = 0;
+    for (; walk_on(&w, p); p += CTL_BLOCK) {
+        if (!w.token)
+            next_token(&w);
+        bool plain = feed_block(&w, size, most, &to);
+        lines += (uint64_t)__builtin_popcountll(ctl_equal(p, '\n') & (plain ? UINT64_MAX : bits_before(&w, w.token)));
+        if (!plain)
+            break;
+    }
+    *out = to;
+    *feeds += lines;
+    return w.token ? w.token : p;
+}
+
 const char *ctl_feed_integers(const char *first, const char *p, const char *end, const ctl_integer_type *type, uint8_t **out,
                               uint64_t *feeds)
 {
-    walk w = {.first = first, .end = end};
-    for (; walk_on(&w, p); p += CTL_BLOCK) {
-        bool plain = feed_block(&w, type, out);
-        *feeds += (uint64_t)__builtin_popcountll(w.kinds.feed & (plain ? UINT64_MAX : bits_before(&w, w.token)));
-        if (!plain)
-            return w.token;
-        if (!w.token && w.starts)
-            next_token(&w);
-    }
-    return w.token ? w.token : p;
+    const walk w = {.first = first, .end = end};
+    const uint64_t most[] = {type->most[0], type->most[1]};
+    return type->size == 8 ? feed(w, p, 8, most, out, feeds) : feed(w, p, type->size, most, out, feeds);
 }
 
 /* ---- what they are ---- */
@@ -173,22 +182,28 @@ void ctl_look_at_integer(ctl_text_kind *k, bool negative, bool fits, uint64_t ma
     k->some = true;
 }
 
-/* Can no token that ends in the block be -0, or beyond i64? */
-static inline bool is_harmless(const walk *w)
+/* Does a token that begins in the block, or has begun before, begin with -0? */
+static inline bool maybe_negative_zero(const walk *w)
 {
-    uint64_t run = ~w->kinds.blank, next = (uint64_t)(w->block[CTL_BLOCK] == '0') << 63;
+    uint64_t next = (uint64_t)(w->block[CTL_BLOCK] == '0') << 63;
+    return (w->token && w->token[0] == '-' && w->token[1] == '0') ||
+           (w->minus && (w->minus & (ctl_equal(w->block, '0') >> 1 | next)));
+}
+
+/* May a token that ends in the block be too long for i64? */
+static inline bool maybe_long(const walk *w)
+{
+    uint64_t run = ~w->blank;
     for (int n = 1; n <= 8; n *= 2)
         run &= run >> n;
     run &= run >> (SURE + 1 - 16);
-    bool longer = w->token && w->ends && lowest(w->block, w->ends) - w->token > SURE,
-         negative_zero = w->token && w->token[0] == '-' && w->token[1] == '0';
-    return !run && !longer && !negative_zero && !(w->kinds.minus & (w->kinds.zero >> 1 | next));
+    return run || (w->token && w->ends && lowest(w->block, w->ends) - w->token > SURE);
 }
 
-/* All tokens of the block at once: they fit. */
+/* All tokens of the block at once. */
 static inline void pass_block(ctl_text_kind *k, walk *w)
 {
-    k->negative |= w->kinds.minus != 0;
+    k->negative |= w->minus != 0;
     k->some |= w->ends != 0;
     if (w->ends)
         w->token = NULL;
@@ -196,18 +211,26 @@ static inline void pass_block(ctl_text_kind *k, walk *w)
         w->token = w->block + 63 - __builtin_clzll(w->starts);
 }
 
+/* Is it an i64 by its length and first digit, and not -0? */
+static inline bool is_surely_i64(const char *token, const char *end)
+{
+    bool negative = *token == '-';
+    return end - token - negative <= MAX_DIGITS && token[negative] >= '1' && token[negative] <= '8';
+}
+
+/* The tokens of the block one by one. False: the current one is for somebody slower. */
 static bool look_at_block(ctl_text_kind *k, walk *w)
 {
+    if (!w->token)
+        next_token(w);
     for (; w->ends; next_token(w)) {
         const char *end = next_end(w);
-        uint64_t v;
-        bool negative;
-        if (!take_integer(w, end, &negative, &v))
+        bool negative = *w->token == '-';
+        uint64_t v = 1; /* as good as any */
+        if (!is_surely_i64(w->token, end) && !take_integer(w, end, &negative, &v))
             return false;
         ctl_look_at_integer(k, negative, true, v);
     }
-    if (!w->token && w->starts)
-        next_token(w);
     return true;
 }
 
@@ -215,7 +238,7 @@ const char *ctl_look_at_integers(ctl_text_kind *k, const char *first, const char
 {
     walk w = {.first = first, .end = end};
     for (; walk_on(&w, p); p += CTL_BLOCK) {
-        if (is_harmless(&w))
+        if (!maybe_long(&w) && !maybe_negative_zero(&w))
             pass_block(k, &w);
         else if (!look_at_block(k, &w))
             return w.token;
@@ -231,7 +254,7 @@ size_t ctl_count_tokens(const char *p, const char *end, bool within, size_t most
     uint64_t before = within;
     *tokens = 0;
     for (; end - p >= CTL_BLOCK; p += CTL_BLOCK) {
-        uint64_t blank = ctl_look_at_block(p).blank, ends = blank & (~blank << 1 | before);
+        uint64_t blank = ctl_blanks(p), ends = blank & (~blank << 1 | before);
         size_t n = (size_t)__builtin_popcountll(ends);
         if (n > most - *tokens)
             break;

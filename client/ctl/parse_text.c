@@ -139,10 +139,11 @@ static bool store_plain(const plain *x, int dtype, void *out)
     }
 }
 
-bool ctl_text_plain(const char *text, size_t n, int dtype, void *out)
+const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out)
 {
     plain x;
-    return take_plain(text, text + n, &x) == text + n && store_plain(&x, dtype, out);
+    const char *q = text < end ? take_plain(text, end, &x) : NULL;
+    return q && store_plain(&x, dtype, out) ? q : NULL;
 }
 
 /* ---- tokens ---- */
@@ -164,7 +165,8 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     uint64_t bits;
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
-    if (!ctl_text_plain(t->token, t->len, dtype, out)) {
+    const char *end = t->token + t->len;
+    if (ctl_text_plain(t->token, end, dtype, out) != end) {
         if (!ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
             if (strstr(text, "out of the range"))

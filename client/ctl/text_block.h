@@ -1,4 +1,4 @@
-/* Which of 64 bytes of text are of which kind: a bit for each, the first one lowest. */
+/* Which of 64 bytes of text are of a kind: a bit for each, the first one lowest. */
 #ifndef CTL_TEXT_BLOCK_H
 #define CTL_TEXT_BLOCK_H
 
@@ -10,50 +10,32 @@
 
 enum { CTL_BLOCK = 64 };
 
-typedef struct ctl_block {
-    uint64_t blank, feed, digit, zero, minus, plus;
-} ctl_block;
-
 #ifdef __SSE2__
-static inline uint64_t ctl_bits_of(__m128i v) { return (uint32_t)_mm_movemask_epi8(v); }
-
-/* Bytes from `low` to `low` + `more`. */
-static inline uint64_t ctl_bits_from(__m128i v, char low, char more)
+/* A bit for each byte from `low` to `low` + `more`, or that is `other`. */
+static inline uint64_t ctl_bits_of(const char *p, char low, char more, char other)
 {
-    v = _mm_sub_epi8(v, _mm_set1_epi8(low));
-    return ctl_bits_of(_mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(more)), v));
-}
-
-static inline uint64_t ctl_bits_equal(__m128i v, char c) { return ctl_bits_of(_mm_cmpeq_epi8(v, _mm_set1_epi8(c))); }
-
-static inline ctl_block ctl_look_at_block(const char *p)
-{
-    ctl_block b = {0};
+    uint64_t bits = 0;
     for (int i = 0; i < CTL_BLOCK; i += 16) {
-        __m128i v = _mm_loadu_si128((const void *)(p + i));
-        b.blank |= (ctl_bits_equal(v, ' ') | ctl_bits_from(v, '\t', '\r' - '\t')) << i;
-        b.feed |= ctl_bits_equal(v, '\n') << i;
-        b.digit |= ctl_bits_from(v, '0', 9) << i;
-        b.zero |= ctl_bits_equal(v, '0') << i;
-        b.minus |= ctl_bits_equal(v, '-') << i;
-        b.plus |= ctl_bits_equal(v, '+') << i;
+        __m128i v = _mm_loadu_si128((const void *)(p + i)), above = _mm_sub_epi8(v, _mm_set1_epi8(low));
+        __m128i within = _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(more)), above);
+        if (other != low)
+            within = _mm_or_si128(within, _mm_cmpeq_epi8(v, _mm_set1_epi8(other)));
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(within) << i;
     }
-    return b;
+    return bits;
 }
 #else
-static inline ctl_block ctl_look_at_block(const char *p)
+static inline uint64_t ctl_bits_of(const char *p, char low, char more, char other)
 {
-    ctl_block b = {0};
-    for (int i = 0; i < CTL_BLOCK; i++) {
-        b.blank |= (uint64_t)(p[i] == ' ' || (p[i] >= '\t' && p[i] <= '\r')) << i;
-        b.feed |= (uint64_t)(p[i] == '\n') << i;
-        b.digit |= (uint64_t)(p[i] >= '0' && p[i] <= '9') << i;
-        b.zero |= (uint64_t)(p[i] == '0') << i;
-        b.minus |= (uint64_t)(p[i] == '-') << i;
-        b.plus |= (uint64_t)(p[i] == '+') << i;
-    }
-    return b;
+    uint64_t bits = 0;
+    for (int i = 0; i < CTL_BLOCK; i++)
+        bits |= (uint64_t)((p[i] >= low && p[i] - low <= more) || p[i] == other) << i;
+    return bits;
 }
 #endif
+
+static inline uint64_t ctl_blanks(const char *p) { return ctl_bits_of(p, '\t', '\r' - '\t', ' '); }
+static inline uint64_t ctl_digits(const char *p) { return ctl_bits_of(p, '0', 9, '0'); }
+static inline uint64_t ctl_equal(const char *p, char c) { return ctl_bits_of(p, c, 0, c); }
 
 #endif
