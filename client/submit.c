@@ -74,9 +74,8 @@ int rc_check_file(const rc_input *in, uint64_t bytes)
 
 static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t bytes)
 {
-    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
-        return rc_error(REDUCE_E_ARGUMENT, "spec",
-                        "a file holds elements in rows: no mask, offsets, columns or states are possible");
+    if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
+        return rc_error(REDUCE_E_ARGUMENT, "spec", "a file holds elements alone: no mask, offsets or states are possible");
     return rc_check_file(in, bytes);
 }
 
