@@ -105,8 +105,9 @@ bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t
         return true;
     if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && d->fd < 0))
         return false;
-    if (path != REDUCE_PATH_SHM && d->fd >= 0 && (open_file(c, d) || path == REDUCE_PATH_FILE))
-        return d->handle != 0;
+    bool file = path != REDUCE_PATH_SHM && d->fd >= 0 && open_file(c, d);
+    if (path == REDUCE_PATH_FILE || (file && !gathered))
+        return file;
     if (d->fd >= 0 || !find_arena(c, d, data, bytes) || gathered)
         d->stage = open_stage(c, tile_of(bytes));
     return path != REDUCE_PATH_SHM || d->handle || d->stage;

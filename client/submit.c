@@ -109,6 +109,14 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
     return err;
 }
 
+/* Are tiles put together from several places? Those of a file are not if its planes go whole. */
+static bool is_gathered(const rc_level *l, const reduce_spec *spec, bool file)
+{
+    if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
+        return spec->mask || spec->offsets;
+    return !file || l->len > RP_MAX_DATA / l->item / l->width;
+}
+
 /* Make a job, or report why not. */
 static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, size_t bytes, void *out, size_t room,
                 reduce_job **made)
@@ -136,8 +144,7 @@ static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, 
         return err;
     }
     j->out = out;
-    bool gathered = spec.mask || spec.offsets || (j->whole.spec.flags & RP_COLUMNS);
-    if (!there && (err = open_path(j, in, bytes, gathered, spec.path))) {
+    if (!there && (err = open_path(j, in, bytes, is_gathered(&j->whole, &spec, file), spec.path))) {
         rc_job_free(j);
         return err;
     }
