@@ -13,7 +13,8 @@ typedef struct ctl_integer_type {
 ctl_integer_type ctl_integer_type_of(int dtype);
 
 /* Tokens of the text [first, end) from `p` on, which is between two, into elements at *out, which moves on. Returns where the
- * first token begins that is not a plain integer of the type, or is too near to an end; *feeds grows by the line feeds before. */
+ * first token begins that is not a plain integer of the type, or is too near to an end. *feeds grows by the line feeds before
+ * that. */
 const char *ctl_feed_integers(const char *first, const char *p, const char *end, const ctl_integer_type *type, uint8_t **out,
                               uint64_t *feeds);
 

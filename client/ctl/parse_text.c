@@ -8,7 +8,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/decimal.h"
-#include "client/ctl/digits.h"
+#include "client/ctl/eight_digits.h"
 #include "client/ctl/integers.h"
 
 enum { MAX_DIGITS = 19 /* a number of that length fits 64 bits */ };

@@ -1,6 +1,6 @@
 /* Eight decimal digits at a time, side by side in a word. */
-#ifndef CTL_DIGITS_H
-#define CTL_DIGITS_H
+#ifndef CTL_EIGHT_DIGITS_H
+#define CTL_EIGHT_DIGITS_H
 
 #include <stdint.h>
 #include <string.h>
