@@ -717,6 +717,11 @@ def test_long_text(run, ctl, shared, scratch):
     assert done.returncode == FAILED and b"line 7340033: '2.5' is not an integer" in done.stderr and b"--dtype f64" in done.stderr, done.stderr
     path.write_bytes(late)
     assert float(run("sum", "--text", path)) == 7340032 * 1e9 + 2.5
+    text = bytearray(b"1\n" * (1 << 19))
+    for at in range((1 << 18) + 1, len(text), 1 << 17):  # where threads share the work: no blank
+        path.write_bytes(text[:at - 2] + b"\0" + text[at - 1:])
+        done = ctl("sum", "--text", "-t", "f64", path, url=shared.url)
+        assert done.returncode == FAILED and f"line {at // 2}: '1' is followed by a zero byte".encode() in done.stderr, (at, done.stdout, done.stderr)
 
 
 def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):

@@ -167,9 +167,12 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     t->token[t->len] = 0;
     const char *end = t->token + t->len;
     if (ctl_text_plain(t->token, end, dtype, out) != end) {
-        if (!ctl_parse_scalar(t->token, dtype, &bits, text)) {
+        bool zero = memchr(t->token, 0, t->len) != NULL; /* where the other parser would end */
+        if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
-            if (strstr(text, "out of the range"))
+            if (zero)
+                snprintf(what, sizeof what, "is followed by a zero byte");
+            else if (strstr(text, "out of the range"))
                 snprintf(what, sizeof what, "is beyond the range of %s", name);
             else if (is_float(dtype))
                 snprintf(what, sizeof what, "is not a number");
@@ -250,7 +253,7 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
     char token[CTL_MAX_TOKEN + 1];
     bool negative = *p == '-', fits = true, whole = take_plain(p, end, &x) == end && x.whole;
     uint64_t magnitude = x.digits;
-    if (!whole && end - p <= CTL_MAX_TOKEN) {
+    if (!whole && end - p <= CTL_MAX_TOKEN && !memchr(p, 0, (size_t)(end - p))) {
         memcpy(token, p, (size_t)(end - p));
         token[end - p] = 0;
         whole = ctl_parse_magnitude(token, &negative, &magnitude, &fits);

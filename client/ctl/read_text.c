@@ -190,7 +190,8 @@ static void *reader_parse(void *arg)
 /* The bytes of a part: `n` of the `all`, or some more, so that a blank is the last. */
 static size_t cut(const char *bytes, size_t n, size_t all)
 {
-    while (n < all && !strchr(" \t\n\v\f\r", bytes[n - 1]))
+    static const char blanks[] = {' ', '\t', '\n', '\v', '\f', '\r'};
+    while (n < all && !memchr(blanks, bytes[n - 1], sizeof blanks))
         n++;
     return n < all ? n : all;
 }

@@ -73,6 +73,23 @@ static void bad_tokens(void **state)
     refuse("--1", "line 1", "'--1'");
 }
 
+/* A zero byte ends no number: what is behind it counts. */
+static void zero_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = "1 2\0003 4";
+    for (int dtype = REDUCE_I8; dtype <= REDUCE_F64; dtype++) {
+        ctl_text t = {.dtype = dtype};
+        double out[8];
+        char why[CTL_WHY] = "";
+        assert_int_equal(ctl_text_feed(&t, text, sizeof text - 1, out, why), -1);
+        assert_string_equal(why, "line 1: '2' is followed by a zero byte");
+    }
+    ctl_text_kind k = {0};
+    ctl_text_look(&k, text, sizeof text - 1, true);
+    assert_int_equal(ctl_text_dtype(&k), REDUCE_F64); /* whose reader says so */
+}
+
 static void long_tokens(void **state)
 {
     (void)state;
@@ -343,6 +360,7 @@ int main(void)
                                        cmocka_unit_test(blocks_of_integers),
                                        cmocka_unit_test(one_in_a_block),
                                        cmocka_unit_test(wrong_far_behind),
-                                       cmocka_unit_test(counted)};
+                                       cmocka_unit_test(counted),
+                                       cmocka_unit_test(zero_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

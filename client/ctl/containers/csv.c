@@ -168,6 +168,7 @@ static bool take_plain(const ctl_csv *c, const char *at, const char *end, const 
 static bool take_element(const ctl_csv *c, const char *at, const char *end, bool quotes, uint8_t *out, char why[CTL_WHY])
 {
     char text[FIELD];
+    const char *field = at;
     if (!at)
         return wrong(c, "", "the line has too few fields", why);
     if (quotes) {
@@ -180,7 +181,10 @@ static bool take_element(const ctl_csv *c, const char *at, const char *end, bool
             return wrong(c, "", "the field is too long for a number", why);
         memcpy(text, at, n);
         trim(text, n);
+        at = next ? next + 1 : NULL;
     }
+    if (memchr(field, 0, (size_t)((at ? at : end) - field)))
+        return wrong(c, text, "is followed by a zero byte", why);
     return convert(c, text, out, why);
 }
 
