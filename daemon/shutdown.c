@@ -62,6 +62,7 @@ static void take_no_more(rd_server *s)
     s->requests.serving = false;
     rd_fastpath_close(&s->requests.fastpath);
     rd_transport_stop_listening(s->transport);
+    rd_fdpass_pause(&s->fdpass);
 }
 
 static bool drained(const rd_server *s)
@@ -180,4 +181,6 @@ void rd_server_close(rd_server *s)
         rd_gate_fini(&s->gates[i]);
     while (s->locked)
         close(s->locks[--s->locked]);
+    rd_activation_close(&s->activated);
+    rd_passed_close(&s->passed);
 }

@@ -37,6 +37,7 @@ typedef struct rd_requests {
     unsigned n_urls;
     rd_health_state health;
     bool serving; /* new work is taken */
+    uint32_t drain_retry_ms; /* what clients that come too late are to wait */
     bool halted;  /* the engine is stopped: whatever comes is CANCELLED */
     /* this layer's own */
     rd_request *waiting; /* requests that wait for the engine */
