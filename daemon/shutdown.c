@@ -13,7 +13,7 @@
 enum {
     LEAVE_POLL_MS = 2,
     LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
-    FLUSH_MS = 50,         /* nng does not tell when its TLS has given the kernel the last bytes of a reply */
+    FLUSH_MS = 50,         /* for what a wire holds back */
     LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
     CLOSE_LIMIT_S = 5,
 };
@@ -42,7 +42,7 @@ static void shutdown_poll(uv_timer_t *t)
 {
     rd_server *s = t->data;
     if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
-        uv_timer_start(t, shutdown_flushed, FLUSH_MS, 0);
+        uv_timer_start(t, shutdown_flushed, rd_transport_holds_back(s->transport) ? FLUSH_MS : 0, 0);
 }
 
 void rd_leave(rd_server *s, int exit_code)

@@ -275,7 +275,8 @@ static void log_restored(const rd_server *s)
 static bool take_passed(rd_server *s)
 {
     char why[RD_MAX_WHY + RD_MAX_URL];
-    if (rd_passed_get(&s->passed, why, sizeof why) && rd_activation_take(&s->activated, &s->passed, &s->config, why, sizeof why))
+    if (rd_passed_get(&s->passed, why, sizeof why) &&
+        rd_activation_take(&s->activated, &s->passed, &s->config, why, sizeof why))
         return true;
     rd_log(RD_LOG_ERROR, "%s", why);
     return false;
@@ -351,7 +352,8 @@ static bool serve_metrics(rd_server *s)
     rd_metrics_want_json(&s->metrics, rd_status_entries);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
-    s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics, bound, sizeof bound, why, sizeof why);
+    s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,
+                           bound, sizeof bound, why, sizeof why);
     if (s->http)
         rd_log(RD_LOG_INFO, "metrics on %s", bound);
     else

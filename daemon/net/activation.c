@@ -76,7 +76,9 @@ static const char *kind_of(const found *s)
 {
     if (!s->listens)
         return "a socket that does not listen";
-    return s->type == SOCK_STREAM ? "a stream socket" : s->type == SOCK_SEQPACKET ? "a sequential-packet socket" : "a datagram socket";
+    return s->type == SOCK_STREAM      ? "a stream socket"
+           : s->type == SOCK_SEQPACKET ? "a sequential-packet socket"
+                                       : "a datagram socket";
 }
 
 static bool sort_one(rd_activated *a, rd_passed *p, int i, const rd_config *c, char *why, size_t cap)

@@ -319,8 +319,8 @@ static void name_bound(const rd_http *h, const char *url, char *bound, size_t ca
     snprintf(bound, cap, "%.*s:%u%s", host, url, ntohs(port), h->pages[0].path);
 }
 
-rd_http *rd_http_open(const char *url, int passed, const rd_http_page *pages, size_t n, void *arg, char *bound, size_t bound_cap,
-                      char *why, size_t cap)
+rd_http *rd_http_open(const char *url, int passed, const rd_http_page *pages, size_t n, void *arg, char *bound,
+                      size_t bound_cap, char *why, size_t cap)
 {
     rd_http *h = calloc(1, sizeof *h);
     if (!h) {

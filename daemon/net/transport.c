@@ -55,7 +55,8 @@ static void transport_opened(void *arg, rd_wire *w)
         w->ops->free(w);
 }
 
-static rd_listener *listen_to(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap)
+static rd_listener *listen_to(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why,
+                              size_t cap)
 {
     static const rd_wire_events events = {transport_opened, rd_receiving_received, rd_sending_sent};
     snprintf(bound, bound_cap, "%s", url);
@@ -126,6 +127,8 @@ bool rd_transport_is_quiet(const rd_transport *t)
     return rd_transport_busy(t) == 0 &&
            atomic_load_explicit(&((rd_transport *)t)->connections.unsent, memory_order_relaxed) == 0;
 }
+
+bool rd_transport_holds_back(const rd_transport *t) { return t->tls != NULL; }
 
 /* ---- connections by their ids ---- */
 bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer)

@@ -47,6 +47,9 @@ unsigned rd_transport_busy(const rd_transport *t);
 /* No exchange is busy, and the kernel has every reply. */
 bool rd_transport_is_quiet(const rd_transport *t);
 
+/* May a wire hold bytes that it calls sent? nng's TLS does not tell when the kernel has the last ones. */
+bool rd_transport_holds_back(const rd_transport *t);
+
 /* The peer at the other end. False: the connection is gone. */
 bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
 

@@ -25,10 +25,10 @@ typedef struct rd_holdings {
     struct rd_handle *in_use;    /* arenas that are dropped here, but not by others */
     uint64_t residents_until_ns; /* no resident data expire before */
     rd_keep keep;
-    uint64_t copied, copied_cap;     /* RD_KEEP_COPY: bytes of copies, and most of them */
-    unsigned stored, store_room;     /* descriptors that the service manager keeps, and most of them */
-    struct rd_unstored *unstored;    /* what it is still to forget */
-    bool leaving;                    /* the daemon ends: what is kept stays kept */
+    uint64_t copied, copied_cap;  /* RD_KEEP_COPY: bytes of copies, and most of them */
+    unsigned stored, store_room;  /* descriptors that the service manager keeps, and most of them */
+    struct rd_unstored *unstored; /* what it is still to forget */
+    bool leaving;                 /* the daemon ends: what is kept stays kept */
 } rd_holdings;
 
 #endif

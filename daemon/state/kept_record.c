@@ -9,8 +9,8 @@ typedef struct layout {
     char magic[sizeof MAGIC];
     uint32_t version, store_len;
     uint64_t uid, id, since_ns, until_ns;
-    uint64_t checksum; /* of the data */
-    uint64_t own;      /* of the record, with 0 here */
+    uint64_t checksum;                  /* of the data */
+    uint64_t own;                       /* of the record, with 0 here */
     uint8_t store[RD_KEPT_RECORD - 64]; /* the body of a STORE, then zeros */
 } layout;
 
@@ -111,7 +111,6 @@ const char *rd_kept_get(const uint8_t in[RD_KEPT_RECORD], rd_kept_record *r)
         return "the checksum of its record is wrong";
     if (!l.id || l.since_ns > l.until_ns)
         return "its record is not one of committed data";
-    *r = (rd_kept_record){
-        .uid = l.uid, .id = l.id, .since_ns = l.since_ns, .until_ns = l.until_ns, .checksum = l.checksum};
+    *r = (rd_kept_record){.uid = l.uid, .id = l.id, .since_ns = l.since_ns, .until_ns = l.until_ns, .checksum = l.checksum};
     return check_store(&l, in + offsetof(layout, store), &r->store);
 }

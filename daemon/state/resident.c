@@ -109,10 +109,7 @@ typedef struct rd_unstored {
     struct rd_unstored *next;
 } rd_unstored;
 
-void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id)
-{
-    snprintf(out, RD_STORE_NAME, "resident-%016" PRIx64, id);
-}
+void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id) { snprintf(out, RD_STORE_NAME, "resident-%016" PRIx64, id); }
 
 /* To be repeated: what stays in the store comes back with the next daemon. */
 void rd_unstore(rd_holdings *h, const char *name)

@@ -69,6 +69,18 @@ static void restore_run(rd_work *w)
     rd_kept_close_fd(&x->kept);
 }
 
+static void log_drop(const char *name, const char *why) { rd_log(RD_LOG_WARN, "kept data '%.40s' are dropped: %s", name, why); }
+
+static const char NEWER[] = "newer data have its name";
+
+static void drop_older(rd_resident *x)
+{
+    char name[RD_STORE_NAME];
+    rd_resident_store_name(name, x->id);
+    log_drop(name, NEWER);
+    rd_resident_drop(x);
+}
+
 /* A daemon that ended between the two messages of a replacement left both. */
 static const char *settle(rd_resident *x, uint64_t uid, uint64_t now_ns)
 {
@@ -76,9 +88,9 @@ static const char *settle(rd_resident *x, uint64_t uid, uint64_t now_ns)
     if (x->until_ns <= now_ns)
         return "its time is over";
     if (other && other->since_ns >= x->since_ns)
-        return "newer data have its name";
+        return NEWER;
     if (other)
-        rd_resident_drop(other);
+        drop_older(other);
     return NULL;
 }
 
@@ -105,7 +117,7 @@ static const char *list(rd_resident *x, uint64_t uid)
 static void drop(restored *r)
 {
     rd_holdings *h = r->resident.holdings;
-    rd_log(RD_LOG_WARN, "kept data '%.40s' are dropped: %s", r->name, r->why);
+    log_drop(r->name, r->why);
     rk_memory_close(h->engine, r->resident.memory);
     rd_kept_free(&r->resident.kept);
     h->stored--;
@@ -143,7 +155,8 @@ void rd_resident_restore(rd_holdings *h, int fd, const char *name, void (*done)(
         return;
     }
     *r = (restored){.fd = fd, .name = copy, .done = done, .arg = arg};
-    r->resident = (rd_resident){.holdings = h, .fault = {.index = RP_NO_INDEX}, .kept = RD_KEPT_NONE, .sealed = true, .stored = true};
+    r->resident = (rd_resident){
+        .holdings = h, .fault = {.index = RP_NO_INDEX}, .kept = RD_KEPT_NONE, .sealed = true, .stored = true};
     atomic_init(&r->resident.refs, 1);
     r->resident.work = (rd_work){.run = restore_run, .done = restore_done, .running = &r->running};
     rd_workers_add(h->workers, &r->resident.work);

@@ -13,7 +13,12 @@
 extern "C" {
 #endif
 
-typedef enum { RK_MEMORY_NEW, RK_MEMORY_LENT, RK_MEMORY_OPENED, RK_MEMORY_IMPORTED } rk_memory_kind; /* by which rk_memory_... */
+typedef enum {
+    RK_MEMORY_NEW,
+    RK_MEMORY_LENT,
+    RK_MEMORY_OPENED,
+    RK_MEMORY_IMPORTED
+} rk_memory_kind; /* by which rk_memory_... */
 
 struct rk_memory {
     rk_memory_kind kind;
