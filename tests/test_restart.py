@@ -205,10 +205,10 @@ def test_descriptors_that_do_not_fit_are_dropped(supervise, engine, scratch):
                           ("owner", memory(changed(good, 24)), "the checksum of its record is wrong"),
                           ("tail", memory(good[:-1] + b"x"), "the checksum of its record is wrong"),
                           ("open", memory(good, seals=False), "it is not sealed"),
-                          ("pipe", supervisor.high(read), "it is no memory of the kind that is kept"),
-                          ("file", supervisor.high(os.open(scratch / "file", os.O_RDONLY)), "it is no memory of the kind that is kept"),
-                          ("null", supervisor.high(os.open("/dev/null", os.O_RDWR)), "it is no memory of the kind that is kept"),
-                          ("folder", supervisor.high(os.open("/", os.O_RDONLY)), "it is no memory of the kind that is kept")):
+                          ("pipe", supervisor.high(read), "it is not memory of the kind that is kept"),
+                          ("file", supervisor.high(os.open(scratch / "file", os.O_RDONLY)), "it is not memory of the kind that is kept"),
+                          ("null", supervisor.high(os.open("/dev/null", os.O_RDWR)), "it is not memory of the kind that is kept"),
+                          ("folder", supervisor.high(os.open("/", os.O_RDONLY)), "it is not memory of the kind that is kept")):
         d.store[f"a {what}"] = fd
         d.start_again()
         assert re.findall(r"kept data '(.*)' are dropped: (.*)", d.log()) == [(f"a {what}", why)], what

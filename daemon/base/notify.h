@@ -15,12 +15,12 @@ void rd_notify_status(const char *text);
 unsigned rd_notify_watchdog_period(void);
 
 /* ---- the file descriptor store ----
- * The service manager keeps descriptors under names for the next process of the service, whatever ends this one. Both are sent
- * and not answered; false: not sent, as its queue is full. */
+ * The service manager keeps descriptors under names for the next process of the service, whatever ends this one. Both are
+ * sent and not answered; false: not sent, as its queue is full. */
 bool rd_notify_store(const char *name, int fd);
 bool rd_notify_unstore(const char *name);
 
-/* How many descriptors it keeps at most; 0: none. systemd before version 254 does not say, and gets the benefit of the doubt. */
+/* How many descriptors it keeps at most; 0: none. systemd before version 254 does not say: no limit. */
 unsigned rd_notify_store_room(void);
 
 #endif

@@ -54,7 +54,7 @@ static const char *look_at(int fd, uint64_t *bytes)
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || seals < 0)
-        return "it is no memory of the kind that is kept";
+        return "it is not memory of the kind that is kept";
     if ((seals & SEALS) != SEALS)
         return "it is not sealed";
     if (st.st_size <= RD_KEPT_RECORD)

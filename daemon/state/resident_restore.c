@@ -61,7 +61,7 @@ static void restore_run(rd_work *w)
     if (!r->why)
         r->why = check_name(r);
     if (!r->why && (r->record.uid > UINT32_MAX || !rd_uid_is_known((uint32_t)r->record.uid)))
-        r->why = "its owner is no user";
+        r->why = "its owner is not a user";
     if (r->why)
         return;
     fill(x, &r->record);
