@@ -303,6 +303,17 @@ def test_clients_of_a_stopped_daemon_wait(supervise):
     assert d.path.exists(), "the socket is the service manager's"
 
 
+@needs_root
+def test_root_may_listen_for_the_daemon(supervise):
+    """As systemd does for a daemon of another user: clients pass descriptors there."""
+    d = supervise()
+    os.chown(d.path, 12345, 12345)
+    data = bytearray(noise(2 * MIB))
+    with libreduce.Client(d.url) as c:
+        c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), path=libreduce.SHM)
+        assert c.named("sum", "u8", "x")[0] == in_bytes(data)
+
+
 def unit_socket(kind, path, listen=True, family=socket.AF_UNIX):
     s = socket.socket(family, kind)
     s.bind(str(path) if family == socket.AF_UNIX else path)
