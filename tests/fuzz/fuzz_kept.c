@@ -1,5 +1,5 @@
-/* Any bytes as the record of kept data, as they are and with the right checksum: refused with a reason, or values that write the
- * same bytes. */
+/* Any bytes as the record of kept data, as they are and with the right checksum: refused with a reason, or values that write
+ * the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
