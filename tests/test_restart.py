@@ -19,7 +19,7 @@ from otheruser import as_user, needs_root
 from rawclient import Connection, Fault
 from sideclient import Side
 from supervisor import Supervised
-from test_resident import noise, wait_until
+from test_resident import SHM, noise, wait_until
 
 SEED = 20261122
 MIB = 1 << 20
@@ -310,7 +310,7 @@ def test_root_may_listen_for_the_daemon(supervise):
     os.chown(d.path, 12345, 12345)
     data = bytearray(noise(2 * MIB))
     with libreduce.Client(d.url) as c:
-        c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), path=libreduce.SHM)
+        c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), path=SHM)
         assert c.named("sum", "u8", "x")[0] == in_bytes(data)
 
 
