@@ -689,7 +689,7 @@ typedef struct reduce_put_opts {
     uint32_t deadline_ms;  /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;          /* reduce_path: as in reduce_spec */
     uint32_t reserved;     /* 0 */
-    uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: it is not told */
+    uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: no shape is given */
     uint32_t order;        /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     const uint64_t *shape; /* `dims` lengths, whose product is the number of elements */
 } reduce_put_opts;
@@ -727,7 +727,7 @@ typedef struct reduce_resident {
     uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
-    uint32_t dims;      /* of their shape; 0: it was not told */
+    uint32_t dims;      /* of their shape; 0: none was given */
     uint32_t order;     /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     uint64_t shape[16]; /* `dims` lengths */
 } reduce_resident;

@@ -9,7 +9,7 @@
 #include "daemon/telemetry/status_json.h"
 
 enum {
-    SHARE = 20,    /* the text is made again when it is older than so many times what making it took */
+    SHARE = 20,    /* the text is made again when its age exceeds this many times the time that making it took */
     FIRST_LE = 10, /* histograms: the smallest bucket is below 2^10 ns = 1 us, ... */
     LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
 };
