@@ -366,7 +366,7 @@ def restarts(d, clients, times, every_s):
     data = bytearray(noise(64 * 1024))
     want, longest, answers, failed, quit = in_bytes(data), [0.0] * clients, [0] * clients, [], threading.Event()
     with libreduce.Client(d.url) as c:
-        c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data))
+        c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), replace=True)
 
     def ask(i):
         try:
