@@ -19,7 +19,7 @@ bool rd_kept_make(rd_kept *k, uint64_t bytes)
     *k = (rd_kept){.fd = memfd_create("reduced-resident", MFD_CLOEXEC | MFD_ALLOW_SEALING), .bytes = bytes};
     void *base = MAP_FAILED;
     if (k->fd >= 0 && ftruncate(k->fd, (off_t)whole(bytes)) == 0 && fallocate(k->fd, 0, 0, (off_t)whole(bytes)) == 0)
-        base = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
+        base = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, k->fd, 0);
     if (base != MAP_FAILED) {
         k->base = base;
         return true;
@@ -35,7 +35,7 @@ static bool map_for_reading(const rd_kept *k)
     char name[32];
     snprintf(name, sizeof name, "/proc/self/fd/%d", k->fd);
     int fd = open(name, O_RDONLY | O_CLOEXEC);
-    bool mapped = fd >= 0 && mmap(k->base, whole(k->bytes), PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == k->base;
+    bool mapped = fd >= 0 && mmap(k->base, whole(k->bytes), PROT_READ, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == k->base;
     if (fd >= 0)
         close(fd);
     return mapped;
@@ -78,7 +78,7 @@ const char *rd_kept_take(rd_kept *k, int fd, rd_kept_record *r)
     *k = (rd_kept){.fd = fd};
     const char *why = look_at(fd, &k->bytes);
     if (!why) {
-        void *base = mmap(NULL, whole(k->bytes), PROT_READ, MAP_SHARED, fd, 0);
+        void *base = mmap(NULL, whole(k->bytes), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
         k->base = base == MAP_FAILED ? NULL : base;
         why = k->base ? check(k, r) : "it cannot be mapped";
     }
