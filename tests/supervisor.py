@@ -5,7 +5,7 @@ import socket
 import subprocess
 import threading
 
-from conftest import Daemon
+from conftest import Daemon, select_a_moment
 
 FIRST = 3  # SD_LISTEN_FDS_START
 HIGH = 500  # descriptors are held above, and below they have the numbers of the daemon's
@@ -31,7 +31,7 @@ class Supervised(Daemon):
 
     def __init__(self, directory, *flags, sockets=None, room="64", **kw):
         self.path, self.room = directory / "s", room
-        self.store, self.changed = {}, threading.Condition()
+        self.store, self.changed, self.ready = {}, threading.Condition(), False
         if sockets is None:
             sockets = [("reduced.socket", listening(socket.SOCK_STREAM, self.path)),
                        ("reduced.socket", listening(socket.SOCK_SEQPACKET, f"{self.path}.side"))]
@@ -69,6 +69,7 @@ class Supervised(Daemon):
                     self.store[lines["FDNAME"]] = high(fds.pop())
                 if "FDSTOREREMOVE" in lines and lines["FDNAME"] in self.store:
                     os.close(self.store.pop(lines["FDNAME"]))
+                self.ready |= "READY" in lines
                 self.changed.notify_all()
             for fd in fds:
                 os.close(fd)
@@ -80,6 +81,21 @@ class Supervised(Daemon):
             assert self.changed.wait_for(lambda: len(self.store) == n, seconds), (n, list(self.store))
             return sorted(self.store)
 
+    def has(self, handle, seconds=60):
+        """Wait until the store has the resident data of this handle."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: f"resident-{handle:016x}" in self.store, seconds), list(self.store)
+
+    def is_started(self):
+        """Wait until it is ready, or has left. (A connection would not tell: it waits in the socket.)"""
+        while not self.ready and self.process.poll() is None:
+            select_a_moment(self.process)
+        return self.process.poll() is None
+
+    def wait_ready(self, seconds=60):
+        assert self.is_started(), f"the daemon left with {self.process.returncode}:\n{self.log()}"
+        super().wait_ready(seconds)
+
     def start_again(self, *flags, wait=True):
         """The next process, with the flags of the first one and these."""
         assert self.process.poll() is not None
@@ -87,6 +103,7 @@ class Supervised(Daemon):
         self.log_file.close()
         self.log_path = self.directory / f"log{len(list(self.directory.glob('log*')))}"
         self.log_file = open(self.log_path, "wb")
+        self.ready = False
         self.process = self.spawn([self.process.args[4], *self.flags, *map(str, flags)])
         if wait:
             self.wait_ready()
