@@ -166,7 +166,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -550,6 +550,9 @@ uninstall: ## remove what install installed
 
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
 	$(Q)client/man/generate
+
+fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
+	$(Q)client/fortran/generate
 
 include client/python/python.mk
 

@@ -530,6 +530,9 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
  *     reduce_state_finish(s, &spec, &sum);
  *
+ * There is no smaller library for them: a static program that makes only these calls takes from libreduce.a nothing that
+ * allocates, locks or does I/O.
+ *
  * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes tell
  * how long it is, so check bytes of unknown length with reduce_state_check first. */
 

@@ -300,7 +300,8 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, bool passed, ch
         return false;
     }
     if (!passed && !rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
-        snprintf(why, cap, "%s: socket-group: %s", path, strerror(errno));
+        snprintf(why, cap, "%s: its mode and group cannot be set: %s%s", path, strerror(errno),
+                 errno == ENOENT ? " (is /proc mounted?)" : "");
         return false;
     }
     if (!rd_fdpass_listen(&s->fdpass, path, take_activated(&s->activated.fdpass[i]), c, &s->gates[i], why, cap))
