@@ -144,6 +144,15 @@ rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], rk_m
  * another device's), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **m, rp_fault *f);
 
+/* Memory of the host as it is, for an engine that computes there: `base` stays the caller's, readable until rk_memory_close.
+ * Counted as rk_memory_new's. Errors: TYPE (the engine has a device), QUOTA, NO_MEMORY. */
+rp_err rk_memory_lend(rk_engine *e, void *base, size_t bytes, rk_memory **m, rp_fault *f);
+
+/* Copy all of rk_memory_new's memory to the host, or from there; waits. No task that writes it is under way. Errors: those of
+ * a device. */
+rp_err rk_memory_read(rk_engine *e, const rk_memory *m, void *to, rp_fault *f);
+rp_err rk_memory_write(rk_engine *e, rk_memory *m, const void *from, rp_fault *f);
+
 size_t rk_memory_bytes(const rk_memory *m);
 
 /* Free or unmap it; every task that names it has been polled. NULL is fine. All are closed before rk_close. */

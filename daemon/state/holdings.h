@@ -9,6 +9,13 @@
 #include "daemon/state/users.h"
 #include "kernels/kernels.h"
 
+/* Do resident data outlive the daemon (kept.h)? */
+typedef enum {
+    RD_KEEP_NONE,
+    RD_KEEP_IN_PLACE, /* the engine reads the memory that is kept */
+    RD_KEEP_COPY      /* a copy of what is on the device */
+} rd_keep;
+
 typedef struct rd_holdings {
     rd_users *users;
     rd_workers *workers;
@@ -20,6 +27,11 @@ typedef struct rd_holdings {
     struct rd_handle *refused;   /* of these, those that cannot be opened before others are closed */
     unsigned open_devices;       /* by handle: until they are closed */
     uint64_t residents_until_ns; /* no resident data expire before */
+    rd_keep keep;
+    uint64_t copied, copied_cap;  /* RD_KEEP_COPY: bytes of copies, and most of them */
+    unsigned stored, store_room;  /* descriptors that the service manager keeps, and most of them */
+    struct rd_unstored *unstored; /* what it is still to forget */
+    bool leaving;                 /* the daemon ends: what is kept stays kept */
 } rd_holdings;
 
 #endif

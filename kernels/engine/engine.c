@@ -281,6 +281,41 @@ rp_err rk_memory_new(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
     return RP_OK;
 }
 
+rp_err rk_memory_lend(rk_engine *e, void *base, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (e->backend == RP_BACKEND_CUDA)
+        return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on a device");
+    rk_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return no_memory(f);
+    rp_err err = take_resident(e, bytes, f);
+    if (err) {
+        free(m);
+        return err;
+    }
+    m->kind = RK_MEMORY_LENT;
+    m->base = base;
+    m->bytes = bytes;
+    *out = m;
+    return RP_OK;
+}
+
+rp_err rk_memory_read(rk_engine *e, const rk_memory *m, void *to, rp_fault *f)
+{
+    if (e->ops->memory_copy)
+        return e->ops->memory_copy(e->impl, m, to, true, f);
+    memcpy(to, m->base, m->bytes);
+    return RP_OK;
+}
+
+rp_err rk_memory_write(rk_engine *e, rk_memory *m, const void *from, rp_fault *f)
+{
+    if (e->ops->memory_copy)
+        return e->ops->memory_copy(e->impl, m, (void *)from, false, f);
+    memcpy(m->base, from, m->bytes);
+    return RP_OK;
+}
+
 /* With open_lock: where the memory of this handle is in the list, or would be. */
 static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
 {
@@ -349,8 +384,9 @@ size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
 
 static void close_memory(rk_engine *e, rk_memory *m)
 {
-    e->ops->memory_close(e->impl, m);
-    if (m->kind == RK_MEMORY_NEW)
+    if (m->kind != RK_MEMORY_LENT)
+        e->ops->memory_close(e->impl, m);
+    if (m->kind == RK_MEMORY_NEW || m->kind == RK_MEMORY_LENT)
         give_resident(e, m->bytes);
     else
         count_imports(e, -1);

@@ -166,6 +166,14 @@ static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f
     return rp_fail(f, RP_BAD_HANDLE, "descriptor", 0, "no allocation of this device of %zu bytes", m->bytes);
 }
 
+static rp_err device_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f)
+{
+    (void)impl;
+    (void)f;
+    memcpy(out ? host : m->base, out ? m->base : host, m->bytes);
+    return RP_OK;
+}
+
 static void device_memory_close(void *impl, rk_memory *m)
 {
     for (int i = 0; i < MAX_PARTS; i++)
@@ -189,5 +197,6 @@ const rk_backend_ops rk_cuda_backend = {.open = device_open,
                                         .memory_new = device_memory_new,
                                         .memory_open = device_memory_open,
                                         .memory_import = device_memory_import,
+                                        .memory_copy = device_memory_copy,
                                         .memory_close = device_memory_close,
                                         .memory_total = device_memory_total};

@@ -74,6 +74,14 @@ rp_err cuda_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
     return err == cudaSuccess ? RP_OK : import_fault(b, err, "descriptor", f);
 }
 
+rp_err cuda_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_copy(m, host, out);
+    return err == cudaSuccess ? RP_OK : memory_fault(b, err, f);
+}
+
 void cuda_memory_close(void *impl, rk_memory *m)
 {
     Backend *b = (Backend *)impl;
