@@ -319,11 +319,12 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
 
 
 @pytest.mark.slow
-def test_a_frame_has_a_deadline(start):
+def test_a_frame_and_a_greeting_have_deadlines(start):
     daemon = start()
-    with daemon.connect() as half, daemon.connect() as idle:
+    with daemon.connect() as half, daemon.connect() as idle, silent(daemon.path) as mute:
         half.socket.sendall(b"\x01" + struct.pack(">Q", 100) + b"\x80")
         assert 8 < wait_closed(half.socket, 30) < 20
+        assert wait_closed(mute, 10) < 10
         idle.ping(b"between frames there is no hurry")
 
 
