@@ -338,6 +338,20 @@ def test_time_to_live(clean):
             c.drop(x.name)
 
 
+def test_expired_data_are_not_in_the_way_of_a_commit(clean):
+    """They had the name while the others were written. Once a second they go by themselves, so some of the tries meet them."""
+    with clean.connect() as c, clean.connect() as other:
+        for n in range(3):
+            handle = c.store(f"x{n}", "u8", 1)
+            c.write(handle, 0, b"2")
+            other.put(f"x{n}", "u8", b"1", ttl_ms=1)
+            expired = time.monotonic() + 0.01
+            while time.monotonic() < expired:
+                c.ping(b"still here")
+            c.commit(handle)
+            c.drop(f"x{n}")
+
+
 def test_expired_data_go_without_anybody_asking(clean):
     with clean.connect() as c:
         c.put("short", "u8", bytes(MIB), ttl_ms=50)
