@@ -119,6 +119,10 @@ class Peer:
         for _ in range(self.pick.randrange(8)):
             self.c.send(REDUCE, BIG_REPLY)
 
+    def large(self):
+        """Its frame is charged while it comes."""
+        assert self.c.reduce("sum", "u8", bytes(200_000)).cells == [bytes(8)]
+
     def half_a_frame(self):
         """All of it is charged once 64 KiB have come; a smaller part is what any connection may hold."""
         size = self.pick.choice([100, 60_000, 70_000, 100_000])
@@ -138,8 +142,8 @@ class Peer:
             memory.close()
 
 
-ACTIONS = ["arena", "arena", "unmap", "file", "file", "drop", "stream", "abort", "store", "store", "unread", "half_a_frame",
-           "bad_packet", "vanish"]
+ACTIONS = ["arena", "arena", "unmap", "file", "file", "drop", "stream", "abort", "store", "store", "unread", "large", "large",
+           "half_a_frame", "bad_packet", "vanish"]
 
 
 def silent(daemon, uid):
