@@ -1,5 +1,6 @@
 """What peers hold of the daemon below its sessions: connections, frames that come slowly or never, replies that nobody reads. All
 by plain sockets; beside each of them somebody else is served at once."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -323,8 +324,9 @@ def test_a_frame_and_a_greeting_have_deadlines(start):
     daemon = start()
     with daemon.connect() as half, daemon.connect() as idle, silent(daemon.path) as mute:
         half.socket.sendall(b"\x01" + struct.pack(">Q", 100) + b"\x80")
-        assert 8 < wait_closed(half.socket, 30) < 20
-        assert wait_closed(mute, 10) < 10
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waits = list(pool.map(lambda s: wait_closed(s, 30), (half.socket, mute)))
+        assert 8 < min(waits) and max(waits) < 20
         idle.ping(b"between frames there is no hurry")
 
 
