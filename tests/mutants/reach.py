@@ -109,13 +109,13 @@ def blocks(module):
     return [int(m[1], 16) for m in re.finditer(r"call.*__sanitizer_cov_trace_pc>\n\s*([0-9a-f]+):", code)]
 
 
-def known():
+def known(any_age=False):
     """A Reach of what collect() found."""
     stamp = "".join(p.read_text() for p in sorted(HOME.glob("*.stamp")))
     kept = HOME / "reach.pickle"
     if kept.exists():
         r = pickle.loads(kept.read_bytes())
-        if r.stamp == stamp:
+        if any_age or r.stamp == stamp:
             return r
     r = Reach(stamp)
     kept.write_bytes(pickle.dumps(r))
