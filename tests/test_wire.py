@@ -330,6 +330,43 @@ def test_a_frame_and_a_greeting_have_deadlines(start):
         idle.ping(b"between frames there is no hurry")
 
 
+# ---- many cores ----
+CORES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+long sysconf(int name)
+{
+    long (*real)(int) = (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
+    return name == _SC_NPROCESSORS_ONLN ? 16 : real(name);
+}
+"""
+
+
+@pytest.mark.unsanitized  # whose runtime must be loaded first
+def test_threads_of_many_cores_linger(start, scratch, monkeypatch):
+    """They look for the next request for a moment, without a pause, and then they sleep."""
+    shim = scratch / "cores.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim], input=CORES.encode(), check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+    daemon = start("--threads", 1)
+    monkeypatch.delenv("LD_PRELOAD")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect(timeout=30)) for _ in range(12)]
+        for _ in range(50):
+            for c in clients:
+                assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
+        used = processor_seconds(daemon)
+        with pytest.raises(subprocess.TimeoutExpired):
+            daemon.process.wait(1)
+        assert processor_seconds(daemon) - used < 0.5
+
+
+def processor_seconds(daemon):
+    fields = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # ---- bad frames ----
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
 @pytest.mark.parametrize("length", [MOST + 1, 2**40, 2**63])
