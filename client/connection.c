@@ -43,7 +43,7 @@ struct rc_connection {
     rc_connection_event event;
     void *arg;
     bool ipc;
-    rc_wire *wire; /* NULL: not made yet */
+    rc_wire *wire; /* NULL before the first connection */
 
     pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;

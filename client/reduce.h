@@ -530,6 +530,9 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
  *     reduce_state_finish(s, &spec, &sum);
  *
+ * There is no smaller library for them: a static program that makes only these calls takes from libreduce.a nothing that
+ * allocates, locks or does I/O.
+ *
  * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes tell
  * how long it is, so check bytes of unknown length with reduce_state_check first. */
 
@@ -671,8 +674,9 @@ int reduce_device_close(reduce_client *c, const void *handle);
 
 /* Arrays that stay with the daemon under a name, in its device's memory if it has a device, and are reduced there. They belong
  * to the user: any program of the same user can reduce, replace and drop them; other users cannot see them. They stay until a
- * program drops them, until their time to live is over, or until the daemon ends. They need ipc. A name has 1 to 64 letters,
- * digits, '_', '.' and '-', and does not begin with one of the last two. */
+ * program drops them, until their time to live is over, or until the daemon ends. Over the network they need tls, with a
+ * certificate whose name is the user. A name has 1 to 64 letters, digits, '_', '.' and '-', and does not begin with one of the
+ * last two. */
 
 enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomically, when the new ones are complete */
 
@@ -688,7 +692,7 @@ typedef struct reduce_put_opts {
     uint32_t deadline_ms;  /* the put must end within this, else REDUCE_E_DEADLINE; 0 = none */
     int32_t path;          /* reduce_path: as in reduce_spec */
     uint32_t reserved;     /* 0 */
-    uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: it is not told */
+    uint32_t dims;         /* of the array's shape, at most REDUCE_MAX_DIMS; 0: no shape is given */
     uint32_t order;        /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     const uint64_t *shape; /* `dims` lengths, whose product is the number of elements */
 } reduce_put_opts;
@@ -726,7 +730,7 @@ typedef struct reduce_resident {
     uint64_t left_ms; /* time left to live; UINT64_MAX = until dropped */
     uint32_t uses;    /* reductions of them under way */
     char name[68];
-    uint32_t dims;      /* of their shape; 0: it was not told */
+    uint32_t dims;      /* of their shape; 0: none was given */
     uint32_t order;     /* REDUCE_ORDER_C, REDUCE_ORDER_F */
     uint64_t shape[16]; /* `dims` lengths */
 } reduce_resident;

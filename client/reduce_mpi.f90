@@ -18,17 +18,23 @@ module reduce_mpi
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
   public :: reduce_spec, reduce_item, reduce_open, reduce_close
 
-  integer(c_int), parameter, public :: REDUCE_OK = 0
-  integer(c_int), parameter, public :: REDUCE_E_BAD_MESSAGE = -1, REDUCE_E_VERSION = -2, REDUCE_E_TYPE = -3, REDUCE_E_OP = -4, &
-    REDUCE_E_SHAPE = -5, REDUCE_E_EMPTY = -6, REDUCE_E_OVERFLOW = -7, REDUCE_E_NAN = -8, REDUCE_E_IO = -16, &
-    REDUCE_E_ARGUMENT = -101, REDUCE_E_NO_DAEMON = -102
+  ! generated: constants of reduce.h, by client/fortran/generate
+  integer(c_int), parameter, public :: REDUCE_OK = 0, REDUCE_E_BAD_MESSAGE = -1, REDUCE_E_VERSION = -2, REDUCE_E_TYPE = -3, &
+    REDUCE_E_OP = -4, REDUCE_E_SHAPE = -5, REDUCE_E_EMPTY = -6, REDUCE_E_OVERFLOW = -7, REDUCE_E_NAN = -8, &
+    REDUCE_E_TOO_LARGE = -9, REDUCE_E_QUOTA = -10, REDUCE_E_BUSY = -11, REDUCE_E_DEADLINE = -12, REDUCE_E_CANCELLED = -13, &
+    REDUCE_E_NO_SESSION = -14, REDUCE_E_BAD_HANDLE = -15, REDUCE_E_IO = -16, REDUCE_E_AUTH = -17, REDUCE_E_DEVICE_LOST = -18, &
+    REDUCE_E_NO_MEMORY = -19, REDUCE_E_INTERNAL = -20, REDUCE_E_EXISTS = -21, REDUCE_E_ARGUMENT = -101, &
+    REDUCE_E_NO_DAEMON = -102, REDUCE_E_TIMEOUT = -103, REDUCE_E_STREAM_LOST = -104, REDUCE_E_FORKED = -105, &
+    REDUCE_E_PROTOCOL = -106, REDUCE_E_START = -107
   integer(c_int), parameter, public :: REDUCE_SUM = 1, REDUCE_MIN = 2, REDUCE_MAX = 3, REDUCE_ARGMIN = 4, REDUCE_ARGMAX = 5, &
     REDUCE_COUNT_NONZERO = 6, REDUCE_PROD = 7, REDUCE_MINMAX = 8, REDUCE_RANGE = 9, REDUCE_MEAN = 10, REDUCE_SUMSQ = 11, &
     REDUCE_NORM1 = 12, REDUCE_NORM2 = 13, REDUCE_NORMINF = 14, REDUCE_VAR = 15, REDUCE_STD = 16, REDUCE_ANY = 17, &
     REDUCE_ALL = 18, REDUCE_COUNT = 19, REDUCE_COUNT_NAN = 20, REDUCE_AND = 21, REDUCE_OR = 22, REDUCE_XOR = 23, &
     REDUCE_STATS = 24, REDUCE_RMS = 25, REDUCE_SEM = 26
-  integer(c_int), parameter, public :: REDUCE_I32 = 5, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F32 = 11, REDUCE_F64 = 12
+  integer(c_int), parameter, public :: REDUCE_I8 = 1, REDUCE_U8 = 2, REDUCE_I16 = 3, REDUCE_U16 = 4, REDUCE_I32 = 5, &
+    REDUCE_U32 = 6, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F16 = 9, REDUCE_BF16 = 10, REDUCE_F32 = 11, REDUCE_F64 = 12
   integer(c_int), parameter, public :: REDUCE_NAN_PROPAGATE = 0, REDUCE_NAN_OMIT = 1, REDUCE_NAN_ERROR = 2
+  ! end of constants
 
   ! The structs of reduce.h; the default values are those of its _INIT macros.
   type, bind(C) :: reduce_spec
@@ -47,12 +53,14 @@ module reduce_mpi
   end type
 
   ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root])
+  ! generated: interfaces
   interface reduce_mpi_allreduce
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
   end interface
   interface reduce_mpi_reduce
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
   end interface
+  ! end of interfaces
 
   interface
     ! client = c_null_ptr; opts = c_null_ptr; url ends in c_null_char
@@ -205,6 +213,7 @@ contains
 
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------
 
+  ! generated: kinds
   subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(:)
@@ -308,4 +317,5 @@ contains
     call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root)
   end subroutine
+  ! end of kinds
 end module

@@ -16,7 +16,7 @@ typedef struct nng_wire {
     rc_wire wire; /* first: a wire is its nng_wire */
     char *url;
     nng_tls_config *tls;       /* NULL: none */
-    nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL: not made yet */
+    nng_stream_dialer *dialer; /* of this attempt to connect, or the next one; NULL before the first */
     nng_stream *stream;
     nng_aio *dial, *tx, *rx, *timer;
     nng_aio *at_once;     /* sends without a callback */

@@ -346,7 +346,7 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be told. */
+/* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be woken. */
 static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
 {
     local *w = of(wire);

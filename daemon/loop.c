@@ -14,13 +14,27 @@ enum {
 
 /* ---- connections ---- */
 
+/* A name that is refused is not a user's: it keeps no other name out. */
+static void check_name(rd_server *s, rd_peer *p)
+{
+    if (p->name[0] && !rd_gate_lets_name(&s->gates[p->listener], p->name))
+        p->refused = "allow-name does not list the name";
+    else if (p->name[0] && rd_user_looks_alike(&s->users, p->name))
+        p->refused = "there is a user with the same name in other letters";
+    if (p->refused)
+        p->name[0] = '\0';
+}
+
+static bool may_use(const rd_gate *gate, const rd_peer *p)
+{
+    return !p->refused && (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)));
+}
+
 /* A user that may not use the socket gets an answer that says so, as long as there are few of them: connections are for
  * others. */
 static bool admit(rd_server *s, rd_session *x)
 {
-    const rd_peer *p = &x->peer;
-    const rd_gate *gate = &s->gates[p->listener];
-    if (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)))
+    if (may_use(&s->gates[x->peer.listener], &x->peer))
         return true;
     rd_session_bar(&s->sessions, x);
     return s->sessions.barred <= RP_MAX_STRANGERS;
@@ -32,8 +46,8 @@ static uint64_t connection_cap(uint64_t sessions) { return 2 * sessions + 16; }
 
 static bool has_room(rd_server *s, rd_session *x)
 {
-    uint64_t uid = x->peer.local ? x->peer.uid : RD_NETWORK;
-    return rd_session_own(&s->sessions, x, uid) &&
+    check_name(s, &x->peer);
+    return rd_session_own(&s->sessions, x) &&
            rd_held(&x->owner->charges, RD_HELD_CONNECTIONS) <= connection_cap(s->users.cap[RD_HELD_SESSIONS]);
 }
 

@@ -65,7 +65,7 @@ typedef struct rd_server {
     uint64_t ticked_at, trimmed_at; /* requests answered at the last tick, at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t leave_by_ns;
-    size_t notified_sessions; /* systemd knows of so many */
+    size_t notified_sessions; /* the number that systemd knows */
     uv_loop_t loop;
     rd_waker waker;
     rd_signals signals;

@@ -229,12 +229,20 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         return false;
     }
     if (!rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
-        snprintf(why, cap, "%s: socket-group: %s", path, strerror(errno));
+        snprintf(why, cap, "%s: its mode and group cannot be set: %s%s", path, strerror(errno),
+                 errno == ENOENT ? " (is /proc mounted?)" : "");
         return false;
     }
     if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
         rd_log(RD_LOG_WARN, "no fdpass socket, so no shared memory and no passed files: %s", why);
     return true;
+}
+
+/* Names that a URL's own list has, or the one of all. */
+static void open_tls_gate(rd_server *s, uint64_t i)
+{
+    const rd_names *own = &s->config.allow[i + 1].names;
+    s->gates[i].allow.names = own->n ? *own : s->config.allow[0].names;
 }
 
 static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
@@ -244,6 +252,8 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
     if (!rd_transport_listen(s->transport, url, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, why, cap)))
         return false;
+    if (rd_is_tls(url))
+        open_tls_gate(s, i);
     rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
         rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,

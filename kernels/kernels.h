@@ -56,7 +56,7 @@ typedef struct rk_options {
 } rk_options;
 
 /* Open an engine. On success *e is the caller's to close and `why` (may be NULL, else at least 160 bytes) says which
- * backend was taken and why, for the log. Errors (also told in `why`): TYPE (backend not compiled in or no device when it
+ * backend was taken and why, for the log. Errors (`why` has them in words): TYPE (backend not compiled in or no device when it
  * was asked for by name), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
 rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
 
@@ -105,7 +105,7 @@ bool rk_submit(rk_engine *e, rk_task *t);
 bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
- * together, each with its own result and fault. False, and nothing done, if it is none for that. Any thread, several at once;
+ * together, each with its own result and fault. False, and nothing done, if the task does not fit. Any thread, several at once;
  * it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one before it
  * returns, calls `done` with the finished task, which is not polled. `done` must not block, and may submit. */
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));

@@ -317,7 +317,7 @@ static rp_err check_order(const rp_shape *s, rp_fault *f)
     return rp_fail(f, RP_BAD_MESSAGE, "order", RP_ORDER_COUNT - 1, "unknown order %u", s->order);
 }
 
-/* Are these so many elements? */
+/* Is the size that of this number of elements? */
 static rp_err check_lengths(const rp_shape *s, uint64_t elements, rp_fault *f)
 {
     uint64_t n = 1;

@@ -115,7 +115,7 @@ typedef enum { RP_ORDER_C, RP_ORDER_F, RP_ORDER_COUNT } rp_order; /* the last in
 
 /* The shape of resident data. It is kept for their readers: no reduction depends on it. */
 typedef struct rp_shape {
-    uint8_t dims;  /* 0: none was told */
+    uint8_t dims;  /* 0: the sender gave none */
     uint8_t order; /* rp_order */
     uint64_t len[RP_MAX_DIMS];
 } rp_shape;
@@ -151,7 +151,7 @@ size_t rp_put_write(uint8_t out[RP_WRITE_SIZE], uint64_t handle, uint64_t offset
 rp_err rp_get_write(const uint8_t *body, size_t len, rp_write *w, rp_fault *f);
 rp_err rp_get_write_at(const uint8_t *body, size_t len, rp_write *w, rp_at *a, rp_fault *f);
 
-/* LIST: its reply is so many of these, to the end of the body. Its request and DROP's are a name without more. */
+/* LIST: its reply is an array of these, to the end of the body. The body of its request, and of DROP's, is a name alone. */
 typedef struct rp_resident {
     uint64_t handle;
     uint64_t bytes;

@@ -42,7 +42,7 @@ rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size);
  *         ...
  *     }
  */
-enum { RP_AHEAD = 8192 }; /* a read takes so much beyond what is missing: a frame of a small message takes one read */
+enum { RP_AHEAD = 8192 }; /* a read takes up to this many bytes beyond what is missing: a small frame takes one read */
 
 typedef enum {
     RP_READ_MORE,    /* bytes are missing */

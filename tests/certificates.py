@@ -33,11 +33,13 @@ class Authority:
         self._openssl(*ca, "-gencrl", "-crldays" if days > 0 else "-crlsec", days if days > 0 else 1, "-out", crl)
         return crl
 
-    def issue(self, name, dns, days=2):
-        """(certificate, key): PEM files of a peer whose certificate names `dns`; of yesterday with days=-1."""
+    def issue(self, name, dns, days=2, subject=None):
+        """(certificate, key): PEM files of a peer whose certificate names `dns`; of yesterday with days=-1. `subject`, such as
+        "/O=x/CN=y": other than the common name `name`, which the files have, too."""
+        subject = f"/CN={name}" if subject is None else subject
         stem = self.folder / f"{self.name}-{name}"
         request, extension, cert, key = (stem.with_suffix(s) for s in (".csr", ".ext", ".pem", ".key"))
-        self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+        self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-utf8", "-subj", subject,
                       "-keyout", key, "-out", request)
         extension.write_text(f"subjectAltName=DNS:{dns}\n")
         self._openssl("x509", "-req", "-in", request, "-CA", self.file("pem"), "-CAkey", self.file("key"), "-CAcreateserial",

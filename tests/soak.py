@@ -12,6 +12,7 @@ With CLIENTS and DAEMONS: so many clients killed at any point of their work, the
 same holds, and each is counted."""
 import argparse
 import contextlib
+import itertools
 import os
 import pathlib
 import random
@@ -25,7 +26,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from conftest import TESTS, Daemon  # noqa: E402
-from rawclient import MAX_DATA, REDUCE, REDUCE_AT, Closed, Connection, Fault, spec  # noqa: E402
+from rawclient import DTYPES, MAX_DATA, OPS, REDUCE, REDUCE_AT, SIZE, STATES_OUT, Closed, Connection, Fault, spec  # noqa: E402
 from sideclient import FILE, Side  # noqa: E402
 
 WARM_UP = 5  # seconds before the daemon is looked at for the first time
@@ -154,10 +155,31 @@ def disturb(daemon, workers, pick, seconds):
     return counts
 
 
+def every_kernel(daemon):
+    """CUDA loads a kernel when it is first used, and keeps it: each way through an operation and a type once."""
+    size, lines = 1 << 19, (2, 32, 1024, 1 << 16)  # more than --small-bytes
+    with daemon.connect() as c:
+        for op, dtype in itertools.product(OPS, DTYPES):
+            for body in kernels_of(c, op, dtype, size // SIZE[dtype], lines):
+                with contextlib.suppress(Fault):  # OP, TYPE: not every operation takes every type; OVERFLOW
+                    c.call(REDUCE, body)
+
+
+def kernels_of(c, op, dtype, n, lines):
+    data = bytes(n * SIZE[dtype])
+    for body in ({}, {"flags": STATES_OUT}, {"mask": bytes(n)}, {"offsets": list(range(0, n + 1, n // 64))}):
+        yield c.reduce_body(op, dtype, data, **body)
+    for rows, columns in itertools.product([n // line for line in lines], (False, True)):
+        yield c.reduce_body(op, dtype, data, rows=rows, columns=columns)
+        yield c.reduce_body(op, dtype, data, rows=rows, columns=columns, mask=bytes(n))
+
+
 def soak(folder, seconds, seed):
     pick = random.Random(seed)
     daemon = Daemon(folder, tcp=True)
     try:
+        if os.environ.get("REDUCED_BACKEND") == "cuda":
+            every_kernel(daemon)
         kinds = ["raw", "lib", "paths", "raw", "lib", "paths"]
         warm = Workers(daemon.url, kinds, seed)
         warm.wait_ready()

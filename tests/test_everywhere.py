@@ -1,5 +1,7 @@
 """One multiset of adversarial numbers, shuffled and split at random: the library alone, one request, streams, states merged by a daemon,
-Dask's chunks, torch.distributed by words. All finished values and all state bytes are equal. (tests/test_mpi.py: under two MPIs.)"""
+Dask's chunks, torch.distributed by words. All finished values and all state bytes are equal. (tests/test_mpi.py: under two MPIs.)
+
+REDUCED_BACKEND=cuda runs all of it on a GPU; then its daemon reduces small arrays on the GPU, too."""
 import subprocess
 import sys
 
@@ -8,10 +10,11 @@ import pytest
 
 import gens
 import oracle
-from conftest import LIB, ROOT, python_env
+from conftest import BACKEND, LIB, ROOT, python_env
 from libreduce import STATES_IN, STATES_OUT, Client, State
 from test_states import joined, pieces
 
+SHARED_FLAGS = ("--small-bytes", 0) if BACKEND == "cuda" else ()
 NUMPY = {"f64": "<f8", "f32": "<f4", "i64": "<i8", "u8": "u1", "f16": "<f2"}
 
 
@@ -51,6 +54,23 @@ def test_all_ways_have_the_same_bytes(client, dtype):
             assert bytes(merged) == whole
             value = oracle.reduce_or_fault(op, dtype, bits, nan=nan)
             assert oracle.outcome(asked, client, op, dtype, bits, nan) == value == oracle.outcome(finished, merged, nan), (op, nan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i64"])
+def test_long_arrays(client, dtype):
+    """One request, many states and a stream of so many elements that an engine cuts them, beside the library alone."""
+    rng = np.random.default_rng(oracle.DTYPES[dtype] + 2000)
+    for turn, nan in enumerate(oracle.NANS):
+        bits = rng.permutation(np.concatenate([multiset(rng, dtype), *(make(rng, dtype, 15_000) for make in list(gens.of(dtype))[turn::4])]))
+        parts = pieces(rng, bits, 1 + turn * 3)
+        for op in oracle.ops(dtype):
+            alone = State(op, dtype).add(bits, nan, 0)
+            there = [client.run(op, dtype, p.tobytes(), nan=nan, index_base=int(i), flags=STATES_OUT) for i, p in parts]
+            whole = [client.run(op, dtype, bits.tobytes(), nan=nan, flags=STATES_OUT), client.run(op, dtype, b"".join(there), nan=nan, flags=STATES_IN | STATES_OUT),
+                     client.stream(op, dtype, [p.tobytes() for _, p in parts], nan=nan, flags=STATES_OUT)]
+            assert [w == bytes(alone) for w in whole] == [True] * 3, (op, nan)
+            assert oracle.outcome(asked, client, op, dtype, bits, nan) == oracle.outcome(finished, alone, nan), (op, nan)
 
 
 def asked(client, op, dtype, bits, nan):
@@ -107,6 +127,53 @@ def test_dask(dask, dtype):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8", "u1", "?"])
+@pytest.mark.parametrize("op", ["argmin", "argmax"])
+def test_places_in_dask(dask, op, dtype):
+    """Any axis, any chunking, some chunks empty: NumPy's places, in the whole array, of ties and NaNs too."""
+    import dask.array as da
+    rng = np.random.default_rng(7)
+    ours, nan_ours = getattr(dask.dask, op), lambda *a, **kw: getattr(dask.dask, op)(*a, nan="omit", **kw)
+    for turn in range(4):
+        x = rng.integers(0, 3, (7, 6, 5)).astype(dtype)  # each value many times
+        calls = [(ours, getattr(np, op))]
+        if x.dtype.kind == "f" and turn % 2:
+            x[rng.random(x.shape) < 0.1] = np.nan
+            calls += [(nan_ours, getattr(np, "nan" + op))]
+        chunks = tuple((0, *(b - a for a, b in zip([0, *cut], [*cut, n]))) for n, cut in ((n, sorted(rng.integers(0, n, 2))) for n in x.shape))
+        for call, numpys in calls:
+            for axis in (None, 0, 1, -1):
+                got = call(da.from_array(x, chunks=chunks), axis=axis, keepdims=bool(turn % 2), split_every=2)
+                want = numpys(x, axis=axis, keepdims=bool(turn % 2))
+                assert got.shape == np.shape(want) and got.dtype == np.intp and np.array_equal(got.compute(), want), (axis, chunks)
+    pairs = np.moveaxis(x, 1, 0).reshape(6, 35)  # axes 0 and 2 as one, in C order
+    assert np.array_equal(ours(da.from_array(x, chunks=chunks), axis=(0, 2)).compute(), getattr(np, op)(pairs, axis=1))
+    assert int(ours(da.from_array(np.array(5, dtype), chunks=())).compute()) == 0
+
+
+@pytest.mark.unsanitized
+def test_chunks_of_no_elements(dask):
+    import dask.array as da
+    x = np.arange(12.0).reshape(3, 4)
+    for axis in (None, 0, 1):
+        assert np.array_equal(dask.dask.sum(da.from_array(x, chunks=((0, 2, 0, 1), (4, 0))), axis=axis).compute(), x.sum(axis))
+
+
+@pytest.mark.unsanitized
+def test_places_in_dask_that_are_not_there(dask):
+    import dask.array as da
+    with pytest.raises(dask.EmptyError):
+        dask.dask.argmax(da.from_array(np.full((4, 2), np.nan), chunks=1), axis=0, nan="omit").compute()
+    with pytest.raises(dask.NanError):
+        dask.dask.argmin(da.from_array(np.array([1, np.nan]), chunks=1), nan="raise").compute()
+    x = da.from_array(np.arange(8.0), chunks=3)
+    unknown = x[x > 2]
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        dask.dask.argmax(unknown)
+    assert int(dask.dask.argmax(unknown.compute_chunk_sizes()).compute()) == 4
+
+
+@pytest.mark.unsanitized
 def test_xarray(dask):
     xarray = pytest.importorskip("xarray", reason="no xarray")
     import dask.array as da
@@ -114,6 +181,8 @@ def test_xarray(dask):
     plain, lazy = (xarray.DataArray(v, dims=("time", "x")) for v in (x, da.from_array(x, chunks=7)))
     for dim in ("time", "x", None):
         assert (plain.reduce(dask.sum, dim=dim) == lazy.reduce(dask.dask.sum, dim=dim).compute()).all()
+        assert (lazy.reduce(dask.dask.argmax, dim=dim).compute() == plain.reduce(np.argmax, dim=dim)).all()
+    assert lazy.reduce(dask.dask.argmin, dim=("time", "x")).compute() == plain.data.argmin()
     assert [float(v) for v in lazy.reduce(dask.dask.sum, dim="time")] == [dask.sum(list(column)) for column in x.T]
 
 

@@ -227,6 +227,7 @@ import os, signal, sys, threading
 import numpy as np
 import reduced
 from reduced import _run
+signal.signal(signal.SIGINT, signal.default_int_handler)   # as in a terminal, if the tests run where it is ignored
 c = reduced.Client(sys.argv[1], autostart=False)
 _run.Job.wait = lambda self, ms: os.kill(os.getpid(), signal.SIGINT) or False   # what a user does during a wait
 try:

@@ -1,15 +1,17 @@
 """Over the network: TLS with certificates on both sides, nothing in plain unless told, and no secret in the log."""
 import base64
+import json
 import re
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 
 from certificates import Authority
 from conftest import BIN
-from rawclient import Connection
+from rawclient import REDUCE, Closed, Connection, Fault
 from sideclient import Side
 
 DATA = bytes(range(256)) * 64  # as f32: a wide mix, NaNs omitted
@@ -138,6 +140,249 @@ def test_a_client_that_speaks_plain_to_tls_is_told(start, site, server, reduce):
     assert done.returncode == 3 and b"NO_DAEMON" in done.stderr
 
 
+# ---- the name in the certificate is the user ----
+def context_of(site, cert):
+    context = ssl.create_default_context(cafile=site.ca.file("pem"))
+    context.load_cert_chain(*cert)
+    return context
+
+
+@pytest.fixture
+def as_name(site):
+    """as_name(url, name): a session by a certificate of its own with this name."""
+    made = []
+
+    def open_session(url, name, **kw):
+        cert = site.ca.issue(f"{len(made)}{name}" if kw else name, "client", **kw)
+        made.append(Connection(url, tls=context_of(site, cert)))
+        made[-1].hello(name=name.encode())
+        return made[-1]
+    yield open_session
+    for c in made:
+        c.close()
+
+
+def refused_as(site, url, subject, then=lambda c: None):
+    """The text of AUTH for a certificate with this subject. `then`: with the connection, which stays for a second."""
+    with Connection(url, tls=context_of(site, site.ca.issue("odd", "client", subject=subject))) as c:
+        with pytest.raises(Fault) as e:
+            c.hello()
+        assert (e.value.code, e.value.field) == ("AUTH", "user")
+        then(c)
+    return e.value.text
+
+
+def ends(c):
+    with pytest.raises(Closed):
+        c.ping(b"x")
+
+
+def test_resident_data_belong_to_the_name(start, site, server, as_name):
+    daemon = start(*site.flags(server))
+    url = tls_url(daemon)
+    alice, bob = as_name(url, "alice"), as_name(url, "bob")
+    handle = alice.put("mine", "u8", DATA)
+    assert [x.name for x in alice.list()] == ["mine"] and bob.list() == []
+    for call in (lambda: bob.reduce_at("sum", "u8", handle, 0, len(DATA)), lambda: bob.drop("mine")):
+        with pytest.raises(Fault) as e:
+            call()
+        assert e.value.code == "BAD_HANDLE"
+    bob.put("mine", "u8", b"\1\2")
+    alice.close()
+    renewed = as_name(url, "alice", subject="/O=renewed/CN=alice")  # another key, another certificate
+    assert [x.bytes for x in renewed.list()] == [len(DATA)]
+    assert renewed.reduce_at("sum", "u8", handle, 0, len(DATA)).cells == [sum(DATA).to_bytes(8, "little")]
+    with daemon.connect() as local:
+        assert local.list() == []
+    renewed.drop("mine")
+    assert renewed.list() == [] and [x.bytes for x in bob.list()] == [2]
+
+
+def test_reducectl_puts_and_reduces_by_name(start, site, server, ctl, scratch):
+    url = tls_url(start(*site.flags(server)))
+    (scratch / "data").write_bytes(DATA)
+
+    def run(name, *args):
+        cert, key = site.ca.issue(name, "client")
+        done = ctl(*args, "--tls-ca", site.ca.file("pem"), "--tls-cert", cert, "--tls-key", key, url=url)
+        return done.returncode, done.stdout
+    assert run("alice", "put", "mine", "--dtype", "u8", scratch / "data")[0] == 0
+    assert run("alice", "sum", "@mine") == (0, b"%d\n" % sum(DATA))
+    assert b"mine" in run("alice", "ls")[1] and run("bob", "ls") == (0, b"")
+    assert run("bob", "sum", "@mine") == (1, b"")
+
+
+def test_quotas_are_of_the_name(start, site, server, as_name):
+    url = tls_url(start(*site.flags(server), "--max-user-sessions", 2, "--resident-user", 1))
+    as_name(url, "alice").put("a", "u8", bytes(1 << 20))
+    also_alice = as_name(url, "alice")
+    with pytest.raises(Fault) as e:
+        as_name(url, "alice")
+    assert (e.value.code, e.value.field) == ("BUSY", "user_sessions")
+    with pytest.raises(Fault) as e:
+        also_alice.put("b", "u8", bytes(1))
+    assert (e.value.code, e.value.field) == ("QUOTA", "resident")
+    as_name(url, "bob").put("b", "u8", bytes(1 << 20))
+
+
+def test_lists_show_the_name(start, site, server, as_name, scratch):
+    daemon = start(*site.flags(server), "--trace", scratch / "trace", "--log-level", "debug", "--threads", 1)
+    url = tls_url(daemon)
+    alice, bob, again = as_name(url, "alice"), as_name(url, "bob@example.org"), as_name(url, "alice")
+    alice.reduce("sum", "u8", DATA)
+    body = alice.reduce_body("var", "f64", bytes(1 << 20), rows=1 << 14)
+    with daemon.connect() as admin:
+        def told(topic, prefix):
+            return [str(v) for k, v in admin.query(topic).items() if k.startswith(prefix)]
+        for _ in range(30):  # work of a second
+            sent = [alice.send(REDUCE, body) for _ in range(16)]
+            requests = told(4, "request.")
+            for x in sent:
+                alice.wait(x)
+            if requests:
+                break
+        assert re.search(r" address=127\.0\.0\.1:\d+ user=tls:alice id=\d+ name=alice$", requests[0])
+        assert len([t for t in told(5, "session.") if " user=tls:alice priority=" in t]) == 2
+        status = admin.query(2)
+        rows = {v: k.rsplit(".", 1)[0] for k, v in status.items() if k.startswith("user.tls") and k.endswith(".name")}
+        assert {n: status[f"{row}.sessions"] for n, row in rows.items()} == {"tls:alice": 2, "tls:bob@example.org": 1}
+        metrics = admin.metrics()
+        assert re.search(r'^reduced_user_data_bytes_total{uid="tls:alice"} [1-9]', metrics, re.M)
+        assert 'reduced_user_held{uid="tls:bob@example.org",what="sessions"} 1' in metrics
+    # a name sees its own sessions, and no other's
+    assert [len([k for k in c.query(5) if k.startswith("session.")]) for c in (alice, again, bob)] == [2, 2, 1]
+    daemon.wait_log(r"debug: tls alice 127\.0\.0\.1:\d+: session of 'alice'")
+    daemon.stop()
+    events = json.loads((scratch / "trace").read_text())["traceEvents"]
+    assert {e["args"].get("user") for e in events if e["name"] == "sum u8"} == {"tls:alice"}
+
+
+def test_lists_of_names_let_in_whom_they_name(start, site, server, as_name):
+    daemon = start(*site.flags(server, "--allow-name", "alice", "--allow-name", "carol", "--listen", "tls+tcp://127.0.0.1:0",
+                               "--allow-name", "bob"))
+    daemon.wait_log("ready$")
+    first, second = (f"tls+tcp://localhost:{port}" for port in re.findall(r"serving tls.tcp://127.0.0.1:([0-9]+)", daemon.log()))
+    for url, name, other in ((first, "alice", "/CN=bob"), (first, "carol", "/CN=Alice"), (second, "bob", "/CN=alice"),
+                             (second, "bob", "/O=x, CN=bob")):
+        assert as_name(url, name).reduce("sum", "u8", DATA).count == len(DATA)
+        assert "certificate" in refused_as(site, url, other)
+    with daemon.connect() as local:
+        local.ping(b"not for ipc")
+
+
+def test_odd_names_are_refused(start, site, server, as_name):
+    url = tls_url(start(*site.flags(server)))
+    for subject, why in (("/O=nameless", "no common name"),
+                         ("/CN=alice/CN=root", "two common names"),
+                         ("/CN=two words", "other characters"),
+                         ("/CN=line\nbreak", "other characters"),
+                         ("/CN=tab\t", "other characters"),
+                         ('/CN=quote"', "other characters"),
+                         ("/CN=J\u00e9r\u00f4me", "other characters"),
+                         ("/CN=a\\/b", "other characters"),
+                         ("/CN=-rf", "does not begin")):
+        assert why in refused_as(site, url, subject), subject
+    assert as_name(url, "alice").reduce("sum", "u8", DATA).count == len(DATA)
+
+
+def test_other_fields_are_not_the_name(start, site, server, as_name):
+    """A text of the whole subject would show a second name."""
+    daemon = start(*site.flags(server, "--allow-name", "alice"))
+    url = tls_url(daemon)
+    assert "allow-name" in refused_as(site, url, "/O=x, CN=alice/CN=mallory", ends)
+    as_name(url, "1alice", subject="/O=x, CN=mallory/OU=CN=root/CN=alice").put("x", "u8", b"1")
+    with daemon.connect() as admin:
+        assert "tls:alice" in admin.query(2).values()
+
+
+def test_names_that_look_alike_are_one_at_a_time(start, site, server, as_name):
+    url = tls_url(start(*site.flags(server)))
+    alice = as_name(url, "alice")
+    assert "other letters" in refused_as(site, url, "/CN=ALICE", lambda c: as_name(url, "alice").put("x", "u8", b"1"))
+    assert [x.name for x in alice.list()] == ["x"]
+
+
+def test_refused_names_keep_nobody_out(start, site, server, as_name):
+    url = tls_url(start(*site.flags(server, "--allow-name", "alice")))
+    assert "allow-name" in refused_as(site, url, "/CN=ALICE", lambda c: as_name(url, "alice").ping(b"x"))
+
+
+def test_without_certificates_peers_are_the_network(start, site, server):
+    daemon = start(*site.flags(server, "--tls-clients", "any"))
+    context = ssl.create_default_context(cafile=site.ca.file("pem"))
+    context.load_cert_chain(*site.client)  # which nobody asks for
+    with Connection(tls_url(daemon), tls=context) as c, daemon.connect() as admin:
+        c.hello()
+        with pytest.raises(Fault) as e:
+            c.put("x", "u8", b"1")
+        assert (e.value.code, e.value.field) == ("AUTH", "user")
+        assert admin.query(2)["user.tcp.sessions"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
+def test_versions_before_1_2_are_refused(start, site, server):
+    url = tls_url(start(*site.flags(server)))
+    context = context_of(site, site.client)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = ssl.TLSVersion.TLSv1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        Connection(url, tls=context)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with Connection(url, tls=context) as c:
+        assert c.socket.version() == "TLSv1.2"
+
+
+# ---- handshakes ----
+ORIGIN_STRANGERS = 128  # daemon/net/limits.h
+
+
+def client_hello(site):
+    """The first flight of a handshake."""
+    out = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context_of(site, site.client).wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost").do_handshake()
+    return out.read()
+
+
+def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
+    """They hold the daemon's first flight, its keys and nng's buffers, and the oldest go."""
+    daemon = start(*site.flags(server))
+    url = tls_url(daemon)
+    as_name(url, "alice").reduce("sum", "u8", DATA)
+    before, hello, n = daemon.rss(), client_hello(site), ORIGIN_STRANGERS + 40
+    stopped = []
+    for _ in range(n):
+        stopped.append(socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60))
+        stopped[-1].sendall(hello)
+    as_name(url, "alice").reduce("sum", "u8", DATA)
+    for s in stopped[: n - ORIGIN_STRANGERS]:
+        while s.recv(1 << 16):  # the first flight; a timeout fails the test
+            pass
+    assert daemon.rss() - before < 64 << 20
+    for s in stopped:
+        s.close()
+
+
+@pytest.mark.slow
+def test_handshakes_have_a_deadline(start, site, server):
+    """One byte at a time is not fast enough."""
+    url = tls_url(start(*site.flags(server)))
+    hello, begun = client_hello(site), time.monotonic()
+    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as s:
+        s.settimeout(0.2)  # between two bytes
+        for at in range(len(hello)):
+            s.send(hello[at : at + 1])
+            try:
+                assert s.recv(1) == b""
+                break
+            except TimeoutError:
+                continue
+            except ConnectionResetError:
+                break
+    assert 9 < time.monotonic() - begun < 20
+
+
 # ---- what the daemon insists on ----
 @pytest.mark.parametrize("flags, told", [
     (["--listen", "tcp://127.0.0.1:0"], "allow-plain-tcp"),
@@ -148,6 +393,14 @@ def test_a_client_that_speaks_plain_to_tls_is_told(start, site, server, reduce):
     (["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", "c"], "absolute"),
     (["--listen", "tcp://127.0.0.1:0", "--allow-uid", "0", "--allow-plain-tcp", "yes"], "ipc sockets"),
     (["--allow-uid", "no-such-user-here"], "no such user"),
+    (["--listen", "ipc:///tmp/x", "--allow-name", "alice"], "allow-name is for tls"),
+    (["--listen", "tcp://127.0.0.1:0", "--allow-plain-tcp", "yes", "--allow-name", "alice"], "allow-name is for tls"),
+    (["--listen", "tls+tcp://127.0.0.1:0", "--allow-name", "alice", "--tls-cert", "/c", "--tls-key", "/k", "--tls-ca", "/a", "--tls-clients",
+      "any"], "allow-name is for tls"),
+    (["--allow-name", "alice", "--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", "/c", "--tls-key", "/k", "--tls-clients", "any"],
+     "allow-name is for tls"),
+    (["--listen", "tls+tcp://127.0.0.1:0", "--allow-name", "two words"], "other characters"),
+    (["--listen", "tls+tcp://127.0.0.1:0", "--allow-name", "alice", "--allow-name", "Alice"], "in other letters"),
 ])
 def test_what_gives_less_than_it_seems_is_no_config(flags, told):
     done = subprocess.run([BIN / "reduced", "--config", "/dev/null", *flags], capture_output=True, text=True, timeout=60)

@@ -185,7 +185,7 @@ bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, 
 
 /* ---- fortran_order.c ---- */
 
-/* Copy an array of `dims` dimensions, whose neighbours along each are so many elements apart in `from`, to C order. */
+/* Copy an array of `dims` dimensions, to C order; `stride` has the distance of neighbours along each, in elements. */
 void ctl_permute(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape, const uint64_t *stride);
 /* The same of one stored with the first index running fastest. */
 void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape);

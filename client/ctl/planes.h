@@ -1,4 +1,4 @@
-/* The columns of the planes of an input: its elements are so many matrices, one after the other. */
+/* The columns of the planes of an input: its elements are matrices, one after the other. */
 #ifndef CTL_PLANES_H
 #define CTL_PLANES_H
 

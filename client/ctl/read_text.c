@@ -25,7 +25,7 @@ struct ctl_reader {
     bool cut;           /* more came than was looked at */
     bool ended;
     int threads;
-    char *bytes; /* read and not yet turned into elements: [at, n) of `room` */
+    char *bytes; /* read, still to be turned into elements: [at, n) of `room` */
     size_t at, n, room;
     uint8_t *elements; /* that several threads made and nobody took: bytes [given, made) */
     size_t given, made;

@@ -190,7 +190,7 @@ static uint64_t number_of(const job *x, uint64_t i)
     return number;
 }
 
-/* What an error says of a result that was not yet in its place. */
+/* What an error says of a result that was still to be moved to its place. */
 static uint64_t misplaced_by(const job *x)
 {
     reduce_fault f = REDUCE_FAULT_INIT;

@@ -152,7 +152,7 @@ static int segments(ctl_shape *s, const ctl_input *in, const uint64_t *offsets, 
     return 0;
 }
 
-/* --rows: the elements, in C order, as so many rows. */
+/* --rows: the elements, in C order, as rows. */
 static int rows(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     uint64_t n = o->spec.rows, count = elements(in), shape[2] = {n, count / n};

@@ -37,9 +37,11 @@ char *ctl_label(char *out, size_t cap, const char *labels, const char *key);
 
 /* ---- what is compared, and how it is shown ---- */
 
+enum { TOP_USER = 72 }; /* a user as the daemon names it: "1000", "tls:NAME", "tcp" */
+
 /* A session of the daemon, as topic 5 of QUERY describes it. */
 typedef struct ctl_process {
-    char key[32], uid[24], pid[24], name[68]; /* uid "-": it came over the network, and pid has its address */
+    char key[32], uid[TOP_USER], pid[64], name[68]; /* over the network uid is "tls:NAME" or "-", and pid has the address */
     double requests, pieces, errors, bytes, engine_s;
 } ctl_process;
 

@@ -181,7 +181,7 @@ static void top_user(const frame *f, const top_row *x)
 {
     char data[16];
     bytes(data, x->bytes);
-    say(f, false, "%-10s %9.1f%% %10s/s %12.1f %10.1f %14.0f%s%s", x->first, 100 * x->engine, data, x->rate, x->errors,
+    say(f, false, "%-10.10s %9.1f%% %10s/s %12.1f %10.1f %14.0f%s%s", x->first, 100 * x->engine, data, x->rate, x->errors,
         x->total, x->user[0] ? "  " : "", x->user);
 }
 

@@ -186,9 +186,13 @@ top_rows top_read_ops(const top_frame *f)
     return r;
 }
 
-/* The name of a user of this machine; "" if it has none. */
+/* The name in a user's certificate, or of a user of this machine; "" if it has none. */
 static void name_user(const top_frame *f, char *out, size_t cap, const char *uid)
 {
+    if (!strncmp(uid, "tls:", 4)) {
+        snprintf(out, cap, "%s", uid + 4);
+        return;
+    }
     char *end;
     unsigned long id = strtoul(uid, &end, 10);
     const struct passwd *p = f->view->names && *uid && !*end ? getpwuid((uid_t)id) : NULL;
@@ -202,7 +206,7 @@ top_rows top_read_users(const top_frame *f)
     top_rows r = new_rows(n);
     for (size_t i = 0; r.row && i < n; i++) {
         top_row *x = &r.row[r.n++];
-        ctl_label(x->first, TOP_NAME, s[i].labels, "uid");
+        ctl_label(x->first, sizeof x->first, s[i].labels, "uid");
         name_user(f, x->user, sizeof x->user, x->first);
         x->engine = top_rate(f, "reduced_user_engine_seconds_total", s[i].labels);
         x->bytes = top_rate(f, "reduced_user_data_bytes_total", s[i].labels);
@@ -244,6 +248,9 @@ bool ctl_process_read(ctl_process *p, const char *key, const char *text)
         field(p->pid, sizeof p->pid, text, " pid=");
     } else {
         field(p->pid, sizeof p->pid, text, "address=");
+        const char *user = strstr(text, " user=");
+        if (user && user < name) /* and not in the name, which the client chose */
+            field(p->uid, sizeof p->uid, text, " user=");
     }
     p->requests = number(text, " requests=");
     p->pieces = number(text, " pieces=");

@@ -25,8 +25,8 @@ double top_quantile(const top_frame *f, const char *stage, double q);
 /* A line of a table. The numbers are per second, but for `total`: requests ever. A request whose answer is not a value is a
  * piece of one, and does not count. */
 typedef struct top_row {
-    char first[68], second[TOP_NAME], third[TOP_NAME]; /* op, type, path; uid, name; pid, uid, name */
-    char user[32];
+    char first[TOP_USER], second[64], third[TOP_USER]; /* op, type, path; uid; name, pid, uid */
+    char user[TOP_USER];
     double engine, bytes, rate, errors, total; /* engine: seconds */
 } top_row;
 

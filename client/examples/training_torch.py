@@ -93,7 +93,7 @@ def run(rank, ranks, backend, store):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--ranks", type=int, default=0, help="start so many processes; else torchrun has started them")
+    p.add_argument("--ranks", type=int, default=0, help="the number of processes to start; 0: torchrun has started them")
     p.add_argument("--store", help="a file by which they find each other")
     p.add_argument("--backend", default="gloo")
     a = p.parse_args()

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- lists of the config ---- */
 static bool find_name(rd_id_kind kind, const char *name, uint32_t *id)
@@ -35,6 +36,28 @@ const char *rd_ids_add(rd_ids *ids, rd_id_kind kind, const char *value)
         return "at most 32 are allowed";
     ids->id[ids->n++] = id;
     return NULL;
+}
+
+const char *rd_names_add(rd_names *names, const char *name)
+{
+    size_t n = strlen(name);
+    const char *problem = rd_user_name_problem(name, n);
+    for (uint32_t i = 0; i < names->n && !problem; i++)
+        if (rd_user_names_look_alike(names->name[i], name) && strcmp(names->name[i], name) != 0)
+            problem = "the list has this name in other letters";
+    if (!problem && names->n == RD_MAX_IDS)
+        problem = "at most 32 are allowed";
+    if (!problem)
+        memcpy(names->name[names->n++], name, n + 1);
+    return problem;
+}
+
+bool rd_names_have(const rd_names *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], name) == 0)
+            return true;
+    return false;
 }
 
 static bool among(const uint32_t *ids, size_t n, uint32_t id)
@@ -91,4 +114,9 @@ bool rd_gate_lets(const rd_gate *g, uint32_t uid, uint32_t gid)
     const rd_ids *users = &g->allow.users, *groups = &g->allow.groups;
     return rd_gate_open(g) || among(users->id, users->n, uid) || among(groups->id, groups->n, gid) ||
            among(g->members, g->n_members, uid);
+}
+
+bool rd_gate_lets_name(const rd_gate *g, const char *name)
+{
+    return g->allow.names.n == 0 || rd_names_have(&g->allow.names, name);
 }

@@ -13,7 +13,7 @@
 #include "daemon/base/workers.h"
 #include "kernels/kernels.h"
 
-typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, GROUP, ACCOUNTS, PATH, HTTP } kind;
+typedef enum { NUMBER, CHOICE, OCTAL, URLS, USERS, GROUPS, NAMES, GROUP, ACCOUNTS, PATH, HTTP } kind;
 
 typedef struct {
     const char *name;
@@ -38,6 +38,10 @@ static const option options[] = {
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
     {"allow-gid", GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "the same for a group: processes with this primary group, and users that are members of it when the daemon starts"},
+    {"allow-name", NAMES, 0, 0, RD_MAX_IDS, 0, NULL, false,
+     "user, by the common name in the client's certificate, that may use the tls+tcp URL of the preceding `listen`. Before the "
+     "first `listen`: all such URLs without a list of their own. Repeat it for more. Without any, every name whose certificate "
+     "tls-ca signed"},
     {"allow-plain-tcp", CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
      "serve tcp:// without encryption and authentication: anyone who reaches the port may use the device and change what "
      "others send and receive"},
@@ -236,6 +240,14 @@ static bool add_id(const option *o, rd_ids *ids, const char *value, char *why)
     return !problem;
 }
 
+static bool add_name(const option *o, rd_names *names, const char *value, char *why)
+{
+    const char *problem = rd_names_add(names, value);
+    if (problem)
+        snprintf(why, RD_MAX_WHY, "%s = %.80s: %s", o->name, value, problem);
+    return !problem;
+}
+
 static bool set_path(rd_config *c, const option *o, const char *value, char *why)
 {
     size_t n = strlen(value);
@@ -293,6 +305,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
         return add_id(o, &c->allow[c->last].users, value, why);
     case GROUPS:
         return add_id(o, &c->allow[c->last].groups, value, why);
+    case NAMES:
+        return add_name(o, &c->allow[c->last].names, value, why);
     case GROUP:
         c->socket_group.n = 0; /* a later one replaces it */
         return add_id(o, &c->socket_group, value, why);
@@ -456,7 +470,7 @@ static bool consistent(const rd_config *c, char *why)
     for (uint64_t i = 0; i < c->listens; i++) {
         const char *url = c->listen[i], *problem = NULL;
         const rd_allow *own = &c->allow[i + 1];
-        bool tls = rd_is_tls(url);
+        bool tls = rd_is_tls(url), names = own->names.n || (tls && c->allow[0].names.n);
         if (rd_is_plain_tcp(url) && !c->allow_plain_tcp)
             problem = "plain tcp has no encryption and no authentication: use tls+tcp://, or set allow-plain-tcp = yes";
         else if (tls && !(c->tls_cert[0] && c->tls_key[0]))
@@ -467,6 +481,8 @@ static bool consistent(const rd_config *c, char *why)
             problem = "tls-crl needs tls-ca, and tls-clients = known: without them no certificate is asked for";
         else if (!rd_ipc_path(url) && own->users.n + own->groups.n)
             problem = "allow-uid and allow-gid are for ipc sockets";
+        else if (names && (!tls || c->tls_clients))
+            problem = "allow-name is for tls+tcp://, with tls-clients = known: elsewhere no certificate is asked for";
         if (problem) {
             snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
             return false;
@@ -533,6 +549,14 @@ static bool same_lists(const rd_config *a, const rd_config *b, const option *o)
     return true;
 }
 
+static bool same_names(const rd_config *a, const rd_config *b)
+{
+    for (uint64_t i = 0; i <= RD_MAX_LISTEN; i++)
+        if (memcmp(&a->allow[i].names, &b->allow[i].names, sizeof(rd_names)) != 0)
+            return false;
+    return true;
+}
+
 static bool same(const rd_config *a, const rd_config *b, const option *o)
 {
     switch (o->kind) {
@@ -541,6 +565,8 @@ static bool same(const rd_config *a, const rd_config *b, const option *o)
     case USERS:
     case GROUPS:
         return same_lists(a, b, o);
+    case NAMES:
+        return same_names(a, b);
     case GROUP:
     case ACCOUNTS:
         return memcmp(accounts_of(a, o), accounts_of(b, o), sizeof(rd_ids)) == 0;
@@ -596,8 +622,8 @@ static void put_wrapped(const char *text, FILE *out)
 static void help_option(const option *o, FILE *out)
 {
     if (!is_number(o)) {
-        static const char *const values[] = {[URLS] = "URL",      [USERS] = "USER", [GROUPS] = "GROUP", [GROUP] = "GROUP",
-                                             [ACCOUNTS] = "USER", [PATH] = "FILE",  [HTTP] = "URL"};
+        static const char *const values[] = {[URLS] = "URL",    [USERS] = "USER",    [GROUPS] = "GROUP", [NAMES] = "NAME",
+                                             [GROUP] = "GROUP", [ACCOUNTS] = "USER", [PATH] = "FILE",    [HTTP] = "URL"};
         fprintf(out, "  --%s %s\n", o->name, values[o->kind]);
     } else {
         fprintf(out, "  --%s %s    (default ", o->name, o->kind == CHOICE ? o->choices : o->kind == OCTAL ? "MODE" : "N");
@@ -651,6 +677,8 @@ static void dump_allow(const rd_allow *a, FILE *out)
 {
     dump_ids(find("allow-uid"), &a->users, out);
     dump_ids(find("allow-gid"), &a->groups, out);
+    for (uint32_t i = 0; i < a->names.n; i++)
+        fprintf(out, "allow-name = %s\n", a->names.name[i]);
 }
 
 /* Each URL with the lists that belong to it. */

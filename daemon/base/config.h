@@ -22,8 +22,8 @@ enum {
 typedef struct rd_config {
     char listen[RD_MAX_LISTEN][RD_MAX_URL];
     uint64_t listens;
-    rd_allow allow[RD_MAX_LISTEN + 1]; /* for all ipc sockets, then for listen[0], ... */
-    uint64_t last;                     /* index of the one that the next allow-uid or allow-gid extends */
+    rd_allow allow[RD_MAX_LISTEN + 1]; /* for all sockets without own lists, then for listen[0], ... */
+    uint64_t last;                     /* index of the one that the next allow-uid, allow-gid or allow-name extends */
     uint64_t backend;                  /* 0 = auto, or an rp_backend */
     uint64_t device, threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;

@@ -5,14 +5,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RD_PEER_TEXT = 80 };
+#include "daemon/base/user_name.h"
+
+enum { RD_PEER_TEXT = 80 + RD_USER_NAME };
 
 typedef struct rd_peer {
-    char text[RD_PEER_TEXT]; /* "pid 12 uid 1000", "tls 10.0.0.1:5000" or "tcp 10.0.0.1:5000" */
-    unsigned listener;       /* which URL it came to, in the order of rd_transport_listen */
-    bool local;              /* on ipc, of a user that the kernel told: so are the rest */
-    uint64_t pid, uid, gid;  /* else 0 */
+    char text[RD_PEER_TEXT];     /* "pid 12 uid 1000", "tls NAME 10.0.0.1:5000" or "tcp 10.0.0.1:5000" */
+    unsigned listener;           /* which URL it came to, in the order of rd_transport_listen */
+    bool local;                  /* on ipc, of a user that the kernel told: so are the rest */
+    uint64_t pid, uid, gid;      /* else 0; the uid of a name is the number that users.h gives it */
+    char name[RD_USER_NAME + 1]; /* on tls: the user in its certificate; "": none was asked for */
+    const char *refused;         /* why its certificate names no user; NULL: it does, or there is none */
 } rd_peer;
+
+/* Is it a user with things of its own? Else it counts as one with all others of the network. */
+static inline bool rd_peer_is_user(const rd_peer *p) { return p->local || p->name[0]; }
 
 /* Is it one user? False: it stands for all users that this process's user namespace leaves out. They have nothing that belongs
  * to a user, for each of them would have the others', too. */

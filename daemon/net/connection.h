@@ -91,7 +91,7 @@ struct rd_connection {
 
 static inline uint64_t rd_after_ms(uint64_t ms) { return rd_now_ns() + ms * 1000000; }
 
-/* The time that so many bytes may take on a slow link, in ns. */
+/* The time that this number of bytes may take on a slow link, in ns. */
 static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * 1000000; }
 
 static inline bool rd_is_ending(const rd_connection *c)

@@ -49,7 +49,7 @@ static bool put_locked(rd_inbox *b, rd_event e)
      * still has its closing to come, so used + owed bounds everything. */
     if (e.kind == RD_CONNECTION_OPENED) {
         bool room = grow(b, b->used + b->owed + 2);
-        b->owed++; /* its closing comes even if it is refused, then perhaps in vain */
+        b->owed++; /* its closing comes even if it is refused */
         if (!room)
             return false;
     } else if (e.kind == RD_CONNECTION_CLOSED) {

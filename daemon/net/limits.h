@@ -26,7 +26,7 @@
 /* A user with more bytes of unread replies is handled by the loop, which knows the user's quota. One large reply may wait. */
 #define RD_FAST_UNREAD RP_MAX_DATA
 
-/* Memory of a frame before its bytes come; with so many there, it gets room for RD_FRAME_GROWTH times as many. Small messages
+/* Memory of a frame before its bytes come. Once they are there, it gets room for RD_FRAME_GROWTH times as many. Small messages
  * take one step, the largest two. */
 #define RD_FRAME_FIRST (64u << 10)
 #define RD_FRAME_GROWTH 16

@@ -28,7 +28,7 @@ rd_origin_use *rd_origin_join(rd_origins *all, rd_origin id);
 /* One connection less, which is not a stranger's any more. `o` may be freed. */
 void rd_origin_leave(rd_origins *all, rd_origin_use *o);
 
-/* One stranger less, whose frame has so many bytes. */
+/* One stranger less; `bytes`: of its frame. */
 void rd_origin_end_stranger(rd_origins *all, rd_origin_use *o, uint64_t bytes);
 
 /* Bytes of a frame, within the caps. False: it has to wait. */

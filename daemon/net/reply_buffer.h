@@ -15,7 +15,7 @@ enum { RD_REPLY_FRONT = 80 }; /* bytes, for the frame's head and the route; the 
 
 typedef struct rd_reply_buffer {
     struct rd_reply_buffer *next;
-    uint8_t *at; /* what the kernel has not taken begins here, and has so many bytes */
+    uint8_t *at; /* where the bytes begin that the kernel has not taken, and their number */
     size_t left;
     rd_account *account; /* NULL: on no account */
     size_t charged, queued;
@@ -29,7 +29,7 @@ rd_reply_buffer *rd_reply_buffer_new(atomic_uint *unsent, size_t size);
 
 static inline uint8_t *rd_reply_buffer_message(rd_reply_buffer *r) { return r->bytes + RD_REPLY_FRONT; }
 
-/* Head and route go in front of the message of so many bytes. */
+/* Head and route go in front of the message, whose length is given in bytes. */
 void rd_reply_buffer_frame(rd_reply_buffer *r, bool ipc, const uint8_t *route, size_t route_size, size_t message);
 
 /* With all that follow it. The sessions that were charged may be freed from here on. */

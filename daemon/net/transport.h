@@ -16,7 +16,7 @@
 typedef struct rd_transport rd_transport;
 
 /* `exchanges` of them, of `exchange_size` bytes each: an rd_exchange first, then the room for the layer that answers, all zero.
- * Not receiving yet. NULL: no memory. */
+ * It does not receive before rd_transport_start. NULL: no memory. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
 
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */

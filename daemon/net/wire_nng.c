@@ -1,4 +1,4 @@
-/* tcp:// and tls+tcp:// by nng's streams. With metrics_http.c the only file of the daemon with nng in it. No operation is begun
+/* tcp:// and tls+tcp:// by nng's streams. With tls_engine.c the only file of the daemon with nng in it. No operation is begun
  * on a closed stream, for nng would not complete it. */
 #include <arpa/inet.h>
 #include <nng/nng.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/net/tls_engine.h"
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
 
@@ -144,8 +145,10 @@ static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
         inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
-    snprintf(peer->text, sizeof peer->text, v6 ? "%s [%s]:%u" : "%s %s:%u", w->tls ? "tls" : "tcp", host,
-             ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+    if (w->tls)
+        rd_tls_engine_peer(w->stream, peer);
+    snprintf(peer->text, sizeof peer->text, v6 ? "%s%s%s [%s]:%u" : "%s%s%s %s:%u", w->tls ? "tls" : "tcp",
+             peer->name[0] ? " " : "", peer->name, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
     return true;
 }
 
@@ -249,8 +252,9 @@ rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size
 {
     rp_pem p;
     rd_nng_tls *tls = calloc(1, sizeof *tls);
-    bool right = rp_pem_read(&p, files, why, cap) && !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM,
-                                                             "tls-cert, tls-key, tls-ca or tls-crl", why, cap);
+    bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
+                 !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key, tls-ca or tls-crl", why,
+                         cap);
     rp_pem_wipe(&p);
     if (right)
         return tls;

@@ -66,7 +66,7 @@ struct unix_wire {
     uint32_t mask;        /* what epoll looks for */
     bool watched;         /* by epoll */
     bool over;            /* hung up, or the peer has: nothing succeeds any more */
-    bool ended;           /* the last event has been told */
+    bool ended;           /* the last event has been delivered */
     struct iovec out;     /* iov_len 0: nothing to send */
     bool receiving;
     struct iovec in[2];
@@ -205,7 +205,7 @@ static void send_ready(unix_wire *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Nobody wants to read. A peer that has hung up would be told of without end. */
+/* Nothing is to be read. A peer that has hung up would raise events without end. */
 static void ignore(unix_wire *w, uint32_t events)
 {
     if (events & (EPOLLHUP | EPOLLERR)) {

@@ -7,7 +7,7 @@ bool rd_may_see(const rd_session *viewer, const rd_session *x)
 {
     if (!viewer || viewer == x || rd_session_is_admin(viewer))
         return true;
-    return viewer->peer.local && x->peer.local && viewer->peer.uid == x->peer.uid;
+    return rd_peer_is_user(&viewer->peer) && rd_peer_is_user(&x->peer) && viewer->peer.uid == x->peer.uid;
 }
 
 void rd_describe_peer(FILE *f, const rd_session *x)
@@ -18,6 +18,8 @@ void rd_describe_peer(FILE *f, const rd_session *x)
         fprintf(f, "uid=%" PRIu64 " pid=%" PRIu64, p->uid, p->pid);
     else
         fprintf(f, "address=%s", blank ? blank + 1 : "?");
+    if (p->name[0])
+        fprintf(f, " user=%s", x->owner->text);
 }
 
 /* The client chose the name: it must not look like lines of its own in the log. */

@@ -79,7 +79,8 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     if (err)
         return err;
     rd_sched_join(&q->sched, &x->queues, &x->owner->queues, x->priority);
-    x->user = rd_stats_user(q->stats, x->peer.local, x->peer.uid);
+    x->user = rd_stats_user(q->stats, rd_peer_is_user(&x->peer) ? x->owner->text : NULL);
+    x->user_text = q->stats->user[x->user];
     if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_doors))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     rd_exchange_admit(&r->exchange, x->id);
@@ -175,12 +176,18 @@ bool rd_halted(const rd_requests *q, rp_fault *f)
     return q->halted;
 }
 
+static rp_err refuse_user(const rd_peer *p, rp_fault *f)
+{
+    return p->refused ? rp_fail(f, RP_AUTH, "user", 0, "this certificate is not a user's: %s", p->refused)
+                      : rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", p->uid);
+}
+
 /* In the order of PROTOCOL.md, after the frame's own: user, version, type, time_ms, session, then the body by the handler. */
 static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
 {
     const rp_header *h = &r->exchange.header;
     if (r->session->barred)
-        return rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", r->session->peer.uid);
+        return refuse_user(&r->session->peer, f);
     if (h->type != RP_MSG_HELLO && !rp_version_known(h->version))
         return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "version %u, but this daemon speaks %d to %d", h->version,
                        RP_OLDEST_VERSION, RP_WIRE_VERSION);

@@ -3,7 +3,7 @@
 #include "daemon/base/clock.h"
 
 /* Windows. The large queue's: one task under way and one ready on few cores, more where a task is not enough work for all;
- * on a device half of its slots, so that copies and kernels overlap while at most so many are ahead of a small task. The small
+ * on a device half of its slots, so that copies and kernels overlap, and a small task waits for no more than these. The small
  * queue's is one large task's worth, so that neither can starve the other. */
 enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
@@ -95,7 +95,7 @@ static void executor_read(rd_work *w)
 
 /* ---- reads that wait for a buffer of their user's ---- */
 
-/* Three quarters of the buffers are a user's: its reads may take long, or for ever. So many more it may have. */
+/* A user may have three quarters of the buffers, since its reads may take long, or for ever. How many more it may have. */
 static uint64_t buffers_left(const rd_requests *q, const rd_user *user)
 {
     uint64_t most = q->buffers.cap - q->buffers.cap / 4, held = rd_held(&user->charges, RD_HELD_BUFFERS);

@@ -36,7 +36,7 @@ typedef struct rd_read {
     bool direct; /* around the page cache, if it is not there */
     uint64_t offset;
     size_t bytes;
-    rd_buffer *buffer; /* NULL: none yet */
+    rd_buffer *buffer; /* NULL until one is free */
     uint8_t *data;     /* in it */
     uint64_t start_ns, ns;
     rp_fault fault;

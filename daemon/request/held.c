@@ -34,10 +34,26 @@ static void put_own(rd_requests *q, const rd_user *user, rp_writer *w)
     put_limit(w, "held", "frame_bytes", rd_transport_frame_bytes(q->transport, user->uid), "limit", RD_MAX_ORIGIN_FRAMES);
 }
 
+/* A name may have more bytes than a key: "user.tls1.name" has it, and the rest of the group is "user.tls1". */
+static void put_name(const rd_user *user, const char *group, rp_writer *w)
+{
+    char key[RP_MAX_KEY + 1];
+    snprintf(key, sizeof key, "%s.name", group);
+    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key), .text = user->text};
+    e.text_len = (uint16_t)strlen(user->text);
+    rp_put_entry(w, &e);
+}
+
 static void put_user(rd_requests *q, const rd_user *user, rp_writer *w)
 {
     char group[32];
-    snprintf(group, sizeof group, user->uid == RD_NETWORK ? "user.tcp" : "user.%" PRIu64, user->uid);
+    bool named = rd_user_is_named(user);
+    if (named) {
+        snprintf(group, sizeof group, "user.tls%" PRIu64, user->uid - RD_FIRST_NAMED + 1);
+        put_name(user, group, w);
+    } else {
+        snprintf(group, sizeof group, "user.%.20s", user->text); /* a number, or "tcp" */
+    }
     for (unsigned k = 0; k < RD_CHARGE_KINDS; k++)
         put_limit(w, group, rd_charge_key(k), rd_held(&user->charges, k), "", 0);
     put_limit(w, group, "threads", rd_workers_running(q->holdings->workers, &user->running), "", 0);

@@ -15,9 +15,10 @@ static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
 {
     const rd_peer *p = &r->session->peer;
     *uid = p->uid;
-    return p->local
+    return rd_peer_is_user(p)
                ? RP_OK
-               : rp_fail(f, RP_AUTH, "user", 0, "resident data belong to a user, and the kernel reports none for this peer");
+               : rp_fail(f, RP_AUTH, "user", 0,
+                         "resident data belong to a user, and neither the kernel nor a certificate names this peer's");
 }
 
 /* Users and not expired data: what every look-up begins with. */

@@ -14,6 +14,7 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     rd_record a = {.msg = r->exchange.header.type,
                    .err = err,
                    .user = x->user,
+                   .name = x->peer.name[0] ? x->user_text : NULL,
                    .pid = x->peer.pid,
                    .id = r->exchange.header.id,
                    .exchange = r->exchange.number,

@@ -169,7 +169,7 @@ void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lo
 {
     x->writes--;
     if (lost && !rd_extents_remove(&x->extents, offset, offset + bytes))
-        rd_resident_drop(x); /* what has come can no longer be told */
+        rd_resident_drop(x); /* it is no longer known what has come */
 }
 
 static rp_err check_whole(const rd_resident *x, rp_fault *f)

@@ -2,12 +2,12 @@
  *
  *     queue  ->  class  ->  user  ->  session  ->  its items, oldest first
  *
- * Classes of a queue, users of a class and sessions of a user take turns by surplus round robin (a deficit round robin that need
- * not know what comes next): each turn adds a quantum to the credit, each item that goes takes its price off, and a taker with
- * none left waits for the next turn. The price of an item is what the engine is expected to work for it; at its end its takers
- * pay or get back the difference to the time that it took. So those that have work get equal shares of the engine's time,
- * whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves nothing,
- * but owes what the last item took too much.
+ * Classes of a queue, users of a class and sessions of a user take turns by surplus round robin (a deficit round robin that
+ * does not know what comes next): each turn adds a quantum to the credit, each item that goes takes its price off, and a taker
+ * with none left waits for the next turn. The price of an item is what the engine is expected to work for it; at its end its
+ * takers pay or get back the difference to the time that it took. So those that have work get equal shares of the engine's
+ * time, whatever they ask for, however they cut it and however many items they queue. A taker with nothing queued saves
+ * nothing, but owes what the last item took too much.
  *
  * Queues do not compete: each has a window, the cost and the price that may be under way at one time, so a queue can neither
  * starve nor flood another one. A window is as much as keeps the engine busy; everything else waits here, where it can be

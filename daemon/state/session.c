@@ -38,10 +38,17 @@ rd_session *rd_session_open(rd_sessions *s, uint32_t connection)
     return x;
 }
 
-bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid)
+static rd_user *owner_of(rd_users *u, const rd_peer *p)
 {
-    x->owner = rd_user_get(s->users, uid);
+    return p->name[0] ? rd_user_get_named(u, p->name) : rd_user_get(u, p->local ? p->uid : RD_NETWORK);
+}
+
+bool rd_session_own(rd_sessions *s, rd_session *x)
+{
+    x->owner = owner_of(s->users, &x->peer);
     if (x->owner) {
+        if (x->peer.name[0])
+            x->peer.uid = x->owner->uid;
         rd_charge_anyway(s->users, x->owner, RD_HELD_CONNECTIONS, 1);
         x->unsent.of = &x->owner->charges.unsent;
         x->streams.users = s->users;

@@ -27,9 +27,10 @@ typedef struct rd_session {
     uint32_t connection;
     uint64_t id; /* 0 before HELLO; never 0 after */
     rd_peer peer;
-    bool barred;    /* its user may not use this socket: every request gets AUTH */
-    unsigned user;  /* place of its user's counters (stats.h) */
-    rd_user *owner; /* its user's account; NULL: the connection went before it was looked at */
+    bool barred;           /* its user may not use this socket: every request gets AUTH */
+    unsigned user;         /* place of its user's counters (stats.h) */
+    const char *user_text; /* of that place: stays as long as the daemon; NULL before HELLO */
+    rd_user *owner;        /* its user's account; NULL: the connection went before it was looked at */
     rp_priority priority;
     rd_sched_session queues;
     uint8_t token[RP_TOKEN];    /* opens its fdpass channel; all 0: none may */
@@ -61,7 +62,8 @@ bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected);
 void rd_sessions_fini(rd_sessions *s); /* frees everything; no request may be left */
 
 rd_session *rd_session_open(rd_sessions *s, uint32_t connection); /* NULL: no memory, or the connection is in the table */
-bool rd_session_own(rd_sessions *s, rd_session *x, uint64_t uid); /* it is this user's. False: no memory */
+/* It is its peer's user's, or RD_NETWORK's; a name gets its number. False: no memory. */
+bool rd_session_own(rd_sessions *s, rd_session *x);
 void rd_session_bar(rd_sessions *s, rd_session *x);
 rd_session *rd_session_find(const rd_sessions *s, uint32_t connection);
 

@@ -1,7 +1,9 @@
 #include "daemon/state/users.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/state/limits.h"
@@ -41,18 +43,57 @@ rd_user *rd_user_find(const rd_users *u, uint64_t uid)
     return x;
 }
 
-rd_user *rd_user_get(rd_users *u, uint64_t uid)
+/* A new user. NULL: no memory. */
+static rd_user *add_user(rd_users *u, uint64_t uid)
 {
-    rd_user *x = rd_user_find(u, uid);
-    if (!x && (x = calloc(1, sizeof *x))) {
-        x->uid = uid;
-        x->charges.unsent.of = &u->charges.unsent;
-        x->next = u->first;
-        u->first = x;
-    }
+    rd_user *x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->uid = uid;
+    snprintf(x->text, sizeof x->text, uid == RD_NETWORK ? "tcp" : "%" PRIu64, uid);
+    x->charges.unsent.of = &u->charges.unsent;
+    x->next = u->first;
+    u->first = x;
+    return x;
+}
+
+static rd_user *hold(rd_user *x)
+{
     if (x)
         x->refs++;
     return x;
+}
+
+rd_user *rd_user_get(rd_users *u, uint64_t uid)
+{
+    rd_user *x = rd_user_find(u, uid);
+    return hold(x ? x : add_user(u, uid));
+}
+
+/* ---- names from certificates ---- */
+static const char PREFIX[] = "tls:";
+enum { PREFIX_LEN = sizeof PREFIX - 1 };
+
+static const char *name_of(const rd_user *x) { return rd_user_is_named(x) ? x->text + PREFIX_LEN : ""; }
+
+rd_user *rd_user_get_named(rd_users *u, const char *name)
+{
+    rd_user *x = u->first;
+    while (x && strcmp(name_of(x), name) != 0)
+        x = x->next;
+    if (!x && (x = add_user(u, RD_FIRST_NAMED + u->names))) {
+        u->names++;
+        snprintf(x->text, sizeof x->text, "%s%.*s", PREFIX, RD_USER_NAME, name);
+    }
+    return hold(x);
+}
+
+bool rd_user_looks_alike(const rd_users *u, const char *name)
+{
+    for (const rd_user *x = u->first; x; x = x->next)
+        if (strcmp(name_of(x), name) != 0 && rd_user_names_look_alike(name_of(x), name))
+            return true;
+    return false;
 }
 
 void rd_user_put(rd_users *u, rd_user *user)

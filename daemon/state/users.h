@@ -1,5 +1,5 @@
-/* Users, as the kernel reports them for connections: what they hold (charges.def) and how much each may.
- * The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
+/* Users, as the kernel reports them for connections or certificates name them: what they hold (charges.def) and how much each
+ * may. The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -8,11 +8,17 @@
 
 #include "daemon/base/account.h"
 #include "daemon/base/config.h"
+#include "daemon/base/peer.h"
 #include "daemon/state/charges.def"
 #include "daemon/state/sched.h"
 #include "proto/types.h"
 
-#define RD_NETWORK UINT64_MAX /* the user of all peers whose user the kernel does not name: on tcp, unmapped */
+#define RD_NETWORK UINT64_MAX /* the user of all peers whose user nobody names: on tcp, unmapped */
+
+/* The first number of a user with a name from a certificate, above every uid. A name gets the next one when it comes and keeps
+ * it as long as it holds anything; no number is used twice. So there are never more names than sessions, connections and
+ * resident arrays, which have their caps, and none is kept over a restart, which ends all that a user holds. */
+#define RD_FIRST_NAMED (UINT64_C(1) << 32)
 
 /* The rows of charges.def. */
 typedef enum {
@@ -30,8 +36,9 @@ typedef struct rd_charges {
 } rd_charges;
 
 typedef struct rd_user {
-    uint64_t uid;
-    unsigned refs; /* sessions, channels, handles and resident data */
+    uint64_t uid;            /* or RD_FIRST_NAMED and above, or RD_NETWORK */
+    char text[RD_USER_TEXT]; /* for lists: "1000", "tls:NAME" or "tcp" */
+    unsigned refs;           /* sessions, channels, handles and resident data */
     rd_charges charges;
     rd_sched_user queues;
     unsigned running;             /* works that run in a thread now; under the lock of the workers */
@@ -42,6 +49,7 @@ typedef struct rd_user {
 
 typedef struct rd_users {
     rd_user *first;
+    uint64_t names;                                          /* ever numbered */
     rd_charges charges;                                      /* of all */
     uint64_t cap[RD_CHARGE_KINDS], cap_all[RD_CHARGE_KINDS]; /* of one user and of all; 0: none */
 } rd_users;
@@ -49,9 +57,16 @@ typedef struct rd_users {
 /* The caps, from the settings. */
 void rd_users_configure(rd_users *u, const rd_config *c);
 
-rd_user *rd_user_get(rd_users *u, uint64_t uid);        /* NULL: no memory */
-rd_user *rd_user_find(const rd_users *u, uint64_t uid); /* NULL: holds nothing */
+rd_user *rd_user_get(rd_users *u, uint64_t uid);           /* NULL: no memory */
+rd_user *rd_user_get_named(rd_users *u, const char *name); /* the same */
+rd_user *rd_user_find(const rd_users *u, uint64_t uid);    /* NULL: holds nothing */
 void rd_user_put(rd_users *u, rd_user *user);
+
+/* Does it have its name from a certificate? */
+static inline bool rd_user_is_named(const rd_user *user) { return user->uid >= RD_FIRST_NAMED && user->uid != RD_NETWORK; }
+
+/* Is there another user whose name differs in capital letters alone? */
+bool rd_user_looks_alike(const rd_users *u, const char *name);
 
 /* May the user, and all together, have `n` more of a kind? Errors: QUOTA, and TOO_LARGE for what can never be. */
 rp_err rd_may_hold(const rd_users *u, const rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f);

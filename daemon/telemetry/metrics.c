@@ -9,7 +9,7 @@
 #include "daemon/telemetry/status_json.h"
 
 enum {
-    SHARE = 20,    /* the text is made again when it is older than so many times what making it took */
+    SHARE = 20,    /* the text is made again when its age exceeds this many times the time that making it took */
     FIRST_LE = 10, /* histograms: the smallest bucket is below 2^10 ns = 1 us, ... */
     LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
 };
@@ -165,40 +165,26 @@ static void put_batches(FILE *f, const rk_stats *k)
 }
 
 /* ---- users ---- */
-static void user_name(char out[24], const rd_stats *s, unsigned place)
-{
-    if (place == RD_USER_OTHER)
-        snprintf(out, 24, "other");
-    else if (place == RD_USER_UNKNOWN)
-        snprintf(out, 24, "tcp");
-    else
-        snprintf(out, 24, "%" PRIu64, s->uid[place]);
-}
-
 static bool has_lines(const rd_stats *s, unsigned place) { return place >= RD_FIRST_USER || s->tally.use[place].requests; }
 
 static void put_users(FILE *f, const rd_stats *s, const char *name, const char *help, size_t at)
 {
     family(f, name, "counter", help);
     for (unsigned i = 0; i < RD_FIRST_USER + s->users; i++) {
-        char uid[24];
         uint64_t v;
         memcpy(&v, (const char *)&s->tally.use[i] + at, sizeof v);
-        user_name(uid, s, i);
         if (has_lines(s, i))
-            labelled(f, name, "uid", uid, v);
+            labelled(f, name, "uid", s->user[i], v);
     }
 }
 
 static void put_user_seconds(FILE *f, const rd_stats *s)
 {
     family(f, "user_engine_seconds_total", "counter", "Copying and computing for the user.");
-    for (unsigned i = 0; i < RD_FIRST_USER + s->users; i++) {
-        char uid[24];
-        user_name(uid, s, i);
+    for (unsigned i = 0; i < RD_FIRST_USER + s->users; i++)
         if (has_lines(s, i))
-            fprintf(f, "reduced_user_engine_seconds_total{uid=\"%s\"} %.9f\n", uid, (double)s->tally.use[i].engine_ns * 1e-9);
-    }
+            fprintf(f, "reduced_user_engine_seconds_total{uid=\"%s\"} %.9f\n", s->user[i],
+                    (double)s->tally.use[i].engine_ns * 1e-9);
 }
 
 static void put_use(FILE *f, const rd_stats *s)
@@ -219,14 +205,9 @@ static void put_held(FILE *f, const rd_users *u)
     unsigned n = 0;
     family(f, "user_held", "gauge", "What the daemon holds for the user: things, or bytes.");
     for (const rd_user *user = u->first; user && n < MOST_USERS; user = user->next, n++)
-        for (unsigned k = 0; k < RD_CHARGE_KINDS; k++) {
-            uint64_t held = rd_held(&user->charges, k);
-            if (user->uid == RD_NETWORK)
-                fprintf(f, "reduced_user_held{uid=\"tcp\",what=\"%s\"} %" PRIu64 "\n", rd_charge_key(k), held);
-            else
-                fprintf(f, "reduced_user_held{uid=\"%" PRIu64 "\",what=\"%s\"} %" PRIu64 "\n", user->uid, rd_charge_key(k),
-                        held);
-        }
+        for (unsigned k = 0; k < RD_CHARGE_KINDS; k++)
+            fprintf(f, "reduced_user_held{uid=\"%s\",what=\"%s\"} %" PRIu64 "\n", user->text, rd_charge_key(k),
+                    rd_held(&user->charges, k));
 }
 
 static void put_limits(FILE *f, const rd_users *u)

@@ -29,7 +29,7 @@ typedef struct rd_measures {
 
 typedef struct rd_metrics {
     pthread_mutex_t lock; /* of text and len */
-    char *text;           /* NULL: none yet */
+    char *text;           /* NULL before the first */
     size_t len;
     size_t totals; /* of these, before what single users did */
     char *json;    /* NULL: not made so far, or not asked for */
@@ -52,7 +52,7 @@ bool rd_metrics_refresh(rd_metrics *m);
 /* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. */
 void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap));
 
-/* Any thread: a copy, to be freed; NULL: no memory, or no text yet. */
+/* Any thread: a copy, to be freed; NULL: no memory, or before the first text. */
 char *rd_metrics_copy(void *metrics, size_t *len);
 char *rd_metrics_copy_json(void *metrics, size_t *len);
 

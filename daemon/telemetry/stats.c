@@ -1,5 +1,6 @@
 #include "daemon/telemetry/stats.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Every code has its place. */
@@ -22,17 +23,17 @@ RP_ERRORS(X)
 /* The place of a code that may be none. */
 static unsigned place(int code, unsigned places) { return code > 0 && (unsigned)code < places ? (unsigned)code : 0; }
 
-unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid)
+unsigned rd_stats_user(rd_stats *s, const char *text)
 {
-    if (!known)
+    if (!text)
         return RD_USER_UNKNOWN;
     for (unsigned i = RD_FIRST_USER; i < RD_FIRST_USER + s->users; i++)
-        if (s->uid[i] == uid)
+        if (strcmp(s->user[i], text) == 0)
             return i;
     if (RD_FIRST_USER + s->users == RD_MAX_USERS)
         return RD_USER_OTHER;
     unsigned i = RD_FIRST_USER + s->users++;
-    s->uid[i] = uid;
+    snprintf(s->user[i], sizeof s->user[i], "%s", text);
     return i;
 }
 
@@ -126,6 +127,8 @@ void rd_stats_answered(rd_stats *s, const rd_record *a)
 bool rd_stats_init(rd_stats *s, uint64_t now_ns)
 {
     s->started_ns = now_ns;
+    strcpy(s->user[RD_USER_OTHER], "other");
+    strcpy(s->user[RD_USER_UNKNOWN], "tcp");
     return pthread_mutex_init(&s->shared.lock, NULL) == 0;
 }
 

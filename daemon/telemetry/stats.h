@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "daemon/base/user_name.h"
 #include "daemon/telemetry/histogram.h"
 #include "proto/types.h"
 
@@ -33,6 +34,7 @@ typedef struct rd_record {
     uint8_t msg; /* as it came: maybe no code */
     rp_err err;
     unsigned user;     /* from rd_stats_user */
+    const char *name;  /* of a user from a certificate, the text of that place; NULL: another user */
     uint64_t pid, id;  /* of the client's process, 0: not known; of the request */
     unsigned exchange; /* its number: an exchange has one request at a time */
     size_t body_bytes;
@@ -86,13 +88,13 @@ typedef struct rd_stats {
     rd_tally tally;
     uint64_t by_err[RD_ERRS];
     uint64_t failed[RD_OPS][RD_DTYPES][RD_PATHS][RD_ERRS];
-    uint64_t uid[RD_MAX_USERS]; /* of the places from RD_FIRST_USER on */
-    unsigned users;             /* of these, taken */
-    rd_shared_tally shared;     /* of the fast path since the last rd_stats_collect */
+    char user[RD_MAX_USERS][RD_USER_TEXT]; /* the place's: never changes once it is taken */
+    unsigned users;                        /* of the places from RD_FIRST_USER on, taken */
+    rd_shared_tally shared;                /* of the fast path since the last rd_stats_collect */
 } rd_stats;
 
-/* The place of a user's counters; theirs to the end. */
-unsigned rd_stats_user(rd_stats *s, bool known, uint64_t uid);
+/* The place of a user's counters, by its text (users.h); theirs to the end. NULL: not known. */
+unsigned rd_stats_user(rd_stats *s, const char *text);
 
 void rd_tally_add(rd_tally *t, const rd_record *a);
 void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */

@@ -119,10 +119,7 @@ static void put_users(FILE *f, const rd_stats *s)
         const rd_use *u = &s->tally.use[i];
         if (i < RD_FIRST_USER && !u->requests)
             continue;
-        if (i < RD_FIRST_USER)
-            fprintf(f, "%s{\"uid\":\"%s\"", between, i == RD_USER_OTHER ? "other" : "tcp");
-        else
-            fprintf(f, "%s{\"uid\":\"%" PRIu64 "\"", between, s->uid[i]);
+        fprintf(f, "%s{\"uid\":\"%s\"", between, s->user[i]);
         fprintf(f,
                 ",\"requests\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"bytes\":%" PRIu64
                 ",\"engine_s\":%.9f}",

@@ -90,6 +90,8 @@ static void put_request(FILE *f, const rd_trace *t, const rd_record *a)
     fprintf(f, ",\"args\":{\"message\":\"%s\",\"result\":\"%s\"", rp_msg_name(a->msg), rp_err_name((int)a->err));
     if (a->path)
         fprintf(f, ",\"path\":\"%s\",\"bytes\":%" PRIu64, rp_path_name(a->path), a->data_bytes);
+    if (a->name)
+        fprintf(f, ",\"user\":\"%s\"", a->name);
     fprintf(f, ",\"id\":\"%" PRIx64 "\"}}", a->id); /* numbers of JSON have 53 bits */
     if (a->start_ns)
         put_stages(f, t, a);

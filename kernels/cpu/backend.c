@@ -31,7 +31,7 @@ enum {
     PIECES_PER_THREAD = 4, /* evens out workers that were held up */
     MAX_PIECES = 256,      /* of lines: each may need a slot */
     FEW_COLUMNS = 64,      /* each needs a slot */
-    LINE_BYTES = 512,      /* a cell costs about as much as so many bytes of elements */
+    LINE_BYTES = 512,      /* a cell costs about as much as this many bytes of elements */
     MAX_THREADS = 1024
 };
 

@@ -1,4 +1,4 @@
-/* Inside kernels/cpu/: the loops over elements, one table for each instruction set, and who uses them. */
+/* Inside kernels/cpu/: the loops over elements, one table for each instruction set, and their users. */
 #ifndef RK_CPU_H
 #define RK_CPU_H
 

@@ -125,7 +125,7 @@ static void launch(rk_batcher *b, flight *f)
     b->ops->launch(b->impl, f->number, f->tasks);
 }
 
-/* With the lock: who lingers sees for itself that there is work. */
+/* With the lock: a thread that lingers sees for itself that there is work. */
 static void call_crew(rk_batcher *b)
 {
     if (!b->lingering)

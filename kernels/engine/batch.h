@@ -7,7 +7,7 @@
 
 typedef struct rk_batcher rk_batcher;
 
-/* On a machine of so many cores. NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay
+/* `cores`: of the machine. NULL: no memory or no thread. `impl` and `busy`, which runs while a batch is launched, stay
  * valid until rk_batch_stop. */
 rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes, long cores);
 

@@ -31,7 +31,7 @@ enum { RK_BATCH_FLIGHTS = 2 }; /* batches under way at a time, at most */
  * one at a time for each flight. */
 typedef struct rk_batch_ops {
     bool (*fits)(const rk_task *t); /* beside its size */
-    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. What goes wrong is told when they land. */
+    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Faults are reported when they land. */
     void (*launch)(void *impl, unsigned flight, rk_task *tasks);
     /* Are they all finished? Then cells, fault, backend and times are set. `closely`: it takes long, so ask the device what is
      * wrong. */

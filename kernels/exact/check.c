@@ -1,4 +1,4 @@
-/* Which partial states are possible at all: those that some elements have, as far as that can be told. A state that passes
+/* Which partial states are possible at all: those that some elements have, as far as that can be decided. A state that passes
  * is canonical, merges without overflow and finishes to a value; merged states of elements that count at most 2^60
  * together pass again.
  *

@@ -21,7 +21,7 @@ rp_err rk_state_take(rk_state *s, const void *state, rp_fault *f);
 /* NaNs that a state counts beside its elements. */
 uint64_t rk_nans_beside(const rk_state *s);
 
-/* May states with so many elements and NaNs, all together, be merged? Errors: TOO_LARGE. */
+/* May states be merged whose elements and NaNs add up to these counts? Errors: TOO_LARGE. */
 rp_err rk_count_check(uint64_t count, uint64_t nans, rp_fault *f);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 // What is wrong  each level is a grid of its own that reads and writes global memory: neighbored does the same with a
 //                barrier for a microsecond's launch.
 //
-// In the notes the child may start while other blocks of its parent have not added yet: a race. A tail launch starts
+// In the notes the child may start before other blocks of its parent have added: a race. A tail launch starts
 // when the whole parent grid has ended, which is exactly what this needs.
 #include "kernels/ladder/ladder.cuh"
 

@@ -4,7 +4,7 @@
 // What it fixes  the turns that the blocks of each of nested's grids take.
 // What is wrong  as many launches as before, most of them of grids that are smaller than a warp.
 //
-// In the notes thread 0 launches the child without any barrier, while other warps of its block may not have added yet:
+// In the notes thread 0 launches the child without any barrier, before other warps of its block may have added:
 // a race. The barrier is cheap; it was the wait for the child that cost.
 #include "kernels/ladder/ladder.cuh"
 #include "kernels/ladder/nested.cuh"

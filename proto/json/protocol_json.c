@@ -9,7 +9,7 @@
 #include "proto/codec.h"
 
 enum {
-    NAME_ROOM = 1 << 16, /* a name_len of 16 bits, all set, copies so much */
+    NAME_ROOM = 1 << 16, /* what a name_len of 16 bits can copy at most */
     IMAGE = NAME_ROOM + 256
 };
 

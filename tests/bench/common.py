@@ -22,12 +22,12 @@ def ctl(url, *args):
 
 
 @contextmanager
-def daemon(*flags):
+def daemon(*flags, program=BUILD / "bin/reduced"):
     """(url, pid) of a daemon that answers."""
     with tempfile.TemporaryDirectory(prefix="rb") as folder:
         url = f"ipc://{folder}/s"
         with open(f"{folder}/log", "wb") as log:
-            p = subprocess.Popen([BUILD / "bin/reduced", "--listen", url, *flags], stdout=log, stderr=log)
+            p = subprocess.Popen([program, "--listen", url, *flags], stdout=log, stderr=log)
         try:
             while subprocess.run(ctl(url, "ping"), capture_output=True).returncode:
                 if p.poll() is not None:

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <nng/nng.h>
+#include <nng/supplemental/tls/engine.h>
 #include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
 #include <stdbool.h>

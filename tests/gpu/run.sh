@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: `make test-gpu`, or on a machine without a compiler
 #     B=build/cuda-portable tests/gpu/run.sh [part ...]
-# Parts: check sanitize bench daemon memory ladder (all by default). A short table comes last; full logs go to $OUT (default
+# Parts: check sanitize bench daemon memory reach ladder (all by default). A short table comes last; full logs go to $OUT (default
 # $B/gpu-logs).
 set -u
 B=${B:-build/cuda}
 OUT=${OUT:-$B/gpu-logs}
 mkdir -p "$OUT"
-parts=${*:-check sanitize bench daemon memory ladder}
+parts=${*:-check sanitize bench daemon memory reach ladder}
 table=()
 bad=0
 
@@ -69,6 +69,15 @@ memory() {
     local rc=$?
     cat "$OUT/memory.log"
     note "bulk data" $rc "$(grep -c ' met ' "$OUT/memory.log") goals met, $(grep -c ' MISSED ' "$OUT/memory.log") missed"
+}
+
+reach() {
+    REDUCED_BACKEND=cuda REDUCED_BIN_DIR=$B/bin python3 -m pytest -q -p no:cacheprovider tests/test_everywhere.py >"$OUT/everywhere.log" 2>&1
+    note "states: cuda = the library" $? "$(tail -1 "$OUT/everywhere.log")"
+    B=$B python3 tests/gpu/mpi.py >"$OUT/mpi.log" 2>&1
+    local rc=$?
+    [ $rc = 77 ] && rc=0
+    note "files and devices over MPI" $rc "$(tail -1 "$OUT/mpi.log")"
 }
 
 ladder() {

@@ -1,6 +1,9 @@
 /* Runs cases on all ranks in every way that there is, and prints what each gave; tests/test_mpi.py knows what it should be.
  *
- *     mpirun -n N cases DATA CASES [URL]
+ *     mpirun -n N cases DATA CASES [URL [device]]
+ *
+ * With a URL the same elements are several items of one call: memory, a range of the file DATA, and with `device` (the daemon
+ * of tests/device) a range of device memory. They must have the same values.
  *
  * A line of CASES is `op dtype nan out ddof at0 at1 ... atN`: rank r has the bytes of DATA from at(r) up to at(r + 1). A line
  * of the output is `code value states words state`: hex, of reduce_mpi_allreduce, the same with REDUCE_STATES_OUT, words by
@@ -9,12 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { MOST = 1 << 22 };
+enum { MOST = 1 << 22, ITEMS = 3, VALUE = REDUCE_MAX_STATE };
 
 static int rank, ranks;
 static reduce_client *client;
-static unsigned char data[MOST];
+static unsigned char data[MOST], handle[64];
+static int file = -1, on_device;
 
 static void die(const char *what)
 {
@@ -73,19 +79,39 @@ static void by_op(const reduce_spec *s, const unsigned char *state, size_t size)
     show(joined, size);
 }
 
+/* The elements from everywhere, in one call; `value` is that of each. */
+static int from_everywhere(const reduce_spec *s, const unsigned char *mine, size_t bytes, unsigned char *value, size_t room)
+{
+    static unsigned char values[ITEMS][VALUE];
+    reduce_item items[ITEMS];
+    size_t n = client ? 2 + (size_t)on_device : 1;
+    for (size_t i = 0; i < n; i++) {
+        items[i] = reduce_mpi_item(s, i ? NULL : mine, bytes, values[i], VALUE);
+        items[i].fd = i == 1 ? file : -1;
+        items[i].device = i == 2 ? handle : NULL;
+        items[i].offset = i ? (size_t)(mine - data) : 0;
+    }
+    int err = reduce_mpi_allreduce_items(client, items, n, MPI_COMM_WORLD);
+    for (size_t i = 1; i < n && !err; i++)
+        if (memcmp(values[0], values[i], room))
+            die("an item has another value than the first");
+    memcpy(value, values[0], room);
+    return err;
+}
+
 static void run_case(const reduce_spec *spec, const unsigned char *mine, size_t bytes)
 {
-    unsigned char value[96] = {0}, states[REDUCE_MAX_STATE], own[REDUCE_MAX_STATE];
+    unsigned char value[VALUE] = {0}, states[VALUE], own[VALUE];
     size_t size = reduce_state_size(spec->op, spec->dtype), room;
     reduce_spec s = *spec;
     if (reduce_result_size(&s, 0, &room))
         die("result size");
-    int code = reduce_mpi_allreduce(client, &s, mine, bytes, value, sizeof value, MPI_COMM_WORLD);
+    int code = from_everywhere(&s, mine, bytes, value, room);
     if (rank == 0)
         printf("%s", reduce_errname(code));
     show(value, code ? 0 : room);
     s.flags = REDUCE_STATES_OUT;
-    if (reduce_mpi_allreduce(client, &s, mine, bytes, states, sizeof states, MPI_COMM_WORLD))
+    if (from_everywhere(&s, mine, bytes, states, size))
         die("states");
     show(states, size);
     if (reduce_state_init(own, sizeof own, s.op, s.dtype) ||
@@ -97,6 +123,17 @@ static void run_case(const reduce_spec *spec, const unsigned char *mine, size_t 
         printf("\n");
 }
 
+/* DATA as this process has it on the device of tests/device, whose handles say where in /proc it is. */
+static void put_on_device(size_t bytes)
+{
+    uint32_t where[2] = {(uint32_t)getpid(), (uint32_t)memfd_create("allocation", 0)};
+    if (write((int)where[1], data, bytes) != (ssize_t)bytes)
+        die("memfd");
+    memcpy(handle, "a device", 8);
+    memcpy(handle + 8, where, sizeof where);
+    on_device = 1;
+}
+
 int main(int argc, char **argv)
 {
     char line[1024];
@@ -104,10 +141,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     FILE *in = argc > 2 ? fopen(argv[1], "rb") : NULL, *cases = argc > 2 ? fopen(argv[2], "r") : NULL;
-    if (!in || !cases || (fread(data, 1, sizeof data, in) == 0 && ferror(in)))
-        die("usage: cases DATA CASES [URL]");
+    size_t all = in ? fread(data, 1, sizeof data, in) : 0;
+    if (!cases || all == 0)
+        die("usage: cases DATA CASES [URL [device]]");
+    file = fileno(in);
     if (argc > 3 && reduce_open(&client, argv[3], NULL))
         die("open");
+    if (argc > 4)
+        put_on_device(all);
     while (fgets(line, sizeof line, cases)) {
         reduce_spec s = REDUCE_SPEC_INIT;
         size_t at[2] = {0, 0}, first = 0;

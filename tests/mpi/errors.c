@@ -3,12 +3,13 @@
  *     mpirun -n N errors [URL PID]
  *
  * A line of the output is `name code code ...: text`: of each rank, and what the first one reports. With URL and PID the last
- * rank kills that daemon between two of its reductions. */
+ * rank has a client, and kills that daemon during a reduction. */
 #include <reduce_mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static int rank, ranks;
@@ -120,38 +121,87 @@ static void carried(void)
     show("carried", reduce_state_finish(state, &s, out));
 }
 
-static void words(void)
+/* The last rank's are those of another op, or as many of them as fit. */
+static void words(const char *name, int other)
 {
     unsigned char state[REDUCE_MAX_STATE];
     int64_t w[REDUCE_MAX_WORDS];
+    const int op = is_last() ? other : REDUCE_SUM;
     size_t n = reduce_state_words(REDUCE_SUM, REDUCE_F64);
-    reduce_state_init(state, sizeof state, is_last() ? REDUCE_NORM1 : REDUCE_SUM, REDUCE_F64);
-    reduce_state_to_words(state, w, n);
+    reduce_state_init(state, sizeof state, op, REDUCE_F64);
+    reduce_state_to_words(state, w, reduce_state_words(op, REDUCE_F64));
     MPI_Allreduce(MPI_IN_PLACE, w, (int)n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-    show("words", reduce_state_from_words(state, sizeof state, REDUCE_SUM, REDUCE_F64, w, n));
+    show(name, reduce_state_from_words(state, sizeof state, REDUCE_SUM, REDUCE_F64, w, n));
 }
 
-/* ---- a daemon that dies ------------------------------------------------------------------------------------------ */
+/* ---- what a daemon refuses, and a daemon that dies --------------------------------------------------------------- */
 
-static void dead_daemon(const char *url, int pid)
+static reduce_client *client; /* of the last rank */
+static pid_t daemon_pid;
+
+/* The last rank's elements are in a file or on a device, or should be. */
+static void elsewhere(const char *name, int fd, const void *device, uint64_t bytes)
+{
+    reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    reduce_item item = reduce_mpi_item(&s, data, sizeof data, out, sizeof out[0]);
+    if (is_last()) {
+        item.data = NULL;
+        item.fd = fd;
+        item.device = device;
+        item.bytes = bytes;
+    }
+    show(name, reduce_mpi_allreduce_items(client, &item, 1, MPI_COMM_WORLD));
+    check_good();
+}
+
+static void by_the_daemon(const char *name, uint32_t deadline_ms)
 {
     enum { MANY = 100000 };
     static double many[MANY];
-    reduce_client *c = NULL;
-    reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
-    opts.reconnect_timeout_ms = 200;
     reduce_spec s = spec_of(REDUCE_SUM, REDUCE_F64);
+    s.deadline_ms = deadline_ms;
     for (int i = 0; i < MANY; i++)
         many[i] = 0.1 * i;
-    if (is_last() && reduce_open(&c, url, &opts)) {
+    show(name, reduce_mpi_allreduce(client, &s, many, sizeof many, out, sizeof out, MPI_COMM_WORLD));
+}
+
+static void kill_daemon(int number)
+{
+    (void)number;
+    kill(daemon_pid, SIGKILL);
+}
+
+/* It has stopped, and is killed while the call waits for it. */
+static void let_it_die(void)
+{
+    struct itimerval soon = {.it_value.tv_usec = 100000};
+    signal(SIGALRM, kill_daemon);
+    setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+static void with_daemon(const char *url)
+{
+    const unsigned char nothing[64] = {0};
+    FILE *file = tmpfile();
+    reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
+    opts.reconnect_timeout_ms = 200;
+    if (!file || fwrite(data, sizeof data, 1, file) != 1 || fflush(file) || (is_last() && reduce_open(&client, url, &opts))) {
         fprintf(stderr, "%s\n", reduce_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    show("living", reduce_mpi_allreduce(c, &s, many, sizeof many, out, sizeof out, MPI_COMM_WORLD));
+    elsewhere("file", fileno(file), NULL, sizeof data);
+    elsewhere("short_file", fileno(file), NULL, 4 * sizeof data);
+    elsewhere("no_device", -1, nothing, sizeof data);
+    by_the_daemon("living", 0);
     if (is_last())
-        kill(pid, SIGKILL);
-    show("dead", reduce_mpi_allreduce(c, &s, many, sizeof many, out, sizeof out, MPI_COMM_WORLD));
-    reduce_close(c);
+        kill(daemon_pid, SIGSTOP);
+    by_the_daemon("stopped", 100);
+    if (is_last())
+        let_it_die();
+    by_the_daemon("dying", 0);
+    by_the_daemon("dead", 0);
+    reduce_close(client);
+    fclose(file);
 }
 
 int main(int argc, char **argv)
@@ -191,9 +241,13 @@ int main(int argc, char **argv)
     reduce_item item = reduce_mpi_item(&s, data, sizeof data, out, sizeof out[0]);
     show("exchange", reduce_collective(NULL, &item, 1, 0, broken_exchange, NULL));
     carried();
-    words();
-    if (argc > 2)
-        dead_daemon(argv[1], atoi(argv[2]));
+    words("words", REDUCE_NORM1);
+    words("longer_words", REDUCE_VAR);
+    elsewhere("no_client", 0, NULL, sizeof data);
+    if (argc > 2) {
+        daemon_pid = atoi(argv[2]);
+        with_daemon(argv[1]);
+    }
     MPI_Finalize();
     return 0;
 }

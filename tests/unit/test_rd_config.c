@@ -213,7 +213,10 @@ static void lists_belong_to_the_socket_before_them(void **state)
     char *text = NULL;
     size_t size = 0;
     assert_true(read_text(&c, "allow-uid = 1\nlisten = ipc:///a\nlisten = ipc:///b\nallow-uid = 2\nallow-gid = 3\n"
-                              "allow-uid = 4\nsocket-group = 5\nsocket-group = 6\ntls-ca = /ca.pem\n"));
+                              "allow-uid = 4\nsocket-group = 5\nsocket-group = 6\ntls-ca = /ca.pem\nlisten = tls+tcp://a:1\n"
+                              "allow-name = alice\nallow-name = bob@example.org\n"));
+    assert_int_equal(c.allow[3].names.n, 2);
+    assert_string_equal(c.allow[3].names.name[1], "bob@example.org");
     assert_int_equal(c.allow[0].users.n, 1);
     assert_int_equal(c.allow[1].users.n + c.allow[1].groups.n, 0);
     assert_int_equal(c.allow[2].users.n, 2);
@@ -262,14 +265,15 @@ static void a_reload_takes_what_can_change(void **state)
     fresh.backend = RP_BACKEND_CPU;
     assert_true(rd_config_set(&fresh, "listen", "ipc:///x", why));
     assert_true(rd_config_set(&fresh, "allow-gid", "7", why));
+    assert_true(rd_config_set(&fresh, "allow-name", "alice", why));
     assert_true(rd_config_set(&fresh, "tls-key", "/k", why));
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 4);
-    assert_string_equal(names, "listen allow-gid tls-key backend");
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 5);
+    assert_string_equal(names, "listen allow-gid allow-name tls-key backend");
     assert_int_equal(now.max_inflight, 5);
     assert_int_equal(now.drain, 1);
     assert_int_equal(now.backend, 0);
     assert_int_equal(now.listens, 0);
-    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 4); /* names that do not fit are cut */
+    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 5); /* names that do not fit are cut */
     assert_string_equal(names, "lis");
 }
 

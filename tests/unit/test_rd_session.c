@@ -50,7 +50,8 @@ static void ids_are_random_and_told_at_hello(void **state)
     assert_true(rd_sessions_init(&s, &users, 16));
     rd_session *a = rd_session_open(&s, 1), *b = rd_session_open(&s, 2);
     assert_int_equal(a->id, 0);
-    assert_true(rd_session_own(&s, a, 7) && rd_session_own(&s, b, 7));
+    a->peer = b->peer = (rd_peer){.local = true, .uid = 7};
+    assert_true(rd_session_own(&s, a) && rd_session_own(&s, b));
     assert_true(rd_session_greet(&s, a, "one", 3, true) && rd_session_greet(&s, b, "", 0, false));
     assert_true(a->id && b->id && a->id != b->id);
     assert_string_equal(a->name, "one");

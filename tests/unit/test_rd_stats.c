@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,15 +31,22 @@ static rd_record sum_f32(unsigned user)
                        .stage_ns = {[RD_QUEUE] = 10, [RD_COPY] = 20, [RD_KERNEL] = 30, [RD_TOTAL] = 100}};
 }
 
+static const char *text_of(unsigned uid)
+{
+    static char text[RD_USER_TEXT];
+    snprintf(text, sizeof text, "%u", uid);
+    return text;
+}
+
 static void users_have_places_until_the_table_is_full(void **state)
 {
     (void)state;
     rd_stats *s = fresh();
-    assert_int_equal(rd_stats_user(s, false, 7), RD_USER_UNKNOWN);
+    assert_int_equal(rd_stats_user(s, NULL), RD_USER_UNKNOWN);
     for (unsigned i = RD_FIRST_USER; i < RD_MAX_USERS; i++)
-        assert_int_equal(rd_stats_user(s, true, 1000 + i), i);
-    assert_int_equal(rd_stats_user(s, true, 5), RD_USER_OTHER);
-    assert_int_equal(rd_stats_user(s, true, 1000 + RD_FIRST_USER), RD_FIRST_USER);
+        assert_int_equal(rd_stats_user(s, text_of(1000 + i)), i);
+    assert_int_equal(rd_stats_user(s, "5"), RD_USER_OTHER);
+    assert_int_equal(rd_stats_user(s, text_of(1000 + RD_FIRST_USER)), RD_FIRST_USER);
     free(s);
 }
 

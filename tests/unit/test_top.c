@@ -106,6 +106,16 @@ static void a_daemon_started_anew_counts_from_zero(void **state)
     assert_non_null(strstr(text, "         10.0        0.0             20\n"));
 }
 
+static void users_of_certificates_have_their_names(void **state)
+{
+    (void)state;
+    const char *text = frame("reduced_uptime_seconds 1\n",
+                             "reduced_uptime_seconds 2\nreduced_user_requests_total{uid=\"tls:alice@example.org\"} 20\n",
+                             INT_MAX);
+    assert_non_null(strstr(text, "\ntls:alice@       0.0%"));
+    assert_non_null(strstr(text, "             20  alice@example.org\n"));
+}
+
 static void one_text_has_no_rates(void **state)
 {
     (void)state;
@@ -171,6 +181,10 @@ static void processes_are_read_from_their_text(void **state)
     assert_string_equal(p.uid, "-");
     assert_string_equal(p.pid, "10.0.0.1:4");
     assert_string_equal(p.name, "");
+    assert_true(ctl_process_read(&p, "session.8", "address=10.0.0.1:4 user=tls:a@b.c priority=normal requests=1 name= user=x"));
+    assert_string_equal(p.uid, "tls:a@b.c");
+    assert_true(ctl_process_read(&p, "session.8", "address=10.0.0.1:4 priority=normal requests=1 name= user=x"));
+    assert_string_equal(p.uid, "-");
     assert_false(ctl_process_read(&p, "sessions", "uid=1 name=x"));
     assert_false(ctl_process_read(&p, "session.9", "uid=1"));
 }
@@ -245,6 +259,7 @@ int main(void)
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(rates_are_differences_over_the_daemons_time),
         cmocka_unit_test(a_daemon_started_anew_counts_from_zero),
+        cmocka_unit_test(users_of_certificates_have_their_names),
         cmocka_unit_test(one_text_has_no_rates),
         cmocka_unit_test(quantiles_are_of_the_difference),
         cmocka_unit_test(tables_keep_to_the_rows),

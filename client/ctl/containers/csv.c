@@ -287,7 +287,7 @@ typedef struct table {
     ctl_pull pull;
     ctl_pull *from;
     ctl_csv csv;
-    size_t at, len; /* of what was read and not yet taken */
+    size_t at, len; /* of what was read and is still to be taken */
     bool ended;
     char bytes[CTL_CSV_RECORD];
 } table;

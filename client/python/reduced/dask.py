@@ -16,12 +16,14 @@ import numpy as np
 
 from . import _abi
 from ._elements import element
+from ._layout import axes_of
 from ._lib import lib
 from ._plan import plan
 from ._run import run
 from ._state import State
 
 Axes = tuple[int, ...]
+PLACED = np.dtype([("head", "u8"), ("count", "u8"), ("element", "u8"), ("place", "u8")])  # a state of argmin and argmax
 
 
 def _chunk(x: Any, axis: Axes, keepdims: bool, op: str, nan: str, computing_meta: bool = False) -> Any:
@@ -32,13 +34,34 @@ def _chunk(x: Any, axis: Axes, keepdims: bool, op: str, nan: str, computing_meta
     return np.asarray(states).reshape([1 if i in axis else n for i, n in enumerate(x.shape)])
 
 
+def _in_the_whole(places: Any, axis: Axes, block: Any, whole: Any, starts: Any) -> Any:
+    """Places among the elements of a block along the axes, as those among the elements of the whole array."""
+    found, step = np.zeros(places.shape, np.int64), 1
+    for i in reversed(axis):  # C order: the last axis runs fastest
+        places, inside = np.divmod(places, block[i])
+        found += (inside + starts[i]) * step
+        step *= whole[i]
+    return found
+
+
+def _placed(x: Any, axis: Axes, op: str, nan: str, block_info: Any) -> Any:
+    """The states of one chunk for argmin or argmax; their places are those in the whole array."""
+    states = np.array(_chunk(x, axis, True, op, nan), order="C")
+    fields, where = states.view(PLACED), block_info[0]
+    some = fields["count"] != 0
+    fields["place"][some] = _in_the_whole(fields["place"][some].astype(np.int64), axis, x.shape, where["shape"],
+                                          [start for start, _ in where["array-location"]])
+    return states
+
+
 def _merge(states: Any, axis: Axes, keepdims: bool = True, computing_meta: bool = False) -> Any:
     """The states along the axes, merged."""
     if computing_meta:
-        return states
+        return None  # states are of no type that Dask could convert; it takes the one that it was given
     kept = [i for i in range(states.ndim) if i not in axis]
     shape = [1 if i in axis else n for i, n in enumerate(states.shape)]
-    rows = np.ascontiguousarray(states.transpose(*axis, *kept)).reshape(-1, int(np.prod([states.shape[i] for i in kept], dtype=int)))
+    lengths = [int(np.prod([states.shape[i] for i in axes], dtype=int)) for axes in (axis, kept)]
+    rows = np.ascontiguousarray(states.transpose(*axis, *kept)).reshape(lengths)
     merged = rows[0].copy()
     for row in rows[1:]:
         lib().reduce_states_merge(merged.ctypes.data, np.ascontiguousarray(row).ctypes.data, row.nbytes)
@@ -70,6 +93,16 @@ def _result_dtype(op: str, dtype: Any) -> Any:
     return np.dtype("f8") if value == "REAL" else np.dtype("u8" if dtype.kind in "ub" else "i8")
 
 
+def _states_with_places(da: Any, a: Any, op: str, axis: Any, nan: str) -> Any:
+    """An array with the states of each chunk: a place needs to know where its chunk is, and `da.reduction` does not say."""
+    axes = axes_of(axis, a.ndim)
+    if np.isnan([n for i in axes for n in a.chunks[i]]).any():
+        raise ValueError(f"a: {op} needs the lengths of the chunks along its axes; compute_chunk_sizes() finds them")
+    chunks = tuple((1,) * len(c) if i in axes else c for i, c in enumerate(a.chunks))
+    kind = np.dtype(f"V{PLACED.itemsize}")
+    return da.map_blocks(_placed, a, axis=axes, op=op, nan=nan, chunks=chunks, dtype=kind, meta=np.empty((0,) * a.ndim, kind))
+
+
 def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int = 0, nan: str = "propagate", split_every: Any = None) -> Any:
     import dask.array
     da: Any = dask.array  # which is not typed
@@ -79,7 +112,10 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     wanted = _result_dtype(op, a.dtype)
     elements = np.dtype("u1") if a.dtype.kind == "b" else a.dtype
     ndim = 0 if axis is None and not keepdims else a.ndim if keepdims else a.ndim - np.size(axis)
-    return da.reduction(a, chunk=partial(_chunk, op=op, nan=nan), combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
+    chunk: Any = partial(_chunk, op=op, nan=nan)
+    if op in ("argmin", "argmax"):
+        a, chunk = _states_with_places(da, a, op, axis, nan), _merge
+    return da.reduction(a, chunk=chunk, combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
                         aggregate=partial(_aggregate, op=op, nan=nan, ddof=ddof, elements=elements, wanted=wanted),
                         dtype=wanted, meta=np.empty((0,) * ndim, wanted))
 
@@ -140,6 +176,16 @@ def max(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propaga
 def ptp(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The largest minus the smallest element, rounded once."""
     return _reduce("range", a, axis, keepdims, 0, nan, split_every)
+
+
+def argmin(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+    """Where the smallest element is in the whole array; of equal ones the first. A NaN counts as the smallest."""
+    return _reduce("argmin", a, axis, keepdims, 0, nan, split_every)
+
+
+def argmax(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+    """Where the largest element is in the whole array; of equal ones the first. A NaN counts as the largest."""
+    return _reduce("argmax", a, axis, keepdims, 0, nan, split_every)
 
 
 def any(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:

@@ -14,7 +14,7 @@ cudaError_t memory_new(rk_memory *m);
 cudaError_t memory_open(const uint8_t *handle, rk_memory *m);
 
 // All m->bytes of the allocation of cuMemCreate behind a descriptor, which stays the caller's: base is set.
-// cudaErrorInvalidResourceHandle: it is none of this device, or not of that size; the context is in order.
+// cudaErrorInvalidResourceHandle: it is not of this device, or not of that size; the context is in order.
 cudaError_t memory_import(int fd, rk_memory *m);
 
 cudaError_t memory_close(rk_memory *m);

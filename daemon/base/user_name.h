@@ -1,0 +1,21 @@
+/* Names of users that come from certificates (net/cert_name.h) and from the config (access.h). They appear in the log, in
+ * lists, in keys and labels, so they have few characters, none of which ends a field, a label or a line. */
+#ifndef RD_USER_NAME_H
+#define RD_USER_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    RD_USER_NAME = 64,              /* bytes: what X.520 gives a common name */
+    RD_USER_TEXT = RD_USER_NAME + 8 /* how lists name any user: "1000", "tls:NAME" or "tcp" */
+};
+
+/* 1 to RD_USER_NAME letters, digits and '.', '_', '-', '@', '+', of which the first is a letter or a digit. NULL: it is one;
+ * else what is wrong with it. */
+const char *rd_user_name_problem(const char *name, size_t n);
+
+/* The same letters, perhaps in another case? Such names are not one user, and easily taken for one. */
+bool rd_user_names_look_alike(const char *a, const char *b);
+
+#endif

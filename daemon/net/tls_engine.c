@@ -1,0 +1,249 @@
+#include "daemon/net/tls_engine.h"
+
+#include <mbedtls/entropy.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/version.h>
+#include <nng/supplemental/tls/engine.h>
+#include <nng/supplemental/tls/tls.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/net/cert_name.h"
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+#include <psa/crypto.h>
+#endif
+
+struct nng_tls_engine_config {
+    mbedtls_ssl_config ssl;
+    mbedtls_x509_crt cert, ca;
+    mbedtls_x509_crl crl;
+    mbedtls_pk_context key;
+};
+
+struct nng_tls_engine_conn {
+    mbedtls_ssl_context ssl;
+    bool shaken; /* the handshake is over: what it says about the peer holds */
+};
+
+/* What mbedTLS says of an operation with the stream: to be continued, or the stream's end. */
+static int outcome(int err)
+{
+    if (err == MBEDTLS_ERR_SSL_WANT_READ || err == MBEDTLS_ERR_SSL_WANT_WRITE)
+        return NNG_EAGAIN;
+    return err < 0 ? NNG_ECRYPTO : 0;
+}
+
+/* ---- what differs between mbedTLS 2.28 and 3 ---- */
+static int tls_random(void *arg, unsigned char *to, size_t n)
+{
+    (void)arg;
+    while (n) {
+        ssize_t got = getrandom(to, n, 0);
+        if (got <= 0)
+            return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
+        to += got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+static bool begin_crypto(void) { return psa_crypto_init() == PSA_SUCCESS; }
+
+/* TLS 1.3, too, if the library has it. */
+static void set_oldest_version(mbedtls_ssl_config *c) { mbedtls_ssl_conf_min_tls_version(c, MBEDTLS_SSL_VERSION_TLS1_2); }
+
+static int parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t n)
+{
+    return mbedtls_pk_parse_key(key, pem, n, NULL, 0, tls_random, NULL);
+}
+#else
+static bool begin_crypto(void) { return true; }
+
+static void set_oldest_version(mbedtls_ssl_config *c)
+{
+    mbedtls_ssl_conf_min_version(c, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3); /* 3.3 is TLS 1.2 */
+}
+
+static int parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t n)
+{
+    return mbedtls_pk_parse_key(key, pem, n, NULL, 0);
+}
+#endif
+
+/* ---- a listener's config ---- */
+static void config_fini(nng_tls_engine_config *c)
+{
+    mbedtls_ssl_config_free(&c->ssl);
+    mbedtls_x509_crt_free(&c->cert);
+    mbedtls_x509_crt_free(&c->ca);
+    mbedtls_x509_crl_free(&c->crl);
+    mbedtls_pk_free(&c->key);
+}
+
+static int config_init(nng_tls_engine_config *c, nng_tls_mode mode)
+{
+    if (mode != NNG_TLS_MODE_SERVER)
+        return NNG_ENOTSUP;
+    mbedtls_ssl_config_init(&c->ssl);
+    mbedtls_x509_crt_init(&c->cert);
+    mbedtls_x509_crt_init(&c->ca);
+    mbedtls_x509_crl_init(&c->crl);
+    mbedtls_pk_init(&c->key);
+    if (!begin_crypto() || mbedtls_ssl_config_defaults(&c->ssl, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                                       MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
+        config_fini(c);
+        return NNG_ECRYPTO;
+    }
+    set_oldest_version(&c->ssl);
+    mbedtls_ssl_conf_rng(&c->ssl, tls_random, NULL);
+    return 0;
+}
+
+/* The name to ask a server for: of dialers. */
+static int config_server(nng_tls_engine_config *c, const char *name)
+{
+    (void)c;
+    (void)name;
+    return NNG_ENOTSUP;
+}
+
+static int config_auth(nng_tls_engine_config *c, nng_tls_auth_mode mode)
+{
+    mbedtls_ssl_conf_authmode(&c->ssl, mode == NNG_TLS_AUTH_MODE_NONE ? MBEDTLS_SSL_VERIFY_NONE : MBEDTLS_SSL_VERIFY_REQUIRED);
+    return 0;
+}
+
+/* PEM: parsers count the terminator. */
+static size_t pem_size(const char *pem) { return strlen(pem) + 1; }
+
+static int config_ca_chain(nng_tls_engine_config *c, const char *certs, const char *crl)
+{
+    if (mbedtls_x509_crt_parse(&c->ca, (const uint8_t *)certs, pem_size(certs)) != 0 ||
+        (crl && mbedtls_x509_crl_parse(&c->crl, (const uint8_t *)crl, pem_size(crl)) != 0))
+        return NNG_ECRYPTO;
+    mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, crl ? &c->crl : NULL);
+    return 0;
+}
+
+static int config_own_cert(nng_tls_engine_config *c, const char *cert, const char *key, const char *pass)
+{
+    (void)pass; /* rp_pem_read takes none */
+    bool right = mbedtls_x509_crt_parse(&c->cert, (const uint8_t *)cert, pem_size(cert)) == 0 &&
+                 parse_key(&c->key, (const uint8_t *)key, pem_size(key)) == 0 &&
+                 mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key) == 0;
+    return right ? 0 : NNG_ECRYPTO;
+}
+
+static int config_version(nng_tls_engine_config *c, nng_tls_version least, nng_tls_version most)
+{
+    (void)c;
+    (void)least;
+    (void)most;
+    return NNG_ENOTSUP;
+}
+
+/* ---- a connection: nng calls these with its lock ---- */
+static int conn_net_send(void *tls, const unsigned char *data, size_t n)
+{
+    int err = nng_tls_engine_send(tls, data, &n);
+    if (err)
+        return err == NNG_EAGAIN ? MBEDTLS_ERR_SSL_WANT_WRITE : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    return (int)n;
+}
+
+static int conn_net_receive(void *tls, unsigned char *to, size_t n)
+{
+    int err = nng_tls_engine_recv(tls, to, &n);
+    if (err)
+        return err == NNG_EAGAIN ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    return (int)n;
+}
+
+static int conn_init(nng_tls_engine_conn *x, void *tls, nng_tls_engine_config *c)
+{
+    mbedtls_ssl_init(&x->ssl);
+    mbedtls_ssl_set_bio(&x->ssl, tls, conn_net_send, conn_net_receive, NULL);
+    return mbedtls_ssl_setup(&x->ssl, &c->ssl) ? NNG_ENOMEM : 0;
+}
+
+static void conn_fini(nng_tls_engine_conn *x) { mbedtls_ssl_free(&x->ssl); }
+
+static void conn_close(nng_tls_engine_conn *x) { mbedtls_ssl_close_notify(&x->ssl); }
+
+static int conn_handshake(nng_tls_engine_conn *x)
+{
+    int err = outcome(mbedtls_ssl_handshake(&x->ssl));
+    x->shaken |= err == 0;
+    return err;
+}
+
+/* These continue the handshake, too: nothing else begins it. */
+static int conn_receive(nng_tls_engine_conn *x, uint8_t *to, size_t *n)
+{
+    int got = mbedtls_ssl_read(&x->ssl, to, *n), err = outcome(got);
+    x->shaken |= err == 0;
+    *n = err ? 0 : (size_t)got;
+    return err;
+}
+
+static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
+{
+    int sent = mbedtls_ssl_write(&x->ssl, data, *n), err = outcome(sent);
+    x->shaken |= err == 0;
+    *n = err ? 0 : (size_t)sent;
+    return err;
+}
+
+/* ---- the peer ---- */
+
+/* nng_tls_engine has no operation for a name, but nng asks `verified` in the thread that asks for the option, with the
+ * connection that is asked about. So what rd_tls_engine_peer wants to know passes beside it. */
+static _Thread_local rd_peer *asked;
+
+static bool conn_verified(nng_tls_engine_conn *x)
+{
+    bool verified = x->shaken && mbedtls_ssl_get_verify_result(&x->ssl) == 0;
+    const mbedtls_x509_crt *cert = verified ? mbedtls_ssl_get_peer_cert(&x->ssl) : NULL;
+    if (asked && cert)
+        asked->refused = rd_cert_name(&cert->subject, asked->name);
+    return verified;
+}
+
+void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer)
+{
+    bool verified;
+    asked = peer;
+    nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
+    asked = NULL;
+}
+
+/* ---- the engine ---- */
+int rd_tls_engine_register(void)
+{
+    static nng_tls_engine_config_ops config_ops = {.size = sizeof(nng_tls_engine_config),
+                                                   .init = config_init,
+                                                   .fini = config_fini,
+                                                   .server = config_server,
+                                                   .auth = config_auth,
+                                                   .ca_chain = config_ca_chain,
+                                                   .own_cert = config_own_cert,
+                                                   .version = config_version};
+    static nng_tls_engine_conn_ops conn_ops = {.size = sizeof(nng_tls_engine_conn),
+                                               .init = conn_init,
+                                               .fini = conn_fini,
+                                               .close = conn_close,
+                                               .handshake = conn_handshake,
+                                               .recv = conn_receive,
+                                               .send = conn_send,
+                                               .verified = conn_verified};
+    static const nng_tls_engine engine = {.version = NNG_TLS_ENGINE_VERSION,
+                                          .config_ops = &config_ops,
+                                          .conn_ops = &conn_ops,
+                                          .name = "reduced",
+                                          .description = MBEDTLS_VERSION_STRING_FULL};
+    nng_tls_engine_name(); /* starts nng, which registers its own engine first */
+    return nng_tls_engine_register(&engine);
+}

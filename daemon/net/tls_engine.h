@@ -1,0 +1,17 @@
+/* TLS for the daemon's listeners: an engine of nng's (its public nng_tls_engine) on mbedTLS, so that the name in a peer's
+ * certificate can be read. nng's own engine keeps it to itself. Server's side only. */
+#ifndef RD_TLS_ENGINE_H
+#define RD_TLS_ENGINE_H
+
+#include <nng/nng.h>
+
+#include "daemon/base/peer.h"
+
+/* From here on every TLS config of the process is this engine's. 0, or nng's error. */
+int rd_tls_engine_register(void);
+
+/* Who is at the other end of a TLS stream whose handshake is over: sets `name` or `refused`, or neither if no certificate was
+ * asked for. */
+void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer);
+
+#endif
