@@ -893,6 +893,9 @@ def test_ping_info_status(run):
         told = json.loads(run(topic, "--json"))
         lines = dict(line.split(None, 1) for line in run(topic).splitlines())
         assert set(lines) <= set(told) | set(lines) and lines["backend"] == told["backend"]
+        if topic == "info":  # which does not change
+            numbers = {key: int(text) for key, text in lines.items() if text.isdigit()}
+            assert len(numbers) > 3 and numbers.items() <= told.items()
     for key in ("backend", "device", "sessions", "requests", "bytes_in", "pool.device.bytes", "pool.pinned.bytes", "latency.p50_us", "latency.p99_us"):
         assert key in told, key
 
