@@ -675,9 +675,9 @@ int reduce_device_close(reduce_client *c, const void *handle);
 
 /* Arrays that stay with the daemon under a name, in its device's memory if it has a device, and are reduced there. They belong
  * to the user: any program of the same user can reduce, replace and drop them; other users cannot see them. They stay until a
- * program drops them, until their time to live is over, or until the daemon ends. Those of local users outlive the restarts of a
- * daemon that systemd runs. Over the network they need tls, with a certificate whose name is the user. A name has 1 to 64
- * letters, digits, '_', '.' and '-', and does not begin with one of the last two. */
+ * program drops them, until their time to live is over, or until the daemon ends. Those of local users outlive the restarts
+ * of a daemon that systemd runs. Over the network they need tls, with a certificate whose name is the user. A name has 1 to
+ * 64 letters, digits, '_', '.' and '-', and does not begin with one of the last two. */
 
 enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomically, when the new ones are complete */
 
