@@ -94,7 +94,6 @@ endif
 ifeq ($(JANSSON),auto)
   override JANSSON := $(shell pkg-config --exists jansson 2>/dev/null && echo yes || echo no)
 endif
-# Debian's static libhdf5 wants half of curl and OpenSSL.
 ifeq ($(HDF5),auto)
   override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
 endif
@@ -126,6 +125,7 @@ LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
 LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS_FILES))
 LIBS_HDF5 := $(if $(filter yes,$(HDF5)),$(shell pkg-config --libs hdf5))
+HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz -Wl$(comma)-Bdynamic -ldl)
 
 CUDA_HOME  := $(abspath $(dir $(NVCC))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
@@ -278,12 +278,13 @@ $(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/pa
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
-# hostile file does to that.
+# hostile file does to that. Static if that links: the shared libhdf5 loads curl, OpenSSL and 30 others for a driver that is not
+# used, which takes longer than the rest of the program.
 $(HDF5_O): CPPFLAGS += $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
 $(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_HDF5) -lm -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(HDF5_STATIC) -lm -o $@ 2>/dev/null || $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_HDF5) -lm -o $@
 
 $(NESTED_O): NVCC_ALL += -rdc=true
 $(B)/kernels/ladder/device_link.o: $(NESTED_O)
@@ -357,7 +358,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/integers.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -514,6 +515,7 @@ DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reduce
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
 DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
+              $(PREFIX)/lib/systemd/system/reduced.socket $(PREFIX)/lib/systemd/user/reduced.socket \
               $(PREFIX)/lib/sysusers.d/reduced.conf
 EXAMPLES   := $(wildcard client/examples/*)
 MONITORING := $(wildcard daemon/telemetry/monitoring/*)
@@ -547,6 +549,8 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
 	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
+	$(Q)$(call put,644,systemd/reduced.socket,$(PREFIX)/lib/systemd/system/reduced.socket)
+	$(Q)$(call put,644,systemd/reduced-user.socket,$(PREFIX)/lib/systemd/user/reduced.socket)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
 	$(Q)$(fill) systemd/modulefile.in >$(B)/modulefile
 	$(Q)$(call put,644,$(B)/modulefile,$(DEST_MODULE))

@@ -28,7 +28,7 @@ enum {
     FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
     FIRST_PAUSE_MS = 2,
     OWN_GONE_MS = 500, /* without a connection: then another private daemon is started. A second one finds a lock, and leaves */
-    OTHER_GONE_MS = 2000, /* the same if a supervisor may start it: systemd does so after RestartSec=1 */
+    OTHER_GONE_MS = 2000, /* the same if a supervisor may start it */
     LONGEST_PAUSE_MS = 500,
     LONG_COPY = 64 * 1024, /* bytes: others are to read meanwhile */
     GRACE_MS = 1000        /* past a deadline: the daemon's own answer to it is on its way */

@@ -105,8 +105,9 @@ bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t
         return true;
     if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && d->fd < 0))
         return false;
-    if (path != REDUCE_PATH_SHM && d->fd >= 0 && (open_file(c, d) || path == REDUCE_PATH_FILE))
-        return d->handle != 0;
+    bool file = path != REDUCE_PATH_SHM && d->fd >= 0 && open_file(c, d);
+    if (path == REDUCE_PATH_FILE || (file && !gathered))
+        return file;
     if (d->fd >= 0 || !find_arena(c, d, data, bytes) || gathered)
         d->stage = open_stage(c, tile_of(bytes));
     return path != REDUCE_PATH_SHM || d->handle || d->stage;
@@ -135,23 +136,32 @@ void rc_datapath_close(reduce_client *c, rc_datapath *d)
     d->handle = 0;
 }
 
+/* Bytes [from, from + n) of the file. */
+static bool read_piece(int fd, uint64_t from, uint8_t *to, uint64_t n, rp_fault *f)
+{
+    for (uint64_t got = 0; got < n;) {
+        ssize_t some = pread(fd, to + got, (size_t)(n - got), (off_t)(from + got));
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some < 0)
+            rc_fail(f, REDUCE_E_IO, "file", "reading failed: %s", strerror(errno));
+        else if (some == 0)
+            rc_fail(f, REDUCE_E_IO, "file", "the file ends before its data do");
+        if (some <= 0)
+            return false;
+        got += (uint64_t)some;
+    }
+    return true;
+}
+
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
 {
-    uint64_t from = d->offset + t->at * item, got = 0;
-    while (got < t->bytes) {
-        ssize_t n = pread(d->fd, to + got, (size_t)(t->bytes - got), (off_t)(from + got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            if (f->code == RP_OK && n < 0)
-                rc_fail(f, REDUCE_E_IO, "file", "reading failed: %s", strerror(errno));
-            else if (f->code == RP_OK)
-                rc_fail(f, REDUCE_E_IO, "file", "the file ends before its data do");
-            memset(to + got, 0, (size_t)(t->bytes - got)); /* the message goes out all the same */
+    const uint64_t rows = contiguous(t) ? 1 : t->height, n = t->bytes / rows;
+    for (uint64_t i = 0; i < rows; i++)
+        if (!read_piece(d->fd, d->offset + (t->at + i * t->stride) * item, to + i * n, n, f)) {
+            memset(to, 0, (size_t)t->bytes); /* the message goes out all the same */
             return false;
         }
-        got += (uint64_t)n;
-    }
     return true;
 }
 

@@ -509,11 +509,12 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
                reduce_result *result);
 
 /* The same for `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
- * elements in one or more rows, but no mask, offsets, columns or states. The descriptor must be open for reading. If it can be
+ * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be
  * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
- * file is never mapped, and its position is neither used nor moved. The descriptor must stay open until the call returns (jobs:
- * until the job is done). Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early,
- * or reading fails); REDUCE_E_ARGUMENT (a mask, offsets, columns or states). */
+ * library also reads what is not in one piece, some columns of a large matrix. The file is never mapped, and its position is
+ * neither used nor moved. The descriptor must stay open until the call returns (jobs: until the job is done). Errors: those of
+ * reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails); REDUCE_E_ARGUMENT (a
+ * mask, offsets or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
 
@@ -676,9 +677,9 @@ int reduce_device_close(reduce_client *c, const void *handle);
 
 /* Arrays that stay with the daemon under a name, in its device's memory if it has a device, and are reduced there. They belong
  * to the user: any program of the same user can reduce, replace and drop them; other users cannot see them. They stay until a
- * program drops them, until their time to live is over, or until the daemon ends. Over the network they need tls, with a
- * certificate whose name is the user. A name has 1 to 64 letters, digits, '_', '.' and '-', and does not begin with one of the
- * last two. */
+ * program drops them, until their time to live is over, or until the daemon ends. Those of local users outlive the restarts
+ * of a daemon that systemd runs. Over the network they need tls, with a certificate whose name is the user. A name has 1 to
+ * 64 letters, digits, '_', '.' and '-', and does not begin with one of the last two. */
 
 enum { REDUCE_REPLACE = 1 }; /* reduce_put: replace the data of that name, atomically, when the new ones are complete */
 

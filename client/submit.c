@@ -76,9 +76,8 @@ int rc_check_file(const rc_input *in, uint64_t bytes)
 
 static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t bytes)
 {
-    if (spec->mask || spec->offsets || (spec->flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)))
-        return rc_error(REDUCE_E_ARGUMENT, "spec",
-                        "a file holds elements in rows: no mask, offsets, columns or states are possible");
+    if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
+        return rc_error(REDUCE_E_ARGUMENT, "spec", "a file holds elements alone: no mask, offsets or states are possible");
     return rc_check_file(in, bytes);
 }
 
@@ -112,6 +111,14 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
     return err;
 }
 
+/* Are tiles put together from several places? Those of a file are not if its planes go whole. */
+static bool is_gathered(const rc_level *l, const reduce_spec *spec, bool file)
+{
+    if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
+        return spec->mask || spec->offsets;
+    return !file || l->len > RP_MAX_DATA / l->item / l->width;
+}
+
 /* Make a job, or report why not. */
 static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, size_t bytes, void *out, size_t room,
                 reduce_job **made)
@@ -139,8 +146,7 @@ static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, 
         return err;
     }
     j->out = out;
-    bool gathered = spec.mask || spec.offsets || (j->whole.spec.flags & RP_COLUMNS);
-    if (!there && (err = open_path(j, in, bytes, gathered, spec.path))) {
+    if (!there && (err = open_path(j, in, bytes, is_gathered(&j->whole, &spec, file), spec.path))) {
         rc_job_free(j);
         return err;
     }

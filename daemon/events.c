@@ -67,6 +67,7 @@ static void events_tick(uv_timer_t *t)
     rd_fdpass_tick(&s->fdpass);
     rd_workers_watch(&s->workers, now);
     rd_handles_watch(&s->holdings);
+    rd_residents_store(&s->holdings);
     rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
     trim_when_idle(s);
     if (s->http)

@@ -8,6 +8,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/signals.h"
 #include "daemon/base/waker.h"
+#include "daemon/net/activation.h"
 #include "daemon/net/inbox.h"
 #include "daemon/net/metrics_http.h"
 #include "daemon/request/requests.h"
@@ -45,6 +46,8 @@ typedef struct rd_server {
     int exit_code;
     rd_health health;
     bool device_lost;
+    unsigned restoring; /* kept data that are not back yet, and one for the first health check */
+    uint64_t restore_ns;
     /* state */
     rd_users users;
     rd_sessions sessions;
@@ -55,6 +58,8 @@ typedef struct rd_server {
     rd_transport *transport;
     rd_fdpass fdpass;
     rd_gate gates[RD_MAX_LISTEN]; /* of the URLs in config.listen */
+    rd_passed passed;             /* what the service manager passed and nobody has taken */
+    rd_activated activated;
     int locks[RD_MAX_LISTEN];
     unsigned locked;
     /* telemetry */

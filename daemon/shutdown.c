@@ -14,7 +14,7 @@
 enum {
     LEAVE_POLL_MS = 2,
     LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
-    FLUSH_MS = 50,         /* nng does not tell when its TLS has given the kernel the last bytes of a reply */
+    FLUSH_MS = 50,         /* for what a wire holds back */
     LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
     CLOSE_LIMIT_S = 5,
 };
@@ -43,7 +43,7 @@ static void shutdown_poll(uv_timer_t *t)
 {
     rd_server *s = t->data;
     if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
-        uv_timer_start(t, shutdown_flushed, FLUSH_MS, 0);
+        uv_timer_start(t, shutdown_flushed, rd_transport_holds_back(s->transport) ? FLUSH_MS : 0, 0);
 }
 
 void rd_leave(rd_server *s, int exit_code)
@@ -63,6 +63,7 @@ static void take_no_more(rd_server *s)
     s->requests.serving = false;
     rd_fastpath_close(&s->requests.fastpath);
     rd_transport_stop_listening(s->transport);
+    rd_fdpass_pause(&s->fdpass);
 }
 
 static bool drained(const rd_server *s)
@@ -183,4 +184,6 @@ void rd_server_close(rd_server *s)
         rd_gate_fini(&s->gates[i]);
     while (s->locked)
         close(s->locks[--s->locked]);
+    rd_activation_close(&s->activated);
+    rd_passed_close(&s->passed);
 }

@@ -20,6 +20,12 @@
 #include "daemon/request/on_handle.h"
 #include "daemon/request/on_query.h"
 #include "daemon/shutdown.h"
+#include "daemon/state/resident.h"
+
+enum {
+    RESTART_MS = 200, /* about what it takes */
+    TAKEOVER_MS = 5   /* if clients may connect at any time, the next daemon answers as soon as it is there */
+};
 
 static void startup_engine_log(void *arg, rk_log_level level, const char *text)
 {
@@ -121,8 +127,9 @@ static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
         if (!path)
             continue;
         rd_lock_result result = RD_LOCK_FAILED;
+        bool passed = s->activated.messages[i] >= 0;
         if (rd_prepare_directory(path, why, sizeof why))
-            result = rd_lock_socket(path, &s->locks[s->locked], why, sizeof why);
+            result = (passed ? rd_lock_passed : rd_lock_socket)(path, &s->locks[s->locked], why, sizeof why);
         if (result != RD_LOCK_OK) {
             bool fine = result == RD_LOCK_HELD && autostarted; /* two clients started one each: one is enough */
             rd_log(fine ? RD_LOG_INFO : RD_LOG_ERROR, "%s", why);
@@ -231,8 +238,72 @@ static bool open_trace(rd_server *s)
     return s->trace != NULL;
 }
 
-/* An ipc socket, already bound with no mode for others, and its fdpass socket. */
-static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size_t cap)
+/* ---- what the daemon before left ---- */
+
+/* At most a quarter of the host's memory for copies of what is on a device: as much as arenas have. */
+static void choose_keep(rd_server *s)
+{
+    rd_holdings *h = &s->holdings;
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    h->store_room = rd_notify_store_room();
+    if (!h->store_room || s->config.no_resident_keep)
+        h->keep = RD_KEEP_NONE;
+    else
+        h->keep = k.backend == RP_BACKEND_CPU ? RD_KEEP_IN_PLACE : RD_KEEP_COPY;
+    h->copied_cap = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+}
+
+static void serve(rd_server *s);
+
+/* Of the first health check, and of all that was kept, the last one is back. */
+static void startup_one_back(void *server)
+{
+    rd_server *s = server;
+    if (--s->restoring == 0 && s->phase == RD_STARTING)
+        serve(s);
+}
+
+static void restore_residents(rd_server *s)
+{
+    s->restoring = 1; /* the health check */
+    s->restore_ns = rd_now_ns();
+    for (int i = 0; i < s->passed.n; i++)
+        if (s->passed.fds[i] >= 0) {
+            s->restoring++;
+            rd_resident_restore(&s->holdings, rd_passed_take(&s->passed, i), s->passed.names[i], startup_one_back, s);
+        }
+}
+
+static void log_restored(const rd_server *s)
+{
+    const rd_charges *c = &s->users.charges;
+    if (s->holdings.stored)
+        rd_log(RD_LOG_INFO, "%llu resident arrays of %llu bytes are back, checked in %llu ms",
+               (unsigned long long)rd_held(c, RD_HELD_RESIDENTS), (unsigned long long)rd_held(c, RD_HELD_RESIDENT_BYTES),
+               (unsigned long long)(rd_now_ns() - s->restore_ns) / 1000000);
+}
+
+static bool take_passed(rd_server *s)
+{
+    char why[RD_MAX_WHY + RD_MAX_URL];
+    if (rd_passed_get(&s->passed, why, sizeof why) &&
+        rd_activation_take(&s->activated, &s->passed, &s->config, why, sizeof why))
+        return true;
+    rd_log(RD_LOG_ERROR, "%s", why);
+    return false;
+}
+
+/* The socket is this module's no more. */
+static int take_activated(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
+/* An ipc socket, already bound with no mode for others, and its fdpass socket. Passed ones have the modes of their unit. */
+static bool open_ipc(rd_server *s, uint64_t i, const char *path, bool passed, char *why, size_t cap)
 {
     const rd_config *c = &s->config;
     const rd_allow *own = &c->allow[i + 1];
@@ -240,12 +311,12 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, char *why, size
         snprintf(why, cap, "%s: no memory", path);
         return false;
     }
-    if (!rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
+    if (!passed && !rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
         snprintf(why, cap, "%s: its mode and group cannot be set: %s%s", path, strerror(errno),
                  errno == ENOENT ? " (is /proc mounted?)" : "");
         return false;
     }
-    if (!rd_fdpass_listen(&s->fdpass, path, c, &s->gates[i], why, cap))
+    if (!rd_fdpass_listen(&s->fdpass, path, take_activated(&s->activated.fdpass[i]), c, &s->gates[i], why, cap))
         rd_log(RD_LOG_WARN, "no fdpass socket, so no shared memory and no passed files: %s", why);
     return true;
 }
@@ -261,12 +332,13 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 {
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
-    if (!rd_transport_listen(s->transport, url, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
-        (path && !open_ipc(s, i, path, why, cap)))
+    int passed = take_activated(&s->activated.messages[i]);
+    if (!rd_transport_listen(s->transport, url, passed, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
+        (path && !open_ipc(s, i, path, passed >= 0, why, cap)))
         return false;
     if (rd_is_tls(url))
         open_tls_gate(s, i);
-    rd_log(RD_LOG_INFO, "serving %s", q->urls[q->n_urls++]);
+    rd_log(RD_LOG_INFO, "serving %s%s", q->urls[q->n_urls++], passed >= 0 ? " (socket of the service manager)" : "");
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
         rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,
                rd_is_tls(url) ? "" : " and no encryption");
@@ -276,6 +348,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 static bool listen_all(rd_server *s)
 {
     char why[RD_MAX_WHY];
+    s->requests.drain_retry_ms = s->activated.messages[0] >= 0 ? TAKEOVER_MS : RESTART_MS;
     for (uint64_t i = 0; i < s->config.listens; i++)
         if (!listen_to(s, i, why, sizeof why)) {
             rd_log(RD_LOG_ERROR, "cannot listen on %s", why);
@@ -301,7 +374,8 @@ static bool serve_metrics(rd_server *s)
     rd_metrics_want_json(&s->metrics, rd_status_entries);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
-    s->http = rd_http_open(s->config.metrics_url, s->pages, RD_SERVED, &s->metrics, bound, sizeof bound, why, sizeof why);
+    s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,
+                           bound, sizeof bound, why, sizeof why);
     if (s->http)
         rd_log(RD_LOG_INFO, "metrics on %s", bound);
     else
@@ -315,9 +389,18 @@ static size_t fast_bytes(const rd_config *c) { return c->small_bytes > c->batch_
 /* The first health check is back: serve, or leave if its answer was wrong. */
 static void startup_checked(rd_server *s, bool right)
 {
+    if (right)
+        startup_one_back(s);
+    else
+        rd_leave(s, RD_EXIT_DEVICE);
+}
+
+static void serve(rd_server *s)
+{
     rd_requests *q = &s->requests;
-    if (!right || !listen_all(s) || !serve_metrics(s)) {
-        rd_leave(s, right ? RD_EXIT_START : RD_EXIT_DEVICE);
+    log_restored(s);
+    if (!listen_all(s) || !serve_metrics(s)) {
+        rd_leave(s, RD_EXIT_START);
         return;
     }
     s->phase = RD_SERVING;
@@ -334,6 +417,7 @@ static void startup_checked(rd_server *s, bool right)
 /* What the layers know of each other. */
 static void introduce(rd_server *s)
 {
+    rd_activation_none(&s->activated);
     s->holdings.users = &s->users;
     s->holdings.workers = &s->workers;
     s->holdings.residents_until_ns = UINT64_MAX;
@@ -360,8 +444,12 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
     introduce(s);
-    if (!rd_events_open(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine(s))
+    if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine(s))
         return false;
     enter_sandbox(s); /* before the threads that read what strangers send, which are in it then */
-    return open_transport(s) && open_tls(s) && open_workers(s) && open_trace(s);
+    if (!open_transport(s) || !open_tls(s) || !open_workers(s) || !open_trace(s))
+        return false;
+    choose_keep(s);
+    restore_residents(s);
+    return true;
 }

@@ -160,13 +160,23 @@ bool rk_memory_lost(const rk_memory *m);
  * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opened
  * twice it is the same memory, which is closed as often. `uuid`: of the device that it is on, 16 bytes; NULL: not known, so all
  * are asked. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's, this
- * process's own), NO_MEMORY, DEVICE_LOST. */
+ * process's own), BUSY (memory that was opened before overlaps it: when the process has freed that, close it and try again),
+ * NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **m, rp_fault *f);
 
 /* The same for an allocation that was exported as a descriptor, which is only looked at: all of its `bytes` bytes. It stays
  * there until rk_memory_close, whatever the other process does. Errors: TYPE, BAD_HANDLE (no such descriptor, another size,
  * another device's), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **m, rp_fault *f);
+
+/* Memory of the host as it is, for an engine that computes there: `base` stays the caller's, readable until rk_memory_close.
+ * Placed and counted as rk_memory_new's. Errors: TYPE (the engine has a device), and those of rk_memory_new. */
+rp_err rk_memory_lend(rk_engine *e, int place, void *base, size_t bytes, rk_memory **m, rp_fault *f);
+
+/* Copy all of rk_memory_new's memory to the host, or from there; waits. No task that writes it is under way. Errors: those of
+ * a device. */
+rp_err rk_memory_read(const rk_memory *m, void *to, rp_fault *f);
+rp_err rk_memory_write(rk_memory *m, const void *from, rp_fault *f);
 
 size_t rk_memory_bytes(const rk_memory *m);
 

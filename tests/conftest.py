@@ -84,12 +84,19 @@ class Daemon:
         self.notify_path = str(self.directory / f"notify{time.monotonic_ns()}")
         self.notify.bind(self.notify_path)
         self.log_file = open(self.log_path, "wb")
-        env = {**os.environ, "NOTIFY_SOCKET": self.notify_path, "XDG_RUNTIME_DIR": str(self.directory), "XDG_CONFIG_HOME": str(self.directory)}
-        self.process = subprocess.Popen([program, *self.flags], stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=env)
+        self.process = self.spawn([program, *self.flags])
         if wait:
             self.wait_ready()
         if tcp:  # it took a free port and says which
             self.tcp_url = re.search(r"serving (tcp://\S+)", self.log())[1]
+
+    def env(self):
+        """FDSTORE: nobody here keeps descriptors (supervisor.py does)."""
+        return {**os.environ, "NOTIFY_SOCKET": self.notify_path, "FDSTORE": "0", "XDG_RUNTIME_DIR": str(self.directory),
+                "XDG_CONFIG_HOME": str(self.directory)}
+
+    def spawn(self, command):
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=self.env())
 
     def wait_ready(self, seconds=60):
         """Connect until it answers; it is dead if the process has ended."""

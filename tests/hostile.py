@@ -12,9 +12,12 @@ import itertools
 import mmap
 import os
 import random
+import select
 import socket
 import ssl
 import struct
+import subprocess
+import tempfile
 import time
 import traceback
 
@@ -32,8 +35,9 @@ HONEST, ATTACKER, BARRED = 31001, 31002, 31003
 
 
 class Target:
-    def __init__(self, url, tcp=None, tls=None, end=0.0):
+    def __init__(self, url, tcp=None, tls=None, end=0.0, runtime=None):
         self.url, self.tcp, self.tls, self.end = url, tcp, tls, end
+        self.runtime = runtime  # an attacker's folder
         self.path = url.removeprefix("ipc://")
 
     def connect(self, url=None, hello=True, timeout=5.0):
@@ -59,12 +63,12 @@ class Target:
 ATTACKS = {}
 
 
-def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, slow=False):
-    """`issue`: the number in issue 14 of what broke; `strangers`: the daemon may hold 64 MiB for them at most. `slow`: its
+def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, slow=False, lures=False):
+    """`lures`: root runs clients meanwhile whose environment leads to the attacker. `issue`: the number in issue 14 of what broke; `strangers`: the daemon may hold 64 MiB for them at most. `slow`: its
     tasks take long. Nobody interrupts a task, so each of a cycle's three may wait for the one that runs and for the one behind it."""
     def add(f):
         ATTACKS[f.__name__] = f
-        f.issue, f.uid, f.processes, f.strangers, f.slow = issue, uid, processes, strangers, slow
+        f.issue, f.uid, f.processes, f.strangers, f.slow, f.lures = issue, uid, processes, strangers, slow, lures
         return f
     return add
 
@@ -711,7 +715,29 @@ def large_messages_on_the_network(t):
             c.wait(s)
 
 
+@attack(10, lures=True)
+def a_daemon_in_the_runtime_directory(t):
+    """After `su` root's $XDG_RUNTIME_DIR is this user's, who takes what is sent there. Nothing may come."""
+    paths = [f"{t.runtime}/{name}" for name in ("reduced.sock", "reduced.sock.side")]
+    with contextlib.ExitStack() as stack:
+        doors = [stack.enter_context(socket.socket(socket.AF_UNIX, kind)) for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)]
+        for door, path in zip(doors, paths):
+            door.bind(path)
+            stack.callback(os.unlink, path)
+            door.listen()
+        assert not select.select(doors, [], [], t.left())[0], "another user's client came"
+
+
 # ---- the two sides ----
+def lure(target, program):
+    """Root's client, with the attacker's runtime directory in its environment, is to reduce a file that root alone may read."""
+    with tempfile.NamedTemporaryFile() as secret:
+        secret.write(MIB)
+        secret.flush()
+        subprocess.run([program, "--no-autostart", "sum", "-t", "f32", secret.name], capture_output=True, timeout=60,
+                       env={"XDG_RUNTIME_DIR": target.runtime})
+
+
 def be(uid):
     os.setgroups([])
     os.setresgid(uid, uid, uid)

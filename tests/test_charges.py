@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import random
+import select
 import socket
 import struct
 import time
@@ -69,10 +70,11 @@ def outside(daemon):
 
 
 class Peer:
-    """One connection of a user, with its channel, that does what `pick` says."""
+    """One connection of a user, with its channel, that does what `pick` says. `frame`: what a frame that it has begun is charged."""
 
     def __init__(self, daemon, uid, pick):
         self.pick, self.arenas, self.streams, self.handles, self.n = pick, [], [], [], 0
+        self.uid, self.frame = uid, 0
         with as_peer(uid):
             self.c = daemon.connect()
             self.side = Side(self.c)
@@ -117,8 +119,15 @@ class Peer:
         for _ in range(self.pick.randrange(8)):
             self.c.send(REDUCE, BIG_REPLY)
 
+    def large(self):
+        """Its frame is charged while it comes."""
+        assert self.c.reduce("sum", "u8", bytes(200_000)).cells == [bytes(8)]
+
     def half_a_frame(self):
-        self.c.socket.sendall(b"\1" + struct.pack(">Q", 4 * MIB) + bytes(self.pick.randrange(100_000)))
+        """All of it is charged once 64 KiB have come; a smaller part is what any connection may hold."""
+        size = self.pick.choice([100, 60_000, 70_000, 100_000])
+        self.c.socket.sendall(b"\1" + struct.pack(">Q", 4 * MIB) + bytes(size))
+        self.frame = 4 * MIB * (size > 65536)
 
     def bad_packet(self):
         self.side.send(struct.pack("<IIQ", ARENA, 0, 1) + bytes(15), [self.c.socket.fileno()] * 3)
@@ -133,8 +142,8 @@ class Peer:
             memory.close()
 
 
-ACTIONS = ["arena", "arena", "unmap", "file", "file", "drop", "stream", "abort", "store", "store", "unread", "half_a_frame",
-           "bad_packet", "vanish"]
+ACTIONS = ["arena", "arena", "unmap", "file", "file", "drop", "stream", "abort", "store", "store", "unread", "large", "large",
+           "half_a_frame", "bad_packet", "vanish"]
 
 
 def silent(daemon, uid):
@@ -180,15 +189,37 @@ def wait_same(daemon, what, seconds=30):
         select_a_moment(daemon.process)
 
 
-def differs(daemon):
+def frame_bytes(daemon, uid):
+    """Of frames that have begun, as their user is told: they are counted by the peer's uid, before there is a session."""
+    with as_peer(uid):
+        c = daemon.connect()
+    with c:
+        return c.query(2)["held.frame_bytes"]
+
+
+def is_open(peer):
+    """It may have vanished, and late frames cost their connection."""
+    if peer.c.socket.fileno() < 0:
+        return False
+    looks = select.poll()
+    looks.register(peer.c.socket, select.POLLRDHUP)
+    return not looks.poll(0)
+
+
+def differs(daemon, peers):
     everything, _ = assert_sums(daemon)
     found = outside(daemon)
-    return {k: (everything.get(k, 0), v) for k, v in found.items() if everything.get(k, 0) != v}
+    frames = {uid: (frame_bytes(daemon, uid), sum(p.frame for p in peers if p.uid == uid and is_open(p))) for uid in USERS}
+    return ({k: (everything.get(k, 0), v) for k, v in found.items() if everything.get(k, 0) != v}
+            or {uid: both for uid, both in frames.items() if both[0] != both[1]})
 
 
-def left(daemon):
-    """What is charged although all are gone: the looker has one connection and one session."""
+def left(daemon, uids=USERS[:1]):
+    """What is charged although all are gone: the looker has one connection and one session. Frames are those of `uids`."""
     everything, users = look(daemon)
+    frames = {uid: n for uid in uids if (n := frame_bytes(daemon, uid))}
+    if frames or users[0].get("threads"):
+        return frames or users
     own = {"connections": 1, "sessions": 1, "requests": 1}
     wrong = {k: v for k, v in everything.items() if k != "message_bytes" and v != own.get(k, 0)}
     return wrong or {uid: u for uid, u in users.items() if uid and any(u.values())}
@@ -200,12 +231,12 @@ def test_charges_are_what_the_daemon_holds(start, scratch, seed):
     daemon = start("--socket-mode", "0666", "--readers", 2, "--arena-user", 16, "--resident", 64)
     pick = random.Random(seed)
     peers, strangers = run(daemon, pick)
-    wait_same(daemon, lambda: differs(daemon))
+    wait_same(daemon, lambda: differs(daemon, peers))
     for peer in peers:
         peer.end()
     for s in strangers:
         s.close()
-    wait_same(daemon, lambda: left(daemon))
+    wait_same(daemon, lambda: left(daemon, USERS))
     assert outside(daemon) == {"arenas": 0, "arena_bytes": 0, "files": 0}
 
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -716,6 +717,11 @@ def test_long_text(run, ctl, shared, scratch):
     assert done.returncode == FAILED and b"line 7340033: '2.5' is not an integer" in done.stderr and b"--dtype f64" in done.stderr, done.stderr
     path.write_bytes(late)
     assert float(run("sum", "--text", path)) == 7340032 * 1e9 + 2.5
+    text = bytearray(b"1\n" * (1 << 19))
+    for at in range((1 << 18) + 1, len(text), 1 << 17):  # where threads share the work: no blank
+        path.write_bytes(text[:at - 2] + b"\0" + text[at - 1:])
+        done = ctl("sum", "--text", "-t", "f64", path, url=shared.url)
+        assert done.returncode == FAILED and f"line {at // 2}: '1' is followed by a zero byte".encode() in done.stderr, (at, done.stdout, done.stderr)
 
 
 def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
@@ -887,6 +893,9 @@ def test_ping_info_status(run):
         told = json.loads(run(topic, "--json"))
         lines = dict(line.split(None, 1) for line in run(topic).splitlines())
         assert set(lines) <= set(told) | set(lines) and lines["backend"] == told["backend"]
+        if topic == "info":  # which does not change
+            numbers = {key: int(text) for key, text in lines.items() if text.isdigit()}
+            assert len(numbers) > 3 and numbers.items() <= told.items()
     for key in ("backend", "device", "sessions", "requests", "bytes_in", "pool.device.bytes", "pool.pinned.bytes", "latency.p50_us", "latency.p99_us"):
         assert key in told, key
 
@@ -1074,11 +1083,33 @@ def test_idle_exit_of_the_users_configuration(scratch):
         started = subprocess.run([BIN / "reduced", "--config", scratch / "reduced" / "reduced.conf", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
         usual = subprocess.run([BIN / "reduced", "--config", "/dev/null", "--autostarted", "--dump-config"], capture_output=True, text=True, env=env)
         assert "idle-exit = 1\n" in started.stdout and "idle-exit = 600\n" in usual.stdout
-        if os.geteuid() >= 1000:  # root's configuration is the system's
-            assert subprocess.run([BIN / "reducectl", "ping"], capture_output=True, env=env).returncode == OK
-            leaving = os.pidfd_open(daemons(scratch)[0])
-            assert select.select([leaving], [], [], 60)[0], "it stays"
-            os.close(leaving)
+
+
+@pytest.mark.skipif(0 < os.geteuid() < 1000, reason="the configuration of users below 1000 is the system's")
+def test_a_started_daemon_leaves_as_the_users_configuration_says(scratch):
+    """A real one, of a user who is not the system; root becomes one."""
+    other = {} if os.geteuid() else {"user": 12345, "group": 12345, "extra_groups": []}
+    os.chmod(scratch, 0o755)
+    home = scratch / "home"
+    (home / "reduced").mkdir(parents=True)
+    (home / "reduced" / "reduced.conf").write_text("idle-exit = 1\n")
+    for program in ("reduced", "reducectl"):
+        shutil.copy(BIN / program, scratch)
+    if other:
+        os.chown(home, 12345, 12345)
+    os.chmod(home, 0o700)
+    with OwnDaemons(home) as own:
+        with subprocess.Popen([scratch / "reducectl", "sum", "-v", "-t", "u8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, **own.env}, **other) as p:
+            assert b", started now" in p.stderr.readline()  # it is not idle as long as this client is there
+            daemon, = daemons(home)
+            assert os.stat(f"/proc/{daemon}").st_uid == (12345 if other else os.geteuid())
+            leaving = os.pidfd_open(daemon)
+            assert not select.select([leaving], [], [], 0)[0]
+            assert p.communicate(b"\2\3", timeout=60)[0] == b"5\n"
+        assert select.select([leaving], [], [], 60)[0], "it stays"
+        os.close(leaving)
+        assert b"idle" in (home / "reduced.log").read_bytes()
 
 
 def test_the_library_leaves_idle_exit_to_the_configuration(ctl, scratch):

@@ -218,6 +218,64 @@ def test_one_mapping_for_all_who_ask(device, allocate):
     settle(daemon)
 
 
+class Block:
+    """Small allocations in one block: of all of them only this process knows which ones are freed."""
+
+    def __init__(self, allocation):
+        self.allocation = allocation
+
+    def part(self, begin, size):
+        return b"a parted" + struct.pack("<IIIII", os.getpid(), self.allocation.fd, 0, begin, size) + bytes(36)
+
+
+def test_what_lies_where_freed_allocations_lay_is_opened(device, allocate):
+    """The driver refuses an allocation that overlaps one that is still open: the daemon closes what it has of all clients."""
+    daemon = device()
+    block = Block(allocate(bytes(range(256)) * 64))
+    with daemon.connect() as c, Side(c) as side, daemon.connect() as d, Side(d) as others:
+        old = [(c, side.device(block.part(0, 4096))[0]), (d, others.device(block.part(4096, 4096))[0])]
+        stays = others.device_fd(block.allocation.fd, 16384)
+        new, size = side.device(block.part(0, 16384))  # all of them were freed, and this one lies there now
+        assert size == 16384 and c.reduce_at("sum", "u8", new, 0, 16384).cells == [struct.pack("<Q", 64 * 32640)]
+        for connection, handle in old:
+            assert refused("BAD_HANDLE", "handle", connection.reduce_at, "sum", "u8", handle, 0, 256)
+        assert d.reduce_at("sum", "u8", stays, 0, 256).cells == [struct.pack("<Q", 32640)]
+        assert daemon.status()["side.devices"] == 2
+        again, _ = others.device(block.part(0, 8192))  # the others' turn
+        assert d.reduce_at("sum", "u8", again, 256, 512).cells == [struct.pack("<Q", 2 * 32640)]
+    settle(daemon)
+
+
+def test_what_a_request_reads_is_closed_after_it(device, allocate):
+    daemon = device("--threads", 1)
+    n = 4 * MIB
+    block = Block(allocate(struct.pack("<f", 1.5) * n))
+    with daemon.connect() as c, Side(c) as side, daemon.connect() as d, Side(d) as others:
+        for _ in range(10):
+            handle, size = side.device(block.part(0, 4 * n))
+            sent = [c.send(REDUCE_AT, spec("sum", "f32", row_len=n) + struct.pack("<QQQ", handle, 0, size)) for _ in range(3)]
+            other, _ = others.device(block.part(4096, 4096))
+            assert d.reduce_at("sum", "f32", other, 0, 4096).cells == [struct.pack("<d", 1.5 * 1024)]
+            for s in sent:
+                try:
+                    assert c.wait(s)[48:] == struct.pack("<d", 1.5 * n)
+                except Fault as e:
+                    assert e.code == "BAD_HANDLE"  # it came after the other allocation
+    settle(daemon)
+
+
+def test_libreduce_opens_again_what_the_daemon_had_to_close(device, allocate):
+    daemon = device()
+    block = Block(allocate(bytes(range(256)) * 64))
+    kept, new = block.part(8192, 4096), block.part(0, 8192)
+    with Client(daemon.url) as a, Client(daemon.url) as b:
+        a.device("sum", "u8", block.part(0, 4096), 0, 256)
+        a.device("sum", "u8", kept, 0, 256)
+        assert b.device("sum", "u8", new, 4096, 512)[0] == struct.pack("<Q", 2 * 32640)
+        assert a.device("sum", "u8", kept, 256, 512)[0] == struct.pack("<Q", 2 * 32640)
+    settle(daemon)
+
+
 def test_quotas(device, allocate):
     daemon = device()
     allocations = [allocate(bytes(64)) for _ in range(64)]

@@ -33,10 +33,13 @@ class Client(lib.Client):
         opts = OpenOpts(C.sizeof(OpenOpts), flags, None, 5000, 10_000, timeout_ms, None, 600, None, None, None, 0, 0)
         self._check(self.lib.reduce_open(C.byref(self.handle), url.encode(), C.byref(opts)))
 
-    def reconnects(self):
+    def info(self):
         info = Info(C.sizeof(Info))
         self._check(self.lib.reduce_get_info(self.handle, C.byref(info)))
-        return info.reconnects
+        return info
+
+    def reconnects(self):
+        return self.info().reconnects
 
 
 def result(cells=1, dtype=F64, cell_size=8, body=SUM, count=3):
@@ -53,6 +56,7 @@ def fails(code, call, *args, **kw):
 def test_the_fake_is_a_daemon(scratch):
     with FakeDaemon(scratch / "s", lambda r: r.reply(result())) as fake, Client(fake.url) as client:
         assert client.run("sum", "f32", DATA) == SUM and client.reconnects() == 0
+        assert (client.info().server, client.info().max_data) == (b"fake", 4 << 20)
 
 
 # ---- it cuts ----

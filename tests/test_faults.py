@@ -17,6 +17,7 @@ from certificates import Authority
 from conftest import BIN, select_a_moment
 from rawclient import Closed, Connection, Fault
 from sideclient import Side
+from supervisor import Supervised
 
 TOOLS = BIN.parent / "faults"
 SMALL = ["--contexts", "8", "--threads", "2", "--readers", "2", "--direct", "1"]  # fewer calls of a kind
@@ -253,3 +254,52 @@ def test_a_wrong_first_check_ends_the_start(faulty, page):
     daemon = faulty(wait=False)
     assert daemon.process.wait(60) == 70 and "wrong answer" in daemon.log()
     page.always("")
+
+
+def put_again(daemon):
+    """An array that is kept, in place of what has its name."""
+    with daemon.connect() as c:
+        return c.put("x", "f32", DATA.tobytes(), replace=True)
+
+
+def sum_again(daemon):
+    with daemon.connect() as c:
+        [x] = c.list("x")
+        return c.reduce_at("sum", "f32", x.handle, 0, x.bytes).cells
+
+
+def test_every_call_that_keeps_data_may_fail(page, scratch):
+    """A put, and the start that takes back what it left: right, refused, or dropped with a line in the log."""
+    daemon = Supervised(scratch, *SMALL, program=TOOLS / "reduced")
+    try:
+        for n in itertools.count(1):
+            page.cue(n)
+            try:
+                put_again(daemon)
+            except (Fault, Closed, BrokenPipeError) as e:
+                assert not isinstance(e, Fault) or e.code in TYPED, e
+            fired = page.fired
+            page.cue(0)
+            put_again(daemon)
+            daemon.keeps(1)
+            assert sum_again(daemon) == [WANT], page.name
+            if not fired:
+                break
+        assert n > 5
+        for n in itertools.count(1):
+            daemon.kill()
+            page.cue(n)
+            daemon.start_again(wait=False)
+            started, fired, name = daemon.is_started(), page.fired, page.name
+            page.cue(0)
+            if not started:
+                assert daemon.process.poll() in (1, 70) and "error: " in daemon.log(), name
+                continue
+            assert "kept data 'resident-" in daemon.log() or sum_again(daemon) == [WANT], name
+            if not fired:
+                break
+            daemon.has(put_again(daemon))  # beside one that waits for the next start, perhaps: the newer one counts
+        assert n > 20
+        daemon.stop()
+    finally:
+        daemon.close()

@@ -332,6 +332,14 @@ def test_columns_of_any_length(run, scratch):
     assert run("count", f"{path}:x") == f"{len(values)}\n"
 
 
+def test_zero_bytes_in_a_column(run, fails, scratch):
+    """They end no number: what is behind them counts. (In its first kilobyte they say that a file is not text.)"""
+    for bad in (b"1\0", b"\0001", b"1\0002", b'"1\0"', b"\0"):
+        (scratch / "t.csv").write_bytes(b"a,b\n" + b"7,3\n" * 1000 + bad + b",4\n")
+        fails("line 1002: .* is followed by a zero byte", "sum", f"{scratch / 't.csv'}:a")
+        assert run("sum", f"{scratch / 't.csv'}:b") == "3004\n"
+
+
 # ---- compressed streams, big-endian elements ----
 def test_compressed(run, fails, scratch):
     a = np.random.default_rng(6).normal(size=(1000, 300))

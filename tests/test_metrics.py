@@ -3,6 +3,7 @@ import os
 import re
 import socket
 import struct
+import time
 import urllib.error
 import urllib.request
 
@@ -167,6 +168,17 @@ def test_silent_and_rude_scrapers_hurt_nobody(start):
         for peer in peers:
             peer.close()
         parse(scrape(url))
+
+
+@pytest.mark.slow
+def test_a_scraper_that_asks_nothing_is_closed(start):
+    url = served(start("--metrics-url", "http://127.0.0.1:0"))
+    host, port = re.match(r"http://([\d.]+):(\d+)/", url).groups()
+    with socket.create_connection((host, int(port)), 30) as peer:
+        begin = time.monotonic()
+        while peer.recv(4096):  # perhaps it is told why
+            pass
+        assert 8 < time.monotonic() - begin < 20
 
 
 def test_an_address_that_is_taken_is_said(start):

@@ -51,6 +51,7 @@ def file_of(folder, data):
 # ---- libreduce ----
 REDUCTIONS = [
     ("sum", "f32", {}), ("stats", "f64", {"nan": "omit"}), ("max", "f16", {"rows": 1024, "nan": "omit"}), ("sumsq", "u32", {"flags": STATES_OUT, "rows": 2}),
+    ("stats", "i16", {"rows": 64, "planes": 21 * MIB // 8192, "flags": COLUMNS}), ("var", "u8", {"rows": 21 * 1024, "flags": COLUMNS}),
     ("sum", "f64", {"nan": "omit"}), ("argmin", "i16", {"index_base": 1000}), ("prod", "bf16", {}), ("var", "i64", {"ddof": 1}), ("sum", "i32", {"rows": 7}),
     ("xor", "u8", {"rows": 3 * MIB // 8}), ("norm2", "f32", {"initial": b"\0\0\x80\x40"})]
 
@@ -167,7 +168,9 @@ def test_wrong_files(lib, scratch):
             fails("IO", lib.file, "sum", "u8", bad, 0, 2 * MIB, path=path)
         fails("ARGUMENT", lib.file, "sum", "u8", -1, 0, 2 * MIB, path=path)
         fails("ARGUMENT", lib.file, "sum", "u8", fd, 2**63, 2 * MIB, path=path)
-        fails("ARGUMENT", lib.file, "sum", "u8", fd, 0, 2 * MIB, flags=COLUMNS, rows=2, path=path)
+        fails("ARGUMENT", lib.file, "sum", "u8", fd, 0, 2 * MIB, mask=bytes(2 * MIB), path=path)
+        fails("IO", lib.file, "sum", "u8", fd, 65, 2 * MIB, flags=COLUMNS, rows=2, path=path)
+        fails("SHAPE", lib.file, "sum", "u8", fd, 64, 2 * MIB, flags=COLUMNS, rows=3, path=path)
     fails("IO", lib.file, "sum", "u8", write, 0, 2 * MIB)
     fails("ARGUMENT", lib.file, "sum", "u8", fd, 0, MIB, path=STREAM)
     fails("ARGUMENT", lib.run_at, "sum", "u8", address(data), MIB, path=FILE)

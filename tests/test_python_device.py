@@ -5,13 +5,14 @@ import os
 import random
 import struct
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 
 from conftest import BIN
 from pythonpackage import reduced
-from reduced import _client, _device, _layout
+from reduced import _client, _device, _layout, _plan
 
 PROGRAM = BIN.parent / "tests" / "reduced-device"
 
@@ -35,7 +36,7 @@ class FakeDriver(_device.Driver):
     """What libcuda would say of these allocations."""
 
     def __init__(self):
-        self.allocations, self.waited, self.exported, self.virtual = [], [], 0, False
+        self.allocations, self.waited, self.exported, self.measured, self.virtual = [], [], 0, 0, False
 
     def make(self, size):
         self.allocations.append(Allocation(size))
@@ -44,12 +45,20 @@ class FakeDriver(_device.Driver):
     def find(self, pointer):
         return next(a for a in self.allocations if a.base <= pointer < a.base + a.size)
 
-    def wait(self, pointer, stream):
-        self.waited.append(stream)
+    def free(self, allocation):
+        self.allocations.remove(allocation)
 
-    def identity(self, pointer):
+    def number(self, pointer):
+        return next((a.number for a in self.allocations if a.base <= pointer < a.base + a.size), 0)
+
+    def settle(self, pointer, stream):
+        self.waited.append(stream)
+        return self.number(pointer)
+
+    def extent(self, pointer):
+        self.measured += 1
         a = self.find(pointer)
-        return a.number, a.base, a.size
+        return a.base, a.size
 
     def handle(self, base):
         if self.virtual:
@@ -91,6 +100,7 @@ def device(start, monkeypatch):
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     _device._warn.cache_clear()
+    _plan._recipes.clear()
     with reduced.Client(daemon.url, autostart=False) as client, warnings.catch_warnings():
         warnings.simplefilter("error")
         monkeypatch.setattr(_client, "_default", client)
@@ -142,6 +152,110 @@ def test_a_freed_allocation_is_closed(device):
     for _ in range(_device.KEPT + 5):
         reduced.sum(Tensor(device.make(4096), np.ones(3)))
     assert len(client.allocations) == _device.KEPT
+
+
+def test_what_was_freed_is_closed_when_another_allocation_is_opened(device):
+    kept, *freed = [device.make(4096) for _ in range(5)]
+    for a in (kept, *freed):
+        assert reduced.sum(Tensor(a, np.ones(9))) == 9
+    client = _client.default()
+    for a in freed:
+        device.free(a)
+    new = device.make(8192)
+    assert reduced.sum(Tensor(new, np.ones(3))) == 3
+    assert list(client.allocations) == [(kept.number, kept.base), (new.number, new.base)] and device.exported == 6
+
+
+def test_a_tensor_is_planned_and_named_once(device, monkeypatch):
+    """The second time only its buffer ID is asked for, and the stream."""
+    a = np.random.default_rng(1).integers(0, 9, (30, 40)).astype("f4")
+    tensors = [Tensor(device.make(20_000), b, offset=64) for b in (a, 2 * a)]
+    calls = [lambda t: reduced.sum(t), lambda t: reduced.std(t, axis=1, ddof=1), lambda t: reduced.minmax(t, 0, keepdims=True)[1],
+             lambda t: reduced.stats(t).argmax, lambda t: reduced.nanmean(t, axis=(0, 1)), lambda t: bytes(reduced.state("sum", t))]
+    first = [f(t) for f in calls for t in tensors]
+    prepared = []
+    made = _plan.Prepared
+    monkeypatch.setattr(_plan, "Prepared", lambda *args: prepared.append(args) or made(*args))
+    again = [f(t) for f in calls for t in tensors]
+    assert all(np.array_equal(x, y) for x, y in zip(first, again)) and first[0] == a.sum() and first[1] == 2 * a.sum()
+    assert (prepared, device.exported, device.measured) == ([], 2, 2)
+    for other in (lambda t: reduced.sum(t, axis=0), lambda t: reduced.sum(t, nan="omit"), lambda t: reduced.var(t, ddof=1)):
+        other(tensors[0])
+    assert len(prepared) == 3
+    with pytest.raises(TypeError, match="axis"):
+        reduced.std(tensors[0], axis=1.0, ddof=1)  # which equals an axis that is planned
+    with pytest.raises(ValueError, match="axis"):
+        reduced.sum(tensors[0], axis=(0, 0))
+
+
+def test_recipes_are_few_and_hold_no_tensor(device):
+    memory = device.make(4096)
+    for n in range(1, _plan.RECIPES + 9):
+        t = Tensor(memory, np.ones(n % 500 + 1, "u1"))
+        reduced.max(t, nan=("propagate", "omit")[n // 500])
+    assert len(_plan._recipes) <= _plan.RECIPES
+    seen = weakref.ref(t)
+    del t
+    assert seen() is None
+
+
+class FakeLibrary:
+    """libcuda with one allocation, in `context`; `stream` answers."""
+
+    def __init__(self, context=70, current=70, stream=0):
+        self.calls, self.here, self.stream = [], [current], stream
+
+        def attributes(n, which, places, pointer):
+            self.calls.append("attributes")
+            if pointer == 1:
+                return 1
+            for place, value in zip(ctypes.cast(places, ctypes.POINTER(ctypes.c_void_p))[:n], (context, 42, 0)):
+                ctypes.c_uint64.from_address(place).value = value
+            return 0
+
+        def get_current(place):
+            self.calls.append("current")
+            ctypes.c_uint64.from_address(place).value = self.here[-1]
+            return 0
+
+        def query(stream):
+            self.calls.append(f"query {stream}")
+            return self.stream
+        integer, address = ctypes.c_int, ctypes.c_void_p
+        self.cuPointerGetAttributes = ctypes.CFUNCTYPE(integer, ctypes.c_uint, address, address, ctypes.c_uint64)(attributes)
+        self.cuCtxGetCurrent, self.cuStreamQuery = (ctypes.CFUNCTYPE(integer, address)(f) for f in (get_current, query))
+
+    def cuStreamSynchronize(self, stream):
+        self.calls.append(f"synchronize {stream.value} in {self.here[-1]}")
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, to, ordinal):
+        to._obj.value = 90 + ordinal.value
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context):
+        self.here.append(context.value)
+        return 0
+
+    def cuCtxPopCurrent_v2(self, _):
+        self.here.pop()
+        return 0
+
+
+@pytest.mark.parametrize("library,stream,calls", [
+    (FakeLibrary(), 1, ["attributes", "current", "query 1"]),
+    (FakeLibrary(current=0), 5000, ["attributes", "query 5000"]),                              # needs no current context
+    (FakeLibrary(stream=_device.NOT_READY), 5000, ["attributes", "query 5000", "attributes", "synchronize 5000 in 70"]),
+    (FakeLibrary(current=71), 1, ["attributes", "current", "attributes", "synchronize 1 in 70"]),  # another context's stream
+    (FakeLibrary(context=0), 1, ["attributes", "attributes", "synchronize 1 in 90"])])         # memory of a pool
+def test_a_stream_is_asked_and_then_waited_for(library, stream, calls):
+    driver = _device.Driver(library)
+    assert driver.settle(4096, stream) == 42 and library.calls == calls and len(library.here) == 1
+    assert driver.number(4096) == 42 and driver.number(1) == 0
+    library.stream = 700
+    if stream == 5000:
+        with pytest.raises(_device.CudaError, match="700"):
+            driver.settle(4096, stream)
 
 
 def test_another_gpus_tensor_is_copied(device, monkeypatch):

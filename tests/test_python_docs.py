@@ -31,6 +31,14 @@ def test_the_tutorial(package, somewhere):  # noqa: F811
     assert doctest.DocTestRunner().run(test).failed == 0 and len(ran) >= 7
 
 
+def test_the_names_of_the_package():
+    """`__all__` is what type checkers, the reference and `import *` go by: every function and exception, and what is loaded later."""
+    functions = {n for n, f in vars(reduced._functions).items() if getattr(f, "__module__", "") == "reduced._functions" and n[0] != "_"}
+    later = {n for n, where in reduced._LATER.items() if where.startswith("_")}
+    assert functions - {"Nan"} | later | {"Client", "TLS", "Info", "Error"} | {c.__name__ for c in reduced._errors.CLASSES.values()} == set(reduced.__all__)
+    assert all(getattr(reduced, name) is not None for name in reduced.__all__) and len(set(reduced.__all__)) == len(reduced.__all__)
+
+
 def test_each_function_has_an_example():
     undocumented = [n for n, f in vars(reduced._functions).items()
                     if callable(f) and getattr(f, "__module__", "") == "reduced._functions" and not n.startswith(("_", "nan")) and ">>>" not in (f.__doc__ or "")]

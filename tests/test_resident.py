@@ -338,6 +338,28 @@ def test_time_to_live(clean):
             c.drop(x.name)
 
 
+def test_put_says_what_it_did_if_asked(clean, ctl, scratch):
+    np.save(scratch / "a.npy", np.arange(4, dtype="f4"))
+    quiet = ctl("put", "x", scratch / "a.npy", url=clean.url)
+    told = ctl("put", "x", scratch / "a.npy", "--replace", "--verbose", url=clean.url)
+    assert (quiet.returncode, quiet.stderr) == (0, b"") and b"x: 4 x f32" in told.stderr
+    assert ctl("drop", "x", url=clean.url).returncode == 0
+
+
+def test_expired_data_are_not_in_the_way_of_a_commit(clean):
+    """They had the name while the others were written. Once a second they go by themselves, so some of the tries meet them."""
+    with clean.connect() as c, clean.connect() as other:
+        for n in range(3):
+            handle = c.store(f"x{n}", "u8", 1)
+            c.write(handle, 0, b"2")
+            other.put(f"x{n}", "u8", b"1", ttl_ms=1)
+            expired = time.monotonic() + 0.01
+            while time.monotonic() < expired:
+                c.ping(b"still here")
+            c.commit(handle)
+            c.drop(f"x{n}")
+
+
 def test_expired_data_go_without_anybody_asking(clean):
     with clean.connect() as c:
         c.put("short", "u8", bytes(MIB), ttl_ms=50)

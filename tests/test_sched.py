@@ -99,12 +99,69 @@ def test_what_goes_past_the_loop_counts_too(start):
     daemon = start("--threads", 1, "--max-inflight", 1)
     with daemon.connect() as c:
         handle = c.put("x", "f64", BIG.tobytes() * 8)
-        rows, size = 4096, 8 * MAX_DATA
-        slow = c.send(REDUCE_AT, spec("var", "f64", rows=rows, row_len=size // 8 // rows) + struct.pack("<QQQ", handle, 0, size))
+        slow = slow_sum(c, handle, 8 * MAX_DATA)
         with pytest.raises(Fault) as caught:
             c.reduce("sum", "f64", BIG.tobytes()[:80000])
         assert (caught.value.code, caught.value.field) == ("BUSY", "inflight")
-        assert c.wait(slow)[48:] == bytes(8 * rows), "the variance of ones"
+        assert c.wait(slow)[48:] == bytes(8 * 4096), "the variance of ones"
+
+
+def slow_sum(c, handle, size, **fields):
+    """A request of resident data that takes tens of milliseconds on one thread, and goes past the loop if the engine is at rest."""
+    rows = 4096
+    return c.send(REDUCE_AT, spec("var", "f64", rows=rows, row_len=size // 8 // rows) + struct.pack("<QQQ", handle, 0, size), **fields)
+
+
+def test_late_results_that_went_past_the_loop_are_not_told(start):
+    """They give back their place in the session, too, which may have one request here."""
+    daemon = start("--threads", 1, "--max-inflight", 1)
+    with daemon.connect() as c:
+        handle = c.put("x", "f64", BIG.tobytes() * 8)
+        for _ in range(3):
+            with pytest.raises(Fault) as caught:
+                c.wait(slow_sum(c, handle, 8 * MAX_DATA, time_ms=1))
+            assert caught.value.code == "DEADLINE"
+            assert c.reduce("sum", "f64", BIG.tobytes()[:80000]).cells == [struct.pack("<d", 10000)]
+
+
+def hold_replies(daemon, stack):
+    """A connection that does not read five replies of 4 MiB, once the daemon has made them."""
+    c = stack.enter_context(daemon.connect())
+    for _ in range(5):
+        c.send(REDUCE, spec("sum", "u8", rows=MAX_DATA // 8, row_len=0))
+    until(daemon, lambda s: s["held.requests"] == 1 and s.get("held.replies", 0) >= 1)
+
+
+@pytest.mark.parametrize("cap", [9 << 20, 256 << 20])
+def test_unread_replies_of_a_user_have_a_cap(start, cap):
+    """What the administrator gives a user for messages is for both; without that, there is a limit of its own."""
+    daemon = start("--max-user-held", 9) if cap == 9 << 20 else start()
+    with contextlib.ExitStack() as stack, daemon.connect() as c:
+        held = 0
+        while held <= cap:
+            assert c.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5
+            hold_replies(daemon, stack)
+            held = daemon.status()["held.reply_bytes"]
+        with pytest.raises(Fault) as caught:
+            c.reduce("sum", "f64", b"", rows=5)
+        assert (caught.value.code, caught.value.field, caught.value.limit) == ("BUSY", "user_held", cap)
+        stack.close()
+        until(daemon, lambda s: s["held.reply_bytes"] < 1 << 20)
+        assert c.reduce("sum", "f64", b"", rows=5).cells == [bytes(8)] * 5, "room again"
+
+
+def test_the_last_exchanges_are_for_sessions_that_hold_few(start):
+    daemon = busy_daemon(start, "--contexts", 32, "--max-user-inflight", 32)
+    with daemon.connect() as greedy, daemon.connect() as modest:
+        sent = flood(daemon, greedy, 40)
+        assert len(modest.reduce("sum", "f64", b"", rows=5).cells) == 5
+        fields = set()
+        for request in sent:
+            try:
+                greedy.wait(request)
+            except Fault as f:
+                fields.add((f.code, f.field, f.limit))
+        assert fields == {("BUSY", "contexts", 32)}
 
 
 def test_a_user_has_a_cap_of_sessions(start):

@@ -215,6 +215,25 @@ def test_large_arrays_over_any_axis(shared):
         client.free(shared_memory)
 
 
+def test_files_over_any_axis(shared, scratch):
+    """Columns and planes of a file: in one piece, and in tiles that are read row by row."""
+    values = np.random.default_rng(85).integers(-(2**40), 2**40, 120_000)
+    path = scratch / "cube"
+    path.write_bytes(bytes(24) + values.tobytes())
+    with open(path, "rb") as f, Relay(scratch / "relay", shared.url, LEAST, LEAST) as relay, lib.Client(relay.url) as small, lib.Client(shared.url) as large:
+        for shape in ((120_000, 1), (2000, 60), (60, 2000), (3, 4, 10_000), (40, 1000, 3), (5, 4, 30, 200)):
+            cube = values.reshape(shape)
+            for axis in range(len(shape)):
+                kw = dict(rows=shape[axis], planes=int(np.prod(shape[:axis])), flags=lib.COLUMNS)
+                for client in (small, large):
+                    for op, expected in (("sum", cube.sum(axis)), ("argmax", cube.argmax(axis))):
+                        got, _ = client.file(op, "i64", f.fileno(), 24, values.nbytes, **kw)
+                        assert (np.frombuffer(got, "<i8") == expected.ravel()).all(), (shape, axis, op)
+        with pytest.raises(lib.Fault) as caught:
+            small.file("sum", "i64", f.fileno(), 32, values.nbytes, rows=60, flags=lib.COLUMNS)
+        assert (caught.value.code, caught.value.field) == ("IO", "file")
+
+
 def test_jobs_of_shapes(shared, scratch):
     """Many jobs at once, each with mask and offsets of its own."""
     rng = np.random.default_rng(81)

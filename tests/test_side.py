@@ -748,6 +748,20 @@ def test_arenas_are_charged_until_they_are_gone(start, end):
         again.arena(3 * MIB)[1].close()
 
 
+def test_a_daemon_leaves_while_its_arenas_are_in_use(start):
+    """At once, and without its sockets; who has the memory keeps it."""
+    daemon = start()
+    with daemon.connect() as c, Side(c) as side:
+        _, memory = side.arena(MIB)
+    wait_dropped(daemon)
+    begin = time.monotonic()
+    daemon.stop()
+    assert time.monotonic() - begin < 4, "something waited until the limit"
+    assert not daemon.path.exists() and not pathlib.Path(f"{daemon.path}.side").exists()
+    memory[:] = b"\7" * MIB
+    memory.close()
+
+
 def wait_dropped(daemon):
     """Until the daemon has no arena mapped."""
     end = time.monotonic() + 20

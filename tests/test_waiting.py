@@ -140,6 +140,14 @@ def test_waiting_ends_in_time(start):
         job.end()
 
 
+def test_results_of_no_version_are_refused(shared):
+    with lib.Client(shared.url) as c:
+        job, result = Job(c, SMALL, False), lib.Result(size=3)
+        assert c.lib.reduce_wait(job.handle, FOREVER, C.byref(result)) == -101
+        assert job.wait() == 0 and c.lib.reduce_poll(job.handle, C.byref(result)) == -101
+        job.end()
+
+
 def busy(client, seed, rounds, wrong):
     """Calls of all kinds, one after the other; what goes wrong is told."""
     r = random.Random(seed)

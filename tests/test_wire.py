@@ -1,5 +1,6 @@
 """What peers hold of the daemon below its sessions: connections, frames that come slowly or never, replies that nobody reads. All
 by plain sockets; beside each of them somebody else is served at once."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -319,12 +320,51 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
 
 
 @pytest.mark.slow
-def test_a_frame_has_a_deadline(start):
+def test_a_frame_and_a_greeting_have_deadlines(start):
     daemon = start()
-    with daemon.connect() as half, daemon.connect() as idle:
+    with daemon.connect() as half, daemon.connect() as idle, silent(daemon.path) as mute:
         half.socket.sendall(b"\x01" + struct.pack(">Q", 100) + b"\x80")
-        assert 8 < wait_closed(half.socket, 30) < 20
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waits = list(pool.map(lambda s: wait_closed(s, 30), (half.socket, mute)))
+        assert 8 < min(waits) and max(waits) < 20
         idle.ping(b"between frames there is no hurry")
+
+
+# ---- many cores ----
+CORES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+long sysconf(int name)
+{
+    long (*real)(int) = (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
+    return name == _SC_NPROCESSORS_ONLN ? 16 : real(name);
+}
+"""
+
+
+@pytest.mark.unsanitized  # whose runtime must be loaded first
+def test_threads_of_many_cores_linger(start, scratch, monkeypatch):
+    """They look for the next request for a moment, without a pause, and then they sleep."""
+    shim = scratch / "cores.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim], input=CORES.encode(), check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+    daemon = start("--threads", 1)
+    monkeypatch.delenv("LD_PRELOAD")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect(timeout=30)) for _ in range(12)]
+        for _ in range(50):
+            for c in clients:
+                assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
+        used = processor_seconds(daemon)
+        with pytest.raises(subprocess.TimeoutExpired):
+            daemon.process.wait(1)
+        assert processor_seconds(daemon) - used < 0.5
+
+
+def processor_seconds(daemon):
+    fields = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # ---- bad frames ----

@@ -3,6 +3,7 @@
  *   main.c            wiring and exit codes          options.c       the command line
  *   help.c            what --help says               npy.c           .npy headers (pure)
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
+ *   integers.h        blocks of integers as text (pure)
  *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
  *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
  *   read_text.c       text as elements
@@ -144,9 +145,9 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* One number of `n` bytes, at least 1, if it is short and plain: decimal digits, a point, an exponent. False: another parser
- * has to decide. */
-bool ctl_text_plain(const char *text, size_t n, int dtype, void *out);
+/* The number that [text, end) begins with, if it is short and plain: decimal digits, a point, an exponent. Returns its end;
+ * NULL: another parser has to decide. */
+const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out);
 
 /* What the tokens of a text are. Zero-initialise. */
 typedef struct ctl_text_kind {

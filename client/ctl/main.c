@@ -1,5 +1,6 @@
 /* reducectl: reduce files and pipes from the shell. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 #include "client/ctl/several.h"
 #include "client/ctl/top.h"
 
+enum {
+    KEPT = 32 << 20
+}; /* bytes of memory that was freed and waits for the next message instead of going back to the system */
 enum { TOP_RECONNECT_MS = 2000 }; /* a daemon that is restarted; meanwhile the screen shows old figures */
 
 static int usage(const char *why)
@@ -100,6 +104,8 @@ int main(int argc, char **argv)
     char why[CTL_WHY];
     if (!keep_standard_numbers())
         return CTL_FAILED;
+    mallopt(M_MMAP_THRESHOLD, KEPT);
+    mallopt(M_TRIM_THRESHOLD, KEPT);
     if (argc > 1 && !strcmp(argv[1], "ladder"))
         return ctl_ladder(argc, argv);
     if (!ctl_parse(&o, argc, argv, why))

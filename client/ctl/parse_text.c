@@ -8,6 +8,8 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/decimal.h"
+#include "client/ctl/eight_digits.h"
+#include "client/ctl/integers.h"
 
 enum { MAX_DIGITS = 19 /* a number of that length fits 64 bits */ };
 
@@ -21,42 +23,18 @@ typedef struct plain {
     int exponent;
 } plain;
 
-static uint64_t load(const char *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-/* The highest bit of each byte that is not a digit. */
-static uint64_t other_than_digits(uint64_t v)
-{
-    const uint64_t zeros = UINT64_C(0x3030303030303030), low = UINT64_C(0x7f7f7f7f7f7f7f7f),
-                   to_ten = UINT64_C(0x7676767676767676);
-    v ^= zeros;
-    return (((v & low) + to_ten) | v) & ~low;
-}
-
-/* Pairs, then fours, then all eight, side by side in a word. */
-static uint64_t value_of_eight(uint64_t v)
-{
-    v = (v & UINT64_C(0x0f0f0f0f0f0f0f0f)) * 2561 >> 8;
-    v = (v & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
-    return (v & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
-}
-
 /* Without a branch for each digit: how many there are differs from number to number. */
 static inline const char *take_digits(const char *p, const char *end, uint64_t *w)
 {
     static const uint32_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
     while (end - p >= 8) {
-        uint64_t v = load(p), other = other_than_digits(v);
+        uint64_t v = ctl_load_eight(p), other = ctl_other_than_digits(v);
         if (other) {
             int n = __builtin_ctzll(other) / 8;
-            *w = *w * power[n] + value_of_eight(v << (56 - 8 * n) << 8);
+            *w = *w * power[n] + ctl_value_of_eight(v << (56 - 8 * n) << 8);
             return p + n;
         }
-        *w = *w * 100000000 + value_of_eight(v);
+        *w = *w * 100000000 + ctl_value_of_eight(v);
         p += 8;
     }
     for (; p < end && *p >= '0' && *p <= '9'; p++)
@@ -129,20 +107,13 @@ static const char *take_plain(const char *p, const char *end, plain *x)
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 
-/* The largest magnitude of an integer type. */
-static uint64_t limit_of(int dtype, bool negative)
-{
-    uint64_t all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
-    bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
-    return is_signed ? (all >> 1) + negative : negative ? 0 : all;
-}
-
 /* False: somebody slower has to say. */
 static bool store_plain(const plain *x, int dtype, void *out)
 {
     double wide;
     float single;
     uint64_t v;
+    ctl_integer_type type;
     switch (dtype) {
     case REDUCE_F64:
         if (!ctl_nearest_f64(x->digits, x->exponent, &wide))
@@ -157,18 +128,22 @@ static bool store_plain(const plain *x, int dtype, void *out)
         memcpy(out, &single, sizeof single);
         return true;
     default:
-        if (is_float(dtype) || !x->whole || x->digits > limit_of(dtype, x->negative))
+        if (is_float(dtype) || !x->whole)
+            return false;
+        type = ctl_integer_type_of(dtype);
+        if (x->digits > type.most[x->negative])
             return false;
         v = x->negative ? 0 - x->digits : x->digits;
-        memcpy(out, &v, reduce_dtype_size(dtype));
+        memcpy(out, &v, type.size);
         return true;
     }
 }
 
-bool ctl_text_plain(const char *text, size_t n, int dtype, void *out)
+const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out)
 {
     plain x;
-    return take_plain(text, text + n, &x) == text + n && store_plain(&x, dtype, out);
+    const char *q = text < end ? take_plain(text, end, &x) : NULL;
+    return q && store_plain(&x, dtype, out) ? q : NULL;
 }
 
 /* ---- tokens ---- */
@@ -190,10 +165,14 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     uint64_t bits;
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
-    if (!ctl_text_plain(t->token, t->len, dtype, out)) {
-        if (!ctl_parse_scalar(t->token, dtype, &bits, text)) {
+    const char *end = t->token + t->len;
+    if (ctl_text_plain(t->token, end, dtype, out) != end) {
+        bool zero = memchr(t->token, 0, t->len) != NULL; /* where the other parser would end */
+        if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
-            if (strstr(text, "out of the range"))
+            if (zero)
+                snprintf(what, sizeof what, "is followed by a zero byte");
+            else if (strstr(text, "out of the range"))
                 snprintf(what, sizeof what, "is beyond the range of %s", name);
             else if (is_float(dtype))
                 snprintf(what, sizeof what, "is not a number");
@@ -228,10 +207,14 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
 {
     const char *p = bytes, *end = bytes + n;
     int dtype = dtype_of(t);
-    size_t size = reduce_dtype_size(dtype);
+    const ctl_integer_type type = ctl_integer_type_of(dtype);
+    const size_t size = type.size;
+    const bool whole = !is_float(dtype);
     uint8_t *w = out;
     plain x;
     while (p < end) {
+        if (whole && !t->len)
+            p = ctl_feed_integers(bytes, p, end, &type, &w, &t->line);
         if (blank(*p)) {
             if (t->len) {
                 if (!convert(t, w, why))
@@ -263,16 +246,6 @@ long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY])
 
 /* ---- what they are ---- */
 
-/* An integer; `fits`: its magnitude has 64 bits at most. */
-static inline void look_at_integer(ctl_text_kind *k, bool negative, bool fits, uint64_t magnitude)
-{
-    if (negative && fits && magnitude == 0) /* -0 is a float */
-        k->real = true;
-    else if (!fits || magnitude > INT64_MAX + (uint64_t)negative)
-        *(fits && !negative ? &k->above : &k->wide) = true;
-    k->negative |= negative;
-}
-
 /* One token, of which [p, end) has the beginning at least. */
 static void look(ctl_text_kind *k, const char *p, const char *end)
 {
@@ -280,13 +253,13 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
     char token[CTL_MAX_TOKEN + 1];
     bool negative = *p == '-', fits = true, whole = take_plain(p, end, &x) == end && x.whole;
     uint64_t magnitude = x.digits;
-    if (!whole && end - p <= CTL_MAX_TOKEN) {
+    if (!whole && end - p <= CTL_MAX_TOKEN && !memchr(p, 0, (size_t)(end - p))) {
         memcpy(token, p, (size_t)(end - p));
         token[end - p] = 0;
         whole = ctl_parse_magnitude(token, &negative, &magnitude, &fits);
     }
     if (whole)
-        look_at_integer(k, negative, fits, magnitude);
+        ctl_look_at_integer(k, negative, fits, magnitude);
     else
         k->real = true;
 }
@@ -298,7 +271,7 @@ static const char *look_at_plain(ctl_text_kind *k, const char *p, const char *en
     const char *q = take_plain(p, end, &x);
     if (!q || q == end || !blank(*q) || !x.whole)
         return NULL;
-    look_at_integer(k, x.negative, true, x.digits);
+    ctl_look_at_integer(k, x.negative, true, x.digits);
     return q;
 }
 
@@ -306,6 +279,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
 {
     const char *p = bytes, *end = bytes + n;
     while (p < end && !k->real) {
+        p = ctl_look_at_integers(k, bytes, p, end);
         if (blank(*p)) {
             p++;
             continue;

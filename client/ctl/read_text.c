@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include "client/ctl/containers/container.h"
+#include "client/ctl/integers.h"
 
 enum {
     PIECE = 1 << 20, /* bytes read at a time */
     PART = 1 << 17,  /* bytes for which another thread pays */
     MAX_PARTS = PIECE / PART,
-    LOOK_AHEAD = 64 << 20 /* bytes that are kept while all numbers are integers: all that decides about a pipe */
+    LOOK_AHEAD = 64 << 20 /* bytes of a pipe that are kept while all numbers are integers: all that decides about it */
 };
 
 struct ctl_reader {
@@ -27,8 +28,6 @@ struct ctl_reader {
     int threads;
     char *bytes; /* read, still to be turned into elements: [at, n) of `room` */
     size_t at, n, room;
-    uint8_t *elements; /* that several threads made and nobody took: bytes [given, made) */
-    size_t given, made;
 };
 
 static int no_memory(char why[CTL_WHY])
@@ -79,9 +78,10 @@ static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_
 
 static int look_ahead(ctl_reader *r, char why[CTL_WHY])
 {
-    off_t start = r->fd < 0 ? 0 : lseek(r->fd, 0, SEEK_CUR);
+    bool again = r->fd >= 0;
+    off_t start = again ? lseek(r->fd, 0, SEEK_CUR) : 0;
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
-        if (r->n >= LOOK_AHEAD && r->fd >= 0)
+        if (again && r->n >= PIECE)
             return look_at_rest(r, start, looked, why);
         if (r->n >= LOOK_AHEAD) {
             r->cut = true;
@@ -141,7 +141,6 @@ void ctl_reader_free(ctl_reader *r)
         return;
     ctl_pull_close(r->from);
     free(r->bytes);
-    free(r->elements);
     free(r);
 }
 
@@ -149,7 +148,6 @@ void ctl_reader_rewind(ctl_reader *r)
 {
     r->parser = (ctl_text){.dtype = r->parser.dtype};
     r->at = r->n = 0;
-    r->given = r->made = 0;
     r->ended = false;
 }
 
@@ -174,7 +172,7 @@ bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
 typedef struct part {
     ctl_text parser;
     const char *bytes;
-    size_t n;
+    size_t n, tokens;
     uint8_t *out;
     long made;
     char why[CTL_WHY];
@@ -192,13 +190,35 @@ static void *reader_parse(void *arg)
 /* The bytes of a part: `n` of the `all`, or some more, so that a blank is the last. */
 static size_t cut(const char *bytes, size_t n, size_t all)
 {
-    while (n < all && !strchr(" \t\n\v\f\r", bytes[n - 1]))
+    static const char blanks[] = {' ', '\t', '\n', '\v', '\f', '\r'};
+    while (n < all && !memchr(blanks, bytes[n - 1], sizeof blanks))
         n++;
     return n < all ? n : all;
 }
 
-/* Elements of part i's where those before it end. Its lines are counted from those. -1 with `why`. */
-static long join_part(ctl_reader *r, part *p, uint8_t *to, char why[CTL_WHY])
+/* What each part gets of n bytes, as far as there is room for so many elements. Returns how many parts there are. */
+static int share(const ctl_reader *r, part *all, const char *bytes, size_t n, uint8_t *out, size_t room)
+{
+    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads, i = 0;
+    size_t size = reduce_dtype_size(r->parser.dtype);
+    do {
+        part *p = &all[i];
+        size_t mine = parts > i ? cut(bytes, n / (size_t)(parts - i), n) : n;
+        *p = (part){.parser = {.dtype = r->parser.dtype}, .bytes = bytes, .out = out};
+        p->n = ctl_count_tokens(bytes, bytes + mine, i == 0 && r->parser.len > 0, room, &p->tokens);
+        out += p->tokens * size;
+        room -= p->tokens;
+        bytes += p->n;
+        n -= p->n;
+        if (p->n < mine)
+            n = 0; /* there is no room for the others */
+        i++;
+    } while (i < parts && n);
+    return i;
+}
+
+/* The lines of a part are counted from those before it. -1 with `why`. */
+static long join_part(ctl_reader *r, part *p, char why[CTL_WHY])
 {
     if (p->made < 0) { /* again, so that the message has the right line */
         p->parser = (ctl_text){.dtype = r->parser.dtype, .line = r->parser.line};
@@ -207,34 +227,21 @@ static long join_part(ctl_reader *r, part *p, uint8_t *to, char why[CTL_WHY])
     }
     p->parser.line += r->parser.line;
     r->parser = p->parser;
-    memmove(to, p->out, (size_t)p->made * reduce_dtype_size(p->parser.dtype));
     return p->made;
 }
 
-/* ctl_text_feed by several threads. `n` bytes make n/2 elements and one more a part. */
-static long feed_parts(ctl_reader *r, const char *bytes, size_t n, uint8_t *out, int parts, char why[CTL_WHY])
+/* ctl_text_feed by several threads. */
+static long feed_parts(ctl_reader *r, part *all, int parts, char why[CTL_WHY])
 {
-    part all[MAX_PARTS];
-    size_t size = reduce_dtype_size(r->parser.dtype);
-    long made, more;
-    uint8_t *area = out;
-    for (int i = 0; i < parts; i++) {
-        part *p = &all[i];
-        size_t mine = cut(bytes, n / (size_t)(parts - i), n);
-        *p = (part){.parser = {.dtype = r->parser.dtype}, .bytes = bytes, .n = mine, .out = area};
-        area += (mine / 2 + 1) * size;
-        bytes += mine;
-        n -= mine;
-        p->started = i > 0 && !pthread_create(&p->thread, NULL, reader_parse, p);
-    }
-    all[0].made = ctl_text_feed(&r->parser, all[0].bytes, all[0].n, out, why);
-    made = all[0].made;
+    for (int i = 1; i < parts; i++)
+        all[i].started = !pthread_create(&all[i].thread, NULL, reader_parse, &all[i]);
+    long made = ctl_text_feed(&r->parser, all[0].bytes, all[0].n, all[0].out, why), more;
     for (int i = 1; i < parts; i++) {
         if (all[i].started)
             pthread_join(all[i].thread, NULL);
         else if (made >= 0)
             reader_parse(&all[i]); /* no thread for it */
-        more = made < 0 ? made : join_part(r, &all[i], out + (size_t)made * size, why);
+        more = made < 0 ? made : join_part(r, &all[i], why);
         made = more < 0 ? more : made + more;
     }
     return made;
@@ -250,45 +257,19 @@ static void tell_of_guess(const ctl_reader *r, char why[CTL_WHY])
         snprintf(why + n, CTL_WHY - n, " as at the pipe's beginning; --dtype f64 reads both");
 }
 
-/* Several threads' elements of the bytes that are there, to r->elements. 0 with nothing made: one thread is to do it. */
-static long feed_all(ctl_reader *r, char why[CTL_WHY])
-{
-    size_t n = r->n - r->at < PIECE ? r->n - r->at : PIECE, size = reduce_dtype_size(r->parser.dtype);
-    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads;
-    if (parts < 2 || (!r->elements && !(r->elements = malloc((PIECE / 2 + MAX_PARTS) * size))))
-        return 0;
-    long made = feed_parts(r, r->bytes + r->at, n, r->elements, parts, why);
-    r->at += n;
-    r->given = 0;
-    r->made = made > 0 ? (size_t)made * size : 0;
-    return made;
-}
-
-static long give(ctl_reader *r, void *space, size_t room)
-{
-    size_t size = reduce_dtype_size(r->parser.dtype), left = r->made - r->given,
-           n = room / size * size < left ? room / size * size : left;
-    memcpy(space, r->elements + r->given, n);
-    r->given += n;
-    return (long)(n / size);
-}
-
 /* Elements of the bytes that are there, as far as there is room. */
 static long feed(ctl_reader *r, void *space, size_t room, char why[CTL_WHY])
 {
-    long made = feed_all(r, why);
-    if (made)
-        return made < 0 ? made : give(r, space, room);
-    size_t n = r->n - r->at, most = 2 * (room / reduce_dtype_size(r->parser.dtype)) - 1; /* whose elements fit: half, and one */
-    n = n < most ? n : most;
-    const char *bytes = r->bytes + r->at;
-    r->at += n;
-    return ctl_text_feed(&r->parser, bytes, n, space, why);
+    part all[MAX_PARTS];
+    size_t n = r->n - r->at < PIECE ? r->n - r->at : PIECE;
+    int parts = share(r, all, r->bytes + r->at, n, space, room / reduce_dtype_size(r->parser.dtype));
+    r->at = (size_t)(all[parts - 1].bytes + all[parts - 1].n - r->bytes);
+    return feed_parts(r, all, parts, why);
 }
 
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY])
 {
-    long made = r->given < r->made ? give(r, space, room) : 0;
+    long made = 0;
     while (made == 0) {
         if (r->at == r->n && !r->ended) {
             r->at = r->n = 0;

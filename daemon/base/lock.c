@@ -59,7 +59,7 @@ bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group)
     return right;
 }
 
-rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
+rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap)
 {
     char name[256];
     if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name)
@@ -72,8 +72,19 @@ rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
         result = errno == EWOULDBLOCK ? held(*fd, path, why, cap) : fail(why, cap, name, strerror(errno));
     else if (ftruncate(*fd, 0) != 0 || dprintf(*fd, "%ld\n", (long)getpid()) < 0)
         result = fail(why, cap, name, strerror(errno));
-    if (result == RD_LOCK_OK)
-        result = rd_clear_socket(path, why, cap);
+    if (result != RD_LOCK_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return result;
+}
+
+rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap)
+{
+    rd_lock_result result = rd_lock_passed(path, fd, why, cap);
+    if (result != RD_LOCK_OK)
+        return result;
+    result = rd_clear_socket(path, why, cap);
     if (result != RD_LOCK_OK) {
         close(*fd);
         *fd = -1;

@@ -14,6 +14,9 @@ typedef enum { RD_LOCK_OK, RD_LOCK_HELD, RD_LOCK_FAILED } rd_lock_result;
  * reason. The lock file stays: removing it would let two daemons lock two files of one name. */
 rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap);
 
+/* The same for a socket that the service manager passed: it stays. */
+rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap);
+
 /* Remove a socket that a dead daemon left at `path`, and nothing else. For paths that the lock of another path covers. */
 rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap);
 

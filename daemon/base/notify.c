@@ -1,6 +1,9 @@
 #include "daemon/base/notify.h"
 
 #if RD_WITH_SYSTEMD
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
@@ -32,6 +35,30 @@ unsigned rd_notify_watchdog_period(void)
     return half ? (unsigned)half : 1;
 }
 
+enum { STORE_TEXT = 320 }; /* a name has at most 255 bytes */
+
+bool rd_notify_store(const char *name, int fd)
+{
+    char text[STORE_TEXT];
+    snprintf(text, sizeof text, "FDSTORE=1\nFDNAME=%s", name);
+    return sd_pid_notify_with_fds(0, 0, text, &fd, 1) > 0;
+}
+
+bool rd_notify_unstore(const char *name)
+{
+    char text[STORE_TEXT];
+    snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+    return sd_notify(0, text) > 0;
+}
+
+unsigned rd_notify_store_room(void)
+{
+    const char *room = getenv("FDSTORE");
+    if (!getenv("NOTIFY_SOCKET"))
+        return 0;
+    return room ? (unsigned)strtoul(room, NULL, 10) : UINT_MAX;
+}
+
 #else
 
 void rd_notify_ready(void) {}
@@ -40,5 +67,19 @@ void rd_notify_stopping(void) {}
 void rd_notify_watchdog(void) {}
 void rd_notify_status(const char *text) { (void)text; }
 unsigned rd_notify_watchdog_period(void) { return 0; }
+
+bool rd_notify_store(const char *name, int fd)
+{
+    (void)name, (void)fd;
+    return false;
+}
+
+bool rd_notify_unstore(const char *name)
+{
+    (void)name;
+    return false;
+}
+
+unsigned rd_notify_store_room(void) { return 0; }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef RD_NOTIFY_H
 #define RD_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 void rd_notify_ready(void);
@@ -12,5 +13,14 @@ void rd_notify_status(const char *text);
 
 /* Seconds between two rd_notify_watchdog that keep systemd content, 0 if it does not watch. */
 unsigned rd_notify_watchdog_period(void);
+
+/* ---- the file descriptor store ----
+ * The service manager keeps descriptors under names for the next process of the service, whatever ends this one. Both are
+ * sent and not answered; false: not sent, as its queue is full. */
+bool rd_notify_store(const char *name, int fd);
+bool rd_notify_unstore(const char *name);
+
+/* How many descriptors it keeps at most; 0: none. systemd before version 254 does not say: no limit. */
+unsigned rd_notify_store_room(void);
 
 #endif

@@ -227,6 +227,15 @@ void rd_fdpass_tick(rd_fdpass *f)
             d->resting = uv_poll_start(&d->poll, UV_READABLE, fdpass_knock) != 0;
 }
 
+void rd_fdpass_pause(rd_fdpass *f)
+{
+    for (rd_door *d = f->doors; d < f->doors + f->n_doors; d++)
+        if (d->passed) {
+            d->resting = false;
+            uv_poll_stop(&d->poll);
+        }
+}
+
 static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -236,7 +245,20 @@ static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
            listen(d->fd, BACKLOG) == 0;
 }
 
-bool rd_fdpass_listen(rd_fdpass *f, const char *path, const rd_config *config, const rd_gate *gate, char *why, size_t cap)
+/* A passed one listens already; done again, peers see this process (wire_unix.c). */
+static bool open_door(rd_door *d, unsigned mode, const rd_ids *group)
+{
+    return d->passed ? listen(d->fd, BACKLOG) == 0 : bind_door(d, mode, group);
+}
+
+static void forget_door(rd_door *d)
+{
+    if (!d->passed)
+        unlink(d->path);
+}
+
+bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
+                      size_t cap)
 {
     rd_door *d = &f->doors[f->n_doors];
     snprintf(d->path, sizeof d->path, "%s" RP_SIDE_SUFFIX, path);
@@ -244,19 +266,21 @@ bool rd_fdpass_listen(rd_fdpass *f, const char *path, const rd_config *config, c
         snprintf(why, cap, "%s: path too long", d->path);
         return false;
     }
-    if (rd_clear_socket(d->path, why, cap) != RD_LOCK_OK)
+    if (passed < 0 && rd_clear_socket(d->path, why, cap) != RD_LOCK_OK)
         return false;
     d->all = f;
+    d->fd = passed;
+    d->passed = passed >= 0;
     d->gate = gate;
     d->poll.data = d;
-    int err = bind_door(d, (unsigned)config->socket_mode, &config->socket_group) ? 0 : -errno;
+    int err = open_door(d, (unsigned)config->socket_mode, &config->socket_group) ? 0 : -errno;
     if (!err && !(err = uv_poll_init(f->loop, &d->poll, d->fd)) &&
         !(err = uv_poll_start(&d->poll, UV_READABLE, fdpass_knock))) {
         f->n_doors++;
         return true;
     }
     snprintf(why, cap, "%s: %s", d->path, uv_strerror(err));
-    unlink(d->path);
+    forget_door(d);
     if (d->fd >= 0)
         close(d->fd);
     return false;
@@ -270,7 +294,7 @@ void rd_fdpass_close(rd_fdpass *f)
         rd_fdpass_hang_up(f->first);
     for (; f->n_doors; f->n_doors--) {
         rd_door *d = &f->doors[f->n_doors - 1];
-        unlink(d->path);
+        forget_door(d);
         uv_close((uv_handle_t *)&d->poll, fdpass_door_closed);
     }
 }

@@ -36,6 +36,7 @@ typedef struct rd_door {
     int fd;
     struct rd_fdpass *all;
     const rd_gate *gate; /* the users that the messages' socket admits */
+    bool passed;         /* the socket is there before and after this daemon */
     bool resting;        /* accepting failed: not looked at until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
@@ -54,8 +55,13 @@ typedef struct rd_fdpass {
     uint64_t refused; /* connections of users that the gate does not admit */
 } rd_fdpass;
 
-/* Listen beside the ipc socket `path`, with its mode, group and gate. False: `why`; the daemon works without. */
-bool rd_fdpass_listen(rd_fdpass *f, const char *path, const rd_config *config, const rd_gate *gate, char *why, size_t cap);
+/* Listen beside the ipc socket `path`, with its gate: by the socket `passed`, or if that is -1 by a new one with the mode and
+ * group of the other. False: `why`; the daemon works without. */
+bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
+                      size_t cap);
+
+/* Peers of passed sockets wait for the next daemon. */
+void rd_fdpass_pause(rd_fdpass *f);
 
 /* The channel is no longer a stranger: descriptors may come. */
 void rd_fdpass_attach(rd_channel *c);

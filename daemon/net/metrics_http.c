@@ -319,19 +319,19 @@ static void name_bound(const rd_http *h, const char *url, char *bound, size_t ca
     snprintf(bound, cap, "%.*s:%u%s", host, url, ntohs(port), h->pages[0].path);
 }
 
-rd_http *rd_http_open(const char *url, const rd_http_page *pages, size_t n, void *arg, char *bound, size_t bound_cap, char *why,
-                      size_t cap)
+rd_http *rd_http_open(const char *url, int passed, const rd_http_page *pages, size_t n, void *arg, char *bound,
+                      size_t bound_cap, char *why, size_t cap)
 {
     rd_http *h = calloc(1, sizeof *h);
     if (!h) {
         snprintf(why, cap, "%s: no memory", url);
         return NULL;
     }
-    *h = (rd_http){.pages = pages, .n_pages = n, .arg = arg, .listener = -1};
+    *h = (rd_http){.pages = pages, .n_pages = n, .arg = arg, .listener = passed};
     h->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->stop < 0)
         snprintf(why, cap, "%s: %s", url, strerror(errno));
-    else if (open_listener(h, url, why, cap)) {
+    else if (passed >= 0 || open_listener(h, url, why, cap)) {
         name_bound(h, url, bound, bound_cap);
         int err = pthread_create(&h->thread, NULL, metrics_http_run, h);
         h->running = err == 0;

@@ -20,10 +20,11 @@ typedef struct rd_http_page {
     size_t size;
 } rd_http_page;
 
-/* Serve `url`, http://ADDRESS:PORT. NULL: `why` says why not. `bound` gets the URL of the first page, with the port that was
- * taken if `url` asks for port 0. The pages stay the caller's. */
-rd_http *rd_http_open(const char *url, const rd_http_page *pages, size_t n, void *arg, char *bound, size_t bound_cap, char *why,
-                      size_t cap);
+/* Serve `url`, http://ADDRESS:PORT, by the socket `passed`, which is closed at the end, or a new one if that is -1. NULL: `why`
+ * says why not. `bound` gets the URL of the first page, with the port that was taken if `url` asks for port 0. The pages stay
+ * the caller's. */
+rd_http *rd_http_open(const char *url, int passed, const rd_http_page *pages, size_t n, void *arg, char *bound,
+                      size_t bound_cap, char *why, size_t cap);
 
 /* No page's text is called any more. NULL is fine. */
 void rd_http_close(rd_http *h);

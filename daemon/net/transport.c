@@ -55,7 +55,8 @@ static void transport_opened(void *arg, rd_wire *w)
         w->ops->free(w);
 }
 
-static rd_listener *listen_to(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap)
+static rd_listener *listen_to(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why,
+                              size_t cap)
 {
     static const rd_wire_events events = {transport_opened, rd_receiving_received, rd_sending_sent};
     snprintf(bound, bound_cap, "%s", url);
@@ -64,18 +65,18 @@ static rd_listener *listen_to(rd_transport *t, const char *url, char *bound, siz
     if (!t->unix_threads)
         t->unix_threads = rd_unix_open();
     if (t->unix_threads)
-        return rd_unix_listen(t->unix_threads, url + 6, &events, t, why, cap);
+        return rd_unix_listen(t->unix_threads, url + 6, passed, &events, t, why, cap);
     snprintf(why, cap, "%s: no threads to serve it", url);
     return NULL;
 }
 
-bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap)
+bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap)
 {
     if (t->listening == MAX_LISTENERS) {
         snprintf(why, cap, "more than %d URLs", MAX_LISTENERS);
         return false;
     }
-    rd_listener *l = listen_to(t, url, bound, bound_cap, why, cap);
+    rd_listener *l = listen_to(t, url, passed, bound, bound_cap, why, cap);
     if (!l)
         return false;
     l->number = t->listening;
@@ -91,7 +92,13 @@ void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange
 }
 
 /* The listeners stay open to the end: an ipc socket that is gone looks like no daemon at all, which would start another. */
-void rd_transport_stop_listening(rd_transport *t) { atomic_store_explicit(&t->refusing, true, memory_order_relaxed); }
+void rd_transport_stop_listening(rd_transport *t)
+{
+    for (unsigned i = 0; i < t->listening; i++)
+        if (t->listeners[i]->ops->pause)
+            t->listeners[i]->ops->pause(t->listeners[i]);
+    atomic_store_explicit(&t->refusing, true, memory_order_relaxed);
+}
 
 /* ---- close ---- */
 void rd_transport_close(rd_transport *t)
@@ -120,6 +127,8 @@ bool rd_transport_is_quiet(const rd_transport *t)
     return rd_transport_busy(t) == 0 &&
            atomic_load_explicit(&((rd_transport *)t)->connections.unsent, memory_order_relaxed) == 0;
 }
+
+bool rd_transport_holds_back(const rd_transport *t) { return t->tls != NULL; }
 
 /* ---- connections by their ids ---- */
 bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer)

@@ -22,15 +22,16 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
-/* Serve one URL with the exchanges of `t`. A socket has no mode for others. False: `why` says why. `bound` gets the URL with
- * the port that was taken if the URL asks for port 0. */
-bool rd_transport_listen(rd_transport *t, const char *url, char *bound, size_t bound_cap, char *why, size_t cap);
+/* Serve one URL with the exchanges of `t`: an ipc URL by the socket `passed`, unless that is -1. A new socket has no mode for
+ * others. False: `why` says why. `bound` gets the URL with the port that was taken if the URL asks for port 0. */
+bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap);
 
 /* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)
  * goes to the inbox. What it takes it answers, in any thread and also later, with rd_exchange_send or rd_exchange_pass. */
 void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg);
 
-/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. */
+/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. At sockets that
+ * were passed, peers wait for the next daemon instead. */
 void rd_transport_stop_listening(rd_transport *t);
 
 /* About once a second: disconnect peers that are late with a greeting, a frame or the reading of replies, or that vanished
@@ -45,6 +46,9 @@ unsigned rd_transport_busy(const rd_transport *t);
 
 /* No exchange is busy, and the kernel has every reply. */
 bool rd_transport_is_quiet(const rd_transport *t);
+
+/* May a wire hold bytes that it calls sent? nng's TLS does not tell when the kernel has the last ones. */
+bool rd_transport_holds_back(const rd_transport *t);
 
 /* The peer at the other end. False: the connection is gone. */
 bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);

@@ -56,6 +56,7 @@ struct rd_wire {
 
 typedef struct rd_listener_ops {
     void (*start)(rd_listener *l); /* peers are accepted from now on */
+    void (*pause)(rd_listener *l); /* peers wait for the next daemon, if the socket stays for it. NULL: none does */
     void (*close)(rd_listener *l); /* no more `opened` once it returns; frees it */
 } rd_listener_ops;
 
@@ -72,9 +73,10 @@ typedef struct rd_unix_threads rd_unix_threads;
 rd_unix_threads *rd_unix_open(void);       /* NULL: no memory, or no threads */
 void rd_unix_close(rd_unix_threads *pool); /* no stream is left. NULL is fine */
 
-/* Listen to ipc://PATH, replacing what is there. NULL: `why` says why. */
-rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, const rd_wire_events *events, void *arg, char *why,
-                            size_t cap);
+/* Listen to ipc://PATH, by the socket `passed` that is bound there, or by a new one if that is -1. NULL: `why` says why; the
+ * passed one is closed. */
+rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed, const rd_wire_events *events, void *arg,
+                            char *why, size_t cap);
 
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`. */
 typedef struct rd_nng_tls rd_nng_tls;

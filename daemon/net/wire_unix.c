@@ -81,6 +81,7 @@ typedef struct unix_listener {
     struct rd_unix_threads *pool;
     int fd;
     bool watched, resting, closed;
+    bool passed, paused; /* the socket is there before and after this daemon; its peers wait for the next one */
     char path[sizeof((struct sockaddr_un){0}.sun_path)];
     struct unix_listener *next;
 } unix_listener;
@@ -419,7 +420,7 @@ static void unix_listener_ready(source *s, uint32_t events)
     unix_listener *l = (unix_listener *)((char *)s - offsetof(unix_listener, source));
     (void)events;
     pthread_mutex_lock(&l->pool->lock);
-    for (int i = 0; i < ACCEPTS && !l->closed && accept_one(l); i++)
+    for (int i = 0; i < ACCEPTS && !l->closed && !l->paused && accept_one(l); i++)
         ;
     pthread_mutex_unlock(&l->pool->lock);
 }
@@ -429,7 +430,7 @@ static void end_rest(rd_unix_threads *pool)
     pool->threads[0].rest_until_ns = 0;
     pthread_mutex_lock(&pool->lock);
     for (unix_listener *l = pool->listeners; l; l = l->next)
-        if (l->resting && !l->closed) {
+        if (l->resting && !l->closed && !l->paused) {
             l->resting = false;
             look_at_door(l, true);
         }
@@ -566,40 +567,58 @@ static void unix_start(rd_listener *listener)
     pthread_mutex_unlock(&l->pool->lock);
 }
 
+static void unix_pause(rd_listener *listener)
+{
+    unix_listener *l = (unix_listener *)listener;
+    pthread_mutex_lock(&l->pool->lock);
+    l->paused = l->passed;
+    if (l->paused)
+        look_at_door(l, false);
+    pthread_mutex_unlock(&l->pool->lock);
+}
+
 /* A turn of the first thread may still have it at hand: it is freed with the threads. */
 static void unix_close_listener(rd_listener *listener)
 {
     unix_listener *l = (unix_listener *)listener;
     pthread_mutex_lock(&l->pool->lock);
     l->closed = true;
-    unlink(l->path);
+    if (!l->passed)
+        unlink(l->path);
     close(l->fd); /* epoll forgets it */
     pthread_mutex_unlock(&l->pool->lock);
 }
 
+/* A passed one listens already. Done again, the kernel names this process to peers that ask who answers (SO_PEERCRED). */
 static int bind_and_listen(const unix_listener *l)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     memcpy(a.sun_path, l->path, sizeof a.sun_path);
-    if (bind(l->fd, (struct sockaddr *)&a, sizeof a))
+    if (!l->passed && bind(l->fd, (struct sockaddr *)&a, sizeof a))
         return errno;
     int err = listen(l->fd, BACKLOG) ? errno : 0;
-    if (err)
+    if (err && !l->passed)
         unlink(l->path);
     return err;
 }
 
-static const rd_listener_ops listener_ops = {.start = unix_start, .close = unix_close_listener};
+static const rd_listener_ops listener_ops = {.start = unix_start, .pause = unix_pause, .close = unix_close_listener};
 
-rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, const rd_wire_events *events, void *arg, char *why,
-                            size_t cap)
+static int open_socket(int passed)
+{
+    return passed >= 0 ? passed : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed, const rd_wire_events *events, void *arg,
+                            char *why, size_t cap)
 {
     unix_listener *l = calloc(1, sizeof *l);
     bool fits = l && snprintf(l->path, sizeof l->path, "%s", path) < (int)sizeof l->path;
-    int fd = fits ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
+    int fd = fits ? open_socket(passed) : passed;
     int err = !l ? ENOMEM : !fits ? ENAMETOOLONG : fd < 0 ? errno : 0;
     if (!err) {
         l->fd = fd;
+        l->passed = passed >= 0;
         err = bind_and_listen(l);
     }
     if (err) {

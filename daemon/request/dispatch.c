@@ -10,7 +10,7 @@
 #include "daemon/request/reply.h"
 
 enum {
-    DRAIN_RETRY_MS = 200, /* about what a restart takes */
+    SESSION_RETRY_MS = 200, /* sessions end now and then */
     LONGEST_RETRY_MS = 100,
     FEW = 4, /* requests that a session may have under way even when exchanges are scarce */
 };
@@ -70,11 +70,11 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
         return welcome(q, r, h.max_version, f);
     if (!q->serving)
-        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+        return busy(f, "daemon", 0, q->drain_retry_ms, "shutting down");
     if (q->sessions->greeted >= q->config->max_sessions)
-        return busy(f, "sessions", q->config->max_sessions, DRAIN_RETRY_MS, "no free session");
+        return busy(f, "sessions", q->config->max_sessions, SESSION_RETRY_MS, "no free session");
     if (rd_held(&x->owner->charges, RD_HELD_SESSIONS) >= q->users->cap[RD_HELD_SESSIONS])
-        return busy(f, "user_sessions", q->users->cap[RD_HELD_SESSIONS], DRAIN_RETRY_MS, "no free session of this user");
+        return busy(f, "user_sessions", q->users->cap[RD_HELD_SESSIONS], SESSION_RETRY_MS, "no free session of this user");
     err = choose_priority(q, x, h.priority, f);
     if (err)
         return err;
@@ -204,7 +204,7 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
             return err;
     }
     if (table[h->type].new_work && !q->serving)
-        return busy(f, "daemon", 0, DRAIN_RETRY_MS, "shutting down");
+        return busy(f, "daemon", 0, q->drain_retry_ms, "shutting down");
     return table[h->type].in_time && rd_late(r, f) ? RP_DEADLINE : RP_OK;
 }
 

@@ -160,6 +160,27 @@ rp_err rd_on_write_at(rd_requests *q, rd_request *r, rp_fault *f)
 }
 
 /* ---- COMMIT, ABORT ---- */
+/* What outlives the daemon is sealed now, or has no memory to be. */
+static void on_commit_sealed(rd_work *w)
+{
+    rd_resident *x = (rd_resident *)w;
+    rd_request *r = x->maker;
+    rd_requests *q = r->all;
+    rp_fault *late = &r->job.task.fault, f;
+    x->maker = NULL;
+    r->resident = x; /* the reference of the work is the request's */
+    r->release = rd_source_release;
+    *late = (rp_fault){.index = RP_NO_INDEX};
+    rd_settle_late(r);
+    f = *late;
+    if (!f.code && x->dropped)
+        rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
+    users_now(q);
+    if (!f.code && rd_resident_commit(x, rd_now_ns(), &f) == RP_OK && rd_answer_empty(q, r, &f) == RP_OK)
+        return;
+    rd_refuse(q, r, &f);
+}
+
 rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
 {
     uint64_t id;
@@ -169,6 +190,11 @@ rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
     rd_resident *x = find_written(q, r, id);
     if (!x)
         return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
+    if (rd_resident_may_seal(x, f)) {
+        rd_wait(q, r);
+        rd_resident_seal(x, rd_now_ns(), on_commit_sealed, r);
+        return RP_OK;
+    }
     users_now(q);
     err = rd_resident_commit(x, rd_now_ns(), f);
     return err ? err : rd_answer_empty(q, r, f);

@@ -40,8 +40,9 @@ typedef struct rd_requests {
     char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
     unsigned n_urls;
     rd_health_state health;
-    bool serving; /* new work is taken */
-    bool halted;  /* the engine is stopped: whatever comes is CANCELLED */
+    bool serving;            /* new work is taken */
+    uint32_t drain_retry_ms; /* what clients that come too late are to wait */
+    bool halted;             /* the engine is stopped: whatever comes is CANCELLED */
     /* this layer's own */
     rd_request *waiting; /* requests that wait for the engine */
     rd_sched sched;

@@ -146,6 +146,18 @@ static rp_err take_arena(rd_users *users, rd_user *user, uint64_t size, rp_fault
     return err;
 }
 
+/* An allocation by handle was closed: another one may be opened now. */
+static void open_refused(rd_holdings *h)
+{
+    h->open_devices--;
+    while (h->refused) {
+        rd_handle *x = h->refused;
+        h->refused = x->next;
+        x->fault.code = RP_OK;
+        rd_workers_add(h->workers, &x->work);
+    }
+}
+
 static void closed(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
@@ -161,6 +173,8 @@ static void closed(rd_work *c)
         give_arena(x);
     else if (x->kind == RD_HANDLE_DEVICE)
         rd_discharge(users, x->user, RD_HELD_DEVICES, 1);
+    if (x->by_handle && x->memory)
+        open_refused(x->holdings);
     rd_user_put(users, x->user);
     free(x);
 }
@@ -217,9 +231,29 @@ static void stop_charging(rd_holdings *h, const rd_user *user)
     }
 }
 
+/* Close all allocations by handle, and keep `x` until one of them is. False: there is none. */
+static bool wait_for_others(rd_handle *x)
+{
+    rd_holdings *h = x->holdings;
+    while (h->devices)
+        rd_handles_drop(h->devices->list, h->devices);
+    if (h->open_devices == 0)
+        return false;
+    x->next = h->refused;
+    h->refused = x;
+    return true;
+}
+
 static void made(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
+    if (x->by_handle && x->fault.code == RP_BUSY) {
+        if (wait_for_others(x))
+            return;
+        x->fault.code = RP_BAD_HANDLE;
+    }
+    if (x->by_handle && x->memory)
+        x->holdings->open_devices++;
     x->made(x);
 }
 
@@ -287,7 +321,7 @@ static rp_err begin_device(rd_holdings *h, rd_handle *x, rd_user *user, void (*r
 rp_err rd_handle_device(rd_holdings *h, rd_user *user, const rp_side *p, rd_handle_made *tell, void *maker, rd_handle **out,
                         rp_fault *f)
 {
-    rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = -1, .engine = h->engine, .made = tell, .maker = maker};
+    rd_handle x = {.kind = RD_HANDLE_DEVICE, .by_handle = true, .fd = -1, .engine = h->engine, .made = tell, .maker = maker};
     memcpy(x.device, p->device, sizeof x.device);
     memcpy(x.uuid, p->uuid, sizeof x.uuid);
     if (user->uid != geteuid())
@@ -337,8 +371,21 @@ void rd_handle_reject(rd_holdings *h, rd_user *user, int fd)
 }
 
 /* ---- lists ---- */
+static void leave_devices(rd_handle *x)
+{
+    rd_handle **at = &x->holdings->devices;
+    while (*at != x)
+        at = &(*at)->next_device;
+    *at = x->next_device;
+}
+
 void rd_handles_add(rd_handle_list *l, rd_handle *x)
 {
+    x->list = l;
+    if (x->by_handle) {
+        x->next_device = x->holdings->devices;
+        x->holdings->devices = x;
+    }
     pthread_mutex_lock(&x->holdings->lock);
     x->next = l->first;
     l->first = x;
@@ -363,6 +410,8 @@ void rd_handles_drop(rd_handle_list *l, rd_handle *x)
     *at = x->next;
     l->n--;
     pthread_mutex_unlock(&x->holdings->lock);
+    if (x->by_handle)
+        leave_devices(x);
     rd_handle_release(x);
 }
 

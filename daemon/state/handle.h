@@ -4,6 +4,10 @@
  * open what any other of its user exported, so only this daemon's own user may ask for it: for others it could open what is not
  * theirs. A descriptor is only with processes that its owner gave it to.
  *
+ * Programs free allocations whose handles they hold. While the daemon has such a one open, the driver refuses those that
+ * overlap its place. A handle does not say where its allocation is. So the daemon then closes all that are open by handle, and
+ * tries again: the clients pass those that they still need once more.
+ *
  * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
  * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later, and
  * arenas of sessions that ended, whose data a program may still use, stay charged until no process has them open or mapped.
@@ -31,6 +35,7 @@ typedef struct rd_handle {
     uint64_t id;                      /* random: an id of another session or of an earlier daemon finds nothing */
     int fd;                           /* arenas: until it is sent; device: until it is open, -1: by handle */
     int kept;                         /* arenas: open for reading, for the mapping; -1: none */
+    bool by_handle;                   /* device */
     bool charged;                     /* its user's quota has it */
     bool given_back;                  /* arenas: the client is done with what is in it */
     bool in_use;                      /* arenas: after the daemon's end of it others still have it open or mapped */
@@ -43,8 +48,10 @@ typedef struct rd_handle {
     atomic_uint uses;                 /* requests under way, and the session's list */
     rp_fault fault;                   /* of making */
     rd_handle_made *made;
-    void *maker;            /* the channel that waits for it; NULL: gone */
-    struct rd_handle *next; /* in the session's list, or of those that are in use */
+    void *maker;                   /* the channel that waits for it; NULL: gone */
+    struct rd_handle *next;        /* in the session's list, or of those that are in use, or refused */
+    struct rd_handle_list *list;   /* the session's */
+    struct rd_handle *next_device; /* of holdings->devices */
 } rd_handle;
 
 typedef struct rd_handle_list {

@@ -1,26 +1,42 @@
 #include "daemon/state/resident.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+
 static const uint64_t NS_PER_MS = 1000000;
 
 /* ---- workers ---- */
-static void make_memory(rd_work *c)
+rp_err rd_resident_memory(rd_resident *x)
 {
-    rd_resident *x = (rd_resident *)c;
+    rd_holdings *h = x->holdings;
     const int place = x->place == RP_PLACE_ANY      ? RK_PLACE_ANY
                       : x->place == RP_PLACE_SPREAD ? RK_PLACE_SPREAD
                                                     : x->place - RP_PLACE_DEVICE;
-    rk_memory_new(x->holdings->engine, place, x->bytes, &x->memory, &x->fault);
+    if (h->keep == RD_KEEP_IN_PLACE)
+        return rk_memory_lend(h->engine, place, x->kept.base, x->bytes, &x->memory, &x->fault);
+    return rk_memory_new(h->engine, place, x->bytes, &x->memory, &x->fault);
 }
 
-static void free_memory(rd_work *c)
+static void resident_make(rd_work *c)
+{
+    rd_resident *x = (rd_resident *)c;
+    if (x->holdings->keep == RD_KEEP_IN_PLACE && !rd_kept_make(&x->kept, x->bytes))
+        rp_fail(&x->fault, RP_NO_MEMORY, "memory", 0, "no memory of %" PRIu64 " bytes", x->bytes);
+    else
+        rd_resident_memory(x);
+}
+
+static void resident_free(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rk_memory_close(x->holdings->engine, x->memory);
+    rd_kept_free(&x->kept);
 }
 
 static rp_err take(rd_users *users, rd_user *user, uint64_t bytes, rp_fault *f)
@@ -39,10 +55,12 @@ static void give(rd_users *users, rd_user *user, uint64_t bytes)
     rd_discharge(users, user, RD_HELD_RESIDENTS, 1);
 }
 
-static void freed(rd_work *c)
+static void resident_freed(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
     rd_users *users = x->holdings->users;
+    if (x->copied)
+        x->holdings->copied -= x->bytes;
     give(users, x->user, x->bytes);
     rd_user_put(users, x->user);
     free(x);
@@ -52,8 +70,8 @@ void rd_resident_release(rd_resident *x)
 {
     if (atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) != 1)
         return;
-    x->work.run = free_memory;
-    x->work.done = freed;
+    x->work.run = resident_free;
+    x->work.done = resident_freed;
     rd_workers_add(x->holdings->workers, &x->work);
 }
 
@@ -88,10 +106,77 @@ rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const struct r
     return x;
 }
 
+/* ---- the service manager's store ---- */
+typedef struct rd_unstored {
+    char name[RD_STORE_NAME];
+    struct rd_unstored *next;
+} rd_unstored;
+
+void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id) { snprintf(out, RD_STORE_NAME, "resident-%016" PRIx64, id); }
+
+/* To be repeated: what stays in the store comes back with the next daemon. */
+void rd_unstore(rd_holdings *h, const char *name)
+{
+    rd_unstored *u = rd_notify_unstore(name) ? NULL : calloc(1, sizeof *u);
+    if (!u)
+        return;
+    snprintf(u->name, sizeof u->name, "%s", name);
+    u->next = h->unstored;
+    h->unstored = u;
+}
+
+static void unstore_again(rd_holdings *h)
+{
+    while (h->unstored && rd_notify_unstore(h->unstored->name)) {
+        rd_unstored *u = h->unstored;
+        h->unstored = u->next;
+        free(u);
+    }
+}
+
+static void forget(rd_resident *x)
+{
+    char name[RD_STORE_NAME];
+    if (!x->stored || x->holdings->leaving)
+        return;
+    x->stored = false;
+    x->holdings->stored--;
+    rd_resident_store_name(name, x->id);
+    rd_unstore(x->holdings, name);
+}
+
+static void store(rd_resident *x)
+{
+    rd_holdings *h = x->holdings;
+    char name[RD_STORE_NAME];
+    if (!x->sealed || x->stored || h->stored >= h->store_room)
+        return;
+    rd_resident_store_name(name, x->id);
+    if (!rd_notify_store(name, x->kept.fd))
+        return; /* rd_residents_store repeats it */
+    x->stored = true;
+    h->stored++;
+    rd_kept_close_fd(&x->kept);
+    if (h->keep == RD_KEEP_COPY)
+        rd_kept_free(&x->kept);
+}
+
+void rd_residents_store(rd_holdings *h)
+{
+    unstore_again(h);
+    if (h->keep == RD_KEEP_NONE)
+        return;
+    for (rd_user *user = h->users->first; user; user = user->next)
+        for (rd_resident *x = user->resident; x; x = x->next)
+            if (!x->session)
+                store(x);
+}
+
 void rd_resident_drop(rd_resident *x)
 {
     if (x->dropped)
         return;
+    forget(x);
     rd_resident **at = &x->user->resident;
     while (*at != x)
         at = &(*at)->next;
@@ -127,6 +212,7 @@ static rd_resident *new_resident(rd_holdings *h, rd_user *user, struct rd_sessio
     x->shape = ask->shape;
     x->session = session;
     x->fault.index = RP_NO_INDEX;
+    x->kept = RD_KEPT_NONE;
     atomic_init(&x->refs, 2); /* the list's and the maker's */
     x->next = user->resident;
     pthread_mutex_lock(&h->lock);
@@ -153,7 +239,7 @@ rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *sessio
         rd_user_put(h->users, user);
         return err;
     }
-    x->work = (rd_work){.run = make_memory, .done = made, .running = &user->running};
+    x->work = (rd_work){.run = resident_make, .done = made, .running = &user->running};
     x->maker = maker;
     rd_workers_add(h->workers, &x->work);
     return RP_OK;
@@ -187,6 +273,66 @@ static rp_err check_whole(const rd_resident *x, rp_fault *f)
     return RP_SHAPE;
 }
 
+/* ---- sealing ---- */
+bool rd_resident_may_seal(rd_resident *x, rp_fault *f)
+{
+    rd_holdings *h = x->holdings;
+    if (h->keep == RD_KEEP_NONE || x->sealed || h->stored >= h->store_room)
+        return false;
+    if (rd_user_is_named(x->user)) /* its number ends with this daemon */
+        return false;
+    if (h->keep == RD_KEEP_COPY && x->bytes > h->copied_cap - h->copied) {
+        rd_log(RD_LOG_WARN, "'%s' of uid %" PRIu64 " is not kept: copies may have %" PRIu64 " bytes", x->name, x->user->uid,
+               h->copied_cap);
+        return false;
+    }
+    return check_whole(x, f) == RP_OK;
+}
+
+static rd_kept_record record_of(const rd_resident *x)
+{
+    return (rd_kept_record){.uid = x->user->uid,
+                            .id = x->id,
+                            .since_ns = x->since_ns,
+                            .until_ns = x->until_ns,
+                            .store = {.dtype = x->dtype,
+                                      .ttl_ms = x->ttl_ms,
+                                      .bytes = x->bytes,
+                                      .name_len = (uint16_t)strlen(x->name),
+                                      .name = x->name,
+                                      .shape = x->shape}};
+}
+
+static bool copy_to_host(rd_resident *x)
+{
+    rp_fault f;
+    return rd_kept_make(&x->kept, x->bytes) && rk_memory_read(x->memory, x->kept.base, &f) == RP_OK;
+}
+
+static void resident_seal(rd_work *c)
+{
+    rd_resident *x = (rd_resident *)c;
+    rd_kept_record r = record_of(x);
+    if (!x->copied || copy_to_host(x))
+        x->sealed = rd_kept_seal(&x->kept, &r);
+}
+
+static uint64_t end_of(const rd_resident *x) { return x->ttl_ms ? x->since_ns + x->ttl_ms * NS_PER_MS : UINT64_MAX; }
+
+void rd_resident_seal(rd_resident *x, uint64_t now_ns, void (*sealed)(rd_work *x), void *maker)
+{
+    rd_holdings *h = x->holdings;
+    x->since_ns = now_ns;
+    x->until_ns = end_of(x);
+    x->copied = h->keep == RD_KEEP_COPY;
+    if (x->copied)
+        h->copied += x->bytes;
+    x->maker = maker;
+    rd_resident_hold(x);
+    x->work = (rd_work){.run = resident_seal, .done = sealed, .running = &x->user->running};
+    rd_workers_add(h->workers, &x->work);
+}
+
 rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f)
 {
     rd_holdings *h = x->holdings;
@@ -196,13 +342,15 @@ rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f)
         return err;
     if (old && !x->replace)
         return taken(x->name, strlen(x->name), f);
-    x->since_ns = now_ns;
+    if (!x->sealed)
+        x->since_ns = now_ns;
     pthread_mutex_lock(&h->lock);
-    x->until_ns = x->ttl_ms ? now_ns + x->ttl_ms * NS_PER_MS : UINT64_MAX;
+    x->until_ns = end_of(x);
     x->session = NULL;
     pthread_mutex_unlock(&h->lock);
     if (x->until_ns < h->residents_until_ns)
         h->residents_until_ns = x->until_ns;
+    store(x); /* before the old one is forgotten: a crash in between leaves both, of which the newer one counts */
     if (old)
         rd_resident_drop(old);
     return RP_OK;
@@ -250,11 +398,18 @@ void rd_residents_leave(rd_holdings *h, uint64_t uid, const struct rd_session *s
 
 void rd_residents_close(rd_holdings *h)
 {
+    rd_residents_store(h);
+    h->leaving = true;
     for (rd_user *user = h->users->first, *after; user; user = after) {
         after = user->next;
         for (rd_resident *x = user->resident, *next; x; x = next) {
             next = x->next;
             rd_resident_drop(x);
         }
+    }
+    while (h->unstored) {
+        rd_unstored *u = h->unstored;
+        h->unstored = u->next;
+        free(u);
     }
 }

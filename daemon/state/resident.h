@@ -3,7 +3,7 @@
  *
  * Life: begun (STORE; a work makes the memory) -> written, bound to the session -> committed, found by name and id ->
  * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a work once no request uses it. The
- * loop owns all of it; a work owns the memory that it makes or frees. Nng's threads may look one up and use it, as with
+ * loop owns all of it; a work owns the memory that it makes, seals or frees. Nng's threads may look one up and use it, as with
  * shares (handle.h). */
 #ifndef RD_RESIDENT_H
 #define RD_RESIDENT_H
@@ -12,6 +12,7 @@
 
 #include "daemon/state/extents.h"
 #include "daemon/state/holdings.h"
+#include "daemon/state/kept.h"
 #include "proto/codec.h"
 
 struct rd_session;
@@ -37,6 +38,10 @@ typedef struct rd_resident {
     rd_extents extents;          /* bytes that have come */
     unsigned writes;             /* of these, pieces on their way to the memory */
     uint64_t since_ns, until_ns; /* committed, CLOCK_MONOTONIC; UINT64_MAX: no end */
+    rd_kept kept;                /* the memory that outlives the daemon */
+    bool sealed;                 /* it is complete and may be stored */
+    bool stored;                 /* the service manager has it */
+    bool copied;                 /* counted in holdings->copied */
     struct rd_resident *next;    /* in the user's list */
 } rd_resident;
 
@@ -58,7 +63,14 @@ rp_err rd_resident_claim(rd_resident *x, uint64_t offset, uint64_t bytes, rp_fau
 /* They are in the memory, or, with `lost`, did not get there. */
 void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lost);
 
-/* All of it is there: give it its name. Errors: SHAPE, EXISTS. */
+/* Is it to be sealed before it is committed, so that it outlives the daemon? Then all of it is there, or the fault says what is
+ * missing. */
+bool rd_resident_may_seal(rd_resident *x, rp_fault *f);
+
+/* Make it so by a worker; `sealed` gets it in the loop, and a reference with it. It may have failed: then it is not kept. */
+void rd_resident_seal(rd_resident *x, uint64_t now_ns, void (*sealed)(rd_work *x), void *maker);
+
+/* All of it is there: give it its name, and what is sealed to the service manager. Errors: SHAPE, EXISTS. */
 rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f);
 
 void rd_resident_drop(rd_resident *x); /* again: nothing */
@@ -67,9 +79,24 @@ void rd_resident_drop(rd_resident *x); /* again: nothing */
 static inline void rd_resident_hold(rd_resident *x) { atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed); }
 void rd_resident_release(rd_resident *x);
 
+/* About once a second: repeat what the service manager's queue had no room for. */
+void rd_residents_store(rd_holdings *h);
+
 /* Drop what is over: all whose time has come; what a session of `uid` that goes was writing; everything. */
 void rd_residents_expire(rd_holdings *h, uint64_t now_ns);
 void rd_residents_leave(rd_holdings *h, uint64_t uid, const struct rd_session *session);
-void rd_residents_close(rd_holdings *h);
+void rd_residents_close(rd_holdings *h); /* what is kept stays so */
+
+/* ---- of the daemon before (resident_restore.c) ---- */
+
+/* Take a descriptor that the service manager kept under `name`, whatever it is: resident data again, or a line in the log.
+ * `done` follows in the loop. */
+void rd_resident_restore(rd_holdings *h, int fd, const char *name, void (*done)(void *arg), void *arg);
+
+/* ---- for resident_restore.c ---- */
+enum { RD_STORE_NAME = 32 };
+void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id);
+void rd_unstore(rd_holdings *h, const char *name);
+rp_err rd_resident_memory(rd_resident *x); /* a worker: the engine's memory for it; x->fault */
 
 #endif

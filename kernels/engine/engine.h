@@ -13,7 +13,12 @@
 extern "C" {
 #endif
 
-typedef enum { RK_MEMORY_NEW, RK_MEMORY_OPENED, RK_MEMORY_IMPORTED } rk_memory_kind; /* by which rk_memory_... */
+typedef enum {
+    RK_MEMORY_NEW,
+    RK_MEMORY_LENT,
+    RK_MEMORY_OPENED,
+    RK_MEMORY_IMPORTED
+} rk_memory_kind; /* by which rk_memory_... */
 
 struct rk_memory {
     rk_memory_kind kind;
@@ -71,6 +76,8 @@ typedef struct rk_backend_ops {
     rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
     rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
+    /* All of m, of memory_new, to (`out`) or from the host. NULL: m->base is the host's. */
+    rp_err (*memory_copy)(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f);
     void (*memory_close)(void *impl, rk_memory *m);
     uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
     const rk_batch_ops *batch;

@@ -171,6 +171,29 @@ rp_err rk_device_new(rk_device *d, size_t bytes, rk_memory **out, rp_fault *f)
     return err;
 }
 
+rp_err rk_device_lend(rk_device *d, void *base, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    rk_memory *m = new_memory(d, RK_MEMORY_LENT, bytes);
+    if (!m)
+        return no_memory(f);
+    m->base = base;
+    rp_err err = take_resident(d, bytes, f);
+    if (err)
+        free(m);
+    else
+        *out = m;
+    return err;
+}
+
+rp_err rk_device_copy(const rk_memory *m, void *host, bool out, rp_fault *f)
+{
+    const rk_device *d = m->device;
+    if (d->ops->memory_copy)
+        return d->ops->memory_copy(d->impl, m, host, out, f);
+    memcpy(out ? host : m->base, out ? m->base : host, m->bytes);
+    return RP_OK;
+}
+
 /* The backend has opened `m`, or `err` says why not: then it is freed. */
 static rp_err count_opened(rk_memory *m, rp_err err, rk_memory **out)
 {
@@ -203,8 +226,9 @@ rp_err rk_device_import(rk_device *d, int fd, size_t bytes, rk_memory **out, rp_
 void rk_device_close_memory(rk_memory *m)
 {
     rk_device *d = m->device;
-    d->ops->memory_close(d->impl, m);
-    if (m->kind == RK_MEMORY_NEW)
+    if (m->kind != RK_MEMORY_LENT)
+        d->ops->memory_close(d->impl, m);
+    if (m->kind == RK_MEMORY_NEW || m->kind == RK_MEMORY_LENT)
         give_resident(d, m->bytes);
     else
         count_imports(d, -1);

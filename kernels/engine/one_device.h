@@ -42,9 +42,13 @@ uint64_t rk_device_room(rk_device *d);
 /* Memory of the device; the caller's until rk_device_close_memory. Errors as of rk_memory_...; open and import: the backend has
  * them. */
 rp_err rk_device_new(rk_device *d, size_t bytes, rk_memory **m, rp_fault *f);
+rp_err rk_device_lend(rk_device *d, void *base, size_t bytes, rk_memory **m, rp_fault *f); /* of a device that is a CPU */
 rp_err rk_device_open_memory(rk_device *d, const uint8_t *handle, rk_memory **m, rp_fault *f);
 rp_err rk_device_import(rk_device *d, int fd, size_t bytes, rk_memory **m, rp_fault *f);
 void rk_device_close_memory(rk_memory *m);
+
+/* All of memory that is one's own, to (`out`) or from the host; waits. */
+rp_err rk_device_copy(const rk_memory *m, void *host, bool out, rp_fault *f);
 
 void rk_device_stats(rk_device *d, rk_stats *s);
 

@@ -51,8 +51,16 @@ static rk_memory *new_spread(size_t bytes, unsigned devices)
     return NULL;
 }
 
+/* `lent`: memory of the host to be used as it is; NULL: new memory. */
+static rp_err memory_on(rk_device *d, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (!d || rk_device_is_lost(d))
+        return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device has failed");
+    return lent ? rk_device_lend(d, lent, bytes, out, f) : rk_device_new(d, bytes, out, f);
+}
+
 /* Equal parts on the devices that are left. */
-static rp_err memory_spread(rk_engine *e, size_t bytes, rk_memory **out, rp_fault *f)
+static rp_err memory_spread(rk_engine *e, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
 {
     unsigned live = 0;
     for (unsigned i = 0; i < e->devices; i++)
@@ -66,7 +74,7 @@ static rp_err memory_spread(rk_engine *e, size_t bytes, rk_memory **out, rp_faul
         size_t n = left < m->each ? left : m->each;
         if (rk_device_is_lost(e->device[i]))
             continue;
-        err = rk_device_new(e->device[i], n, &m->part[m->parts], f);
+        err = memory_on(e->device[i], lent ? lent + (bytes - left) : NULL, n, &m->part[m->parts], f);
         m->parts += !err;
         left -= n;
     }
@@ -77,14 +85,7 @@ static rp_err memory_spread(rk_engine *e, size_t bytes, rk_memory **out, rp_faul
     return err || !left ? err : rp_fail(f, RP_DEVICE_LOST, "device", 0, "a device has failed");
 }
 
-static rp_err memory_on(rk_device *d, size_t bytes, rk_memory **out, rp_fault *f)
-{
-    if (!d || rk_device_is_lost(d))
-        return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device has failed");
-    return rk_device_new(d, bytes, out, f);
-}
-
-rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **out, rp_fault *f)
+static rp_err memory_at(rk_engine *e, int place, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
 {
     rk_device *d = place >= 0 && (unsigned)place < e->devices ? e->device[place] : roomiest(e);
     if (place >= (int)e->devices)
@@ -93,9 +94,33 @@ rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **out, rp_
         return rp_fail(f, RP_QUOTA, "resident", e->o.resident_bytes, "no room for %zu more bytes of resident data", bytes);
     const bool fits = place >= 0 || (d && bytes <= rk_device_room(d));
     if (e->devices > 1 && (place == RK_PLACE_SPREAD || (!fits && d)))
-        return memory_spread(e, bytes, out, f);
-    return memory_on(d, bytes, out, f);
+        return memory_spread(e, lent, bytes, out, f);
+    return memory_on(d, lent, bytes, out, f);
 }
+
+rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    return memory_at(e, place, NULL, bytes, out, f);
+}
+
+rp_err rk_memory_lend(rk_engine *e, int place, void *base, size_t bytes, rk_memory **out, rp_fault *f)
+{
+    if (e->backend == RP_BACKEND_CUDA)
+        return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on a device");
+    return memory_at(e, place, base, bytes, out, f);
+}
+
+static rp_err copy_all(const rk_memory *m, uint8_t *host, bool out, rp_fault *f)
+{
+    rp_err err = m->parts ? RP_OK : rk_device_copy(m, host, out, f);
+    for (unsigned i = 0; i < m->parts && !err; i++)
+        err = rk_device_copy(m->part[i], host + i * m->each, out, f);
+    return err;
+}
+
+rp_err rk_memory_read(const rk_memory *m, void *to, rp_fault *f) { return copy_all(m, to, true, f); }
+
+rp_err rk_memory_write(rk_memory *m, const void *from, rp_fault *f) { return copy_all(m, (uint8_t *)from, false, f); }
 
 size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
 
@@ -149,13 +174,13 @@ static rk_device *next_live(const rk_engine *e, unsigned *i)
 
 static rp_err none_left(rp_fault *f) { return rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed"); }
 
-/* With open_lock: each device is asked until one has it. */
+/* With open_lock: each device is asked until one has it, or had what overlaps it. */
 static rp_err open_anywhere(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
     unsigned i = 0;
     rk_device *d = next_live(e, &i);
     rp_err err = d ? rk_device_open_memory(d, handle, out, f) : none_left(f);
-    while (err && (d = next_live(e, &i)))
+    while (err && err != RP_BUSY && (d = next_live(e, &i)))
         err = rk_device_open_memory(d, handle, out, f);
     f->code = err;
     return err;

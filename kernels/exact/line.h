@@ -2,6 +2,8 @@
 #ifndef RK_LINE_H
 #define RK_LINE_H
 
+#include <string.h>
+
 #include "kernels/exact/format.h"
 
 /* Elements first, first + stride, ...: n of them. Their indexes within the line are 0 .. n-1. */
@@ -13,8 +15,12 @@ typedef struct rk_line {
 RK_FN uint64_t rk_offset(const uint8_t *offsets, uint64_t i)
 {
     uint64_t v = 0;
+#ifdef __CUDA_ARCH__
     for (int k = 0; k < 8; k++)
         v |= (uint64_t)offsets[8 * i + k] << 8 * k;
+#else
+    memcpy(&v, offsets + 8 * i, sizeof v);
+#endif
     return v;
 }
 

@@ -7,6 +7,7 @@ Times are from the event before the call to the event after it, so they include 
 pool far larger than L2. A package that cannot be imported is skipped by name."""
 
 import argparse
+import math
 import sys
 
 from figures import show, summary, write_lines
@@ -34,6 +35,8 @@ def cases(largest):
         for columns in (4, 1000, 16384, 1 << 20):
             rows = (1 << 28) // columns
             yield "shapes", f"{op} f32 axis 0 of {rows} x {columns}", op, "f32", (rows, columns), 0
+        for shape in ((16, 4096, 4096), (256, 1024, 1024), (65536, 64, 64), (1 << 22, 16, 4)):
+            yield "shapes", f"{op} f32 axis 1 of {' x '.join(map(str, shape))}", op, "f32", shape, 1
 
 
 class Torch:
@@ -93,7 +96,7 @@ class Cupy:
 
 
 def measure(peer, call, pool, shape, fixed_runs):
-    n = shape[0] * shape[-1] if len(shape) > 1 else shape[0]
+    n = math.prod(shape)
     places, samples = max(1, len(pool) // n), []
     begin, end = peer.event(), peer.event()
 
@@ -116,7 +119,7 @@ def run(peer, args):
     print(f"{peer.name} {peer.version}", flush=True)
     pool, kind = None, None
     for group, name, op, dtype, shape, axis in cases(args.largest):
-        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        n = math.prod(shape)
         if n > 1 << args.largest:
             continue
         if kind != dtype:

@@ -1,8 +1,9 @@
 /* A device made of ordinary memory: the backend of a daemon for tests of data on a device, on machines without one.
  *
  * It stands in for CUDA and computes on the CPU. What another process "exports" is a descriptor, and the 64 bytes of its
- * handle say which: "a device", u32 pid, u32 descriptor; the rest does not matter. Or it is passed as a descriptor, of a memfd
- * of that size. What is pinned is only counted. */
+ * handle say which: "a device", u32 pid, u32 descriptor; the rest does not matter. "a parted" allocation is one in a block: u32
+ * first byte, u32 bytes of it follow, whole pages. As with CUDA, parts of a block that overlap cannot be open at once. Or it is
+ * passed as a descriptor, of a memfd of that size. What is pinned is only counted. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 typedef struct handle {
     char magic[8];
     uint32_t pid, fd, ordinal;
+    uint32_t from, bytes;
 } handle;
 
 /* As many as $DEVICES_OF_MEMORY says, or one; their numbers begin with $FIRST_DEVICE. */
@@ -167,6 +169,47 @@ static void *map(int fd, size_t *bytes)
     return mmap(NULL, *bytes, PROT_READ, MAP_SHARED, fd, 0);
 }
 
+/* The parts of blocks that are open. The engine opens and closes under a lock of its own. */
+enum { MAX_PARTS = 256 };
+static struct {
+    const void *base; /* NULL: a free entry */
+    handle h;
+} parts[MAX_PARTS];
+
+/* The entry of a part; -1: another one overlaps it. */
+static int find_room(const handle *h)
+{
+    int room = -1;
+    for (int i = 0; i < MAX_PARTS; i++) {
+        const handle *x = &parts[i].h;
+        if (!parts[i].base)
+            room = i;
+        else if (x->pid == h->pid && x->fd == h->fd && x->from < h->from + h->bytes && h->from < x->from + x->bytes)
+            return -1;
+    }
+    return room;
+}
+
+static rp_err open_part(const handle *h, int fd, rk_memory *m, rp_fault *f)
+{
+    int room = find_room(h);
+    if (room < 0)
+        return rp_fail(f, RP_BUSY, "handle", 0, "already mapped");
+    m->bytes = h->bytes;
+    m->base = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, fd, h->from);
+    if (m->base == MAP_FAILED)
+        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no block of this device");
+    parts[room].base = m->base;
+    parts[room].h = *h;
+    return RP_OK;
+}
+
+static rp_err open_whole(int fd, rk_memory *m, rp_fault *f)
+{
+    m->base = map(fd, &m->bytes);
+    return m->base != MAP_FAILED ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
+}
+
 static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m, rp_fault *f)
 {
     const device *d = impl;
@@ -176,11 +219,12 @@ static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m,
     if (getenv("DEVICES_OF_MEMORY") && h.ordinal != (uint32_t)d->ordinal)
         return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
     snprintf(path, sizeof path, "/proc/%u/fd/%u", h.pid, h.fd);
-    int fd = memcmp(h.magic, "a device", sizeof h.magic) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    m->base = map(fd, &m->bytes);
+    bool part = memcmp(h.magic, "a parted", sizeof h.magic) == 0, whole = memcmp(h.magic, "a device", sizeof h.magic) == 0;
+    int fd = part || whole ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    rp_err err = part ? open_part(&h, fd, m, f) : open_whole(fd, m, f);
     if (fd >= 0)
         close(fd);
-    return m->base != MAP_FAILED ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
+    return err;
 }
 
 static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
@@ -195,8 +239,19 @@ static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f
     return rp_fail(f, RP_BAD_HANDLE, "descriptor", 0, "no allocation of this device of %zu bytes", m->bytes);
 }
 
+static rp_err device_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f)
+{
+    (void)impl;
+    (void)f;
+    memcpy(out ? host : m->base, out ? m->base : host, m->bytes);
+    return RP_OK;
+}
+
 static void device_memory_close(void *impl, rk_memory *m)
 {
+    for (int i = 0; i < MAX_PARTS; i++)
+        if (parts[i].base == m->base)
+            parts[i].base = NULL;
     if (m->kind != RK_MEMORY_NEW)
         munmap(m->base, m->bytes);
     else
@@ -216,5 +271,6 @@ const rk_backend_ops rk_cuda_backend = {.list = device_list,
                                         .memory_new = device_memory_new,
                                         .memory_open = device_memory_open,
                                         .memory_import = device_memory_import,
+                                        .memory_copy = device_memory_copy,
                                         .memory_close = device_memory_close,
                                         .memory_total = device_memory_total};

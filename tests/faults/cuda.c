@@ -75,6 +75,19 @@ static void reduce_alone(rk_engine *e, rp_spec spec, rk_memory *m)
     sem_wait(&handed_back);
 }
 
+/* To the host and back, as for data that outlive the daemon. */
+static void copy_memory(rk_engine *e, rk_memory *m)
+{
+    static uint8_t copy[sizeof bytes];
+    rp_fault f = {.index = RP_NO_INDEX};
+    if (rk_memory_write(m, bytes, &f) || rk_memory_read(m, copy, &f)) {
+        if (!f.text[0])
+            die("a fault without a text");
+    } else if (memcmp(copy, bytes, sizeof bytes) != 0) {
+        die("other bytes came back than were sent");
+    }
+}
+
 static void use_memory(rk_engine *e)
 {
     rk_memory *m;
@@ -88,6 +101,7 @@ static void use_memory(rk_engine *e)
     run(e, &t);
     if (t.fault.code == RP_OK && memcmp(m->base, bytes, sizeof bytes) != 0)
         die("other bytes arrived than were sent");
+    copy_memory(e, m);
     reduce(e, spec_of(RP_OP_SUM, 1, ELEMENTS, 0), m);
     reduce(e, spec_of(RP_OP_MAX, 10, ELEMENTS / 10, 0), m);
     reduce_alone(e, spec_of(RP_OP_MIN, 1, ELEMENTS, 0), m);

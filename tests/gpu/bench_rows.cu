@@ -136,6 +136,22 @@ void shape(Bench &b, std::string name, int op, size_t rows, size_t length, uint3
     b.meter.report(c, "-");
 }
 
+/* Axis 1 of planes x rows x columns. */
+void planes(Bench &b, std::string what, int op, size_t planes, size_t rows, size_t columns)
+{
+    size_t bytes = planes * rows * columns * sizeof(float);
+    if (bytes > b.pool_bytes)
+        return;
+    Inputs in = inputs(b, bytes);
+    rp_spec spec = spec_of(op, RP_F32, rows, columns, RP_COLUMNS);
+    spec.planes = planes;
+    std::string name = what + "axis 1 of " + std::to_string(planes) + " x " + std::to_string(rows) + " x " +
+                       std::to_string(columns);
+    Case c = {"shapes", name, bytes, {ours(b, "reduced", spec, in)}};
+    b.meter.measure(c);
+    b.meter.report(c, "-");
+}
+
 void shapes(Bench &b)
 {
     if (!listed(b.options.dtypes, "f32"))
@@ -152,6 +168,10 @@ void shapes(Bench &b)
         for (size_t columns : {4, 1000, 16384, 1 << 20})
             shape(b, what + "axis 0 of " + std::to_string((1 << 28) / columns) + " x " + std::to_string(columns), op,
                   (1 << 28) / columns, columns, RP_COLUMNS);
+        planes(b, what, op, 16, 4096, 4096);
+        planes(b, what, op, 256, 1024, 1024);
+        planes(b, what, op, 65536, 64, 64);
+        planes(b, what, op, 1 << 22, 16, 4);
         shape(b, what + "masked 2^28", op, 1, 1 << 28, RP_MASK);
         shape(b, what + "masked 1000000 x 128", op, 1000000, 128, RP_MASK);
     }

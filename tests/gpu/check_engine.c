@@ -481,6 +481,24 @@ static void check_handles(rk_engine *e)
     }
 }
 
+/* Memory of the device goes to the host and back whole, as for data that outlive the daemon. */
+static void check_copies(rk_engine *e)
+{
+    enum { BYTES = (3 << 20) + 5 };
+    static uint8_t there[BYTES], back[BYTES];
+    rk_memory *m = NULL;
+    rp_fault f;
+    for (size_t i = 0; i < BYTES; i++)
+        there[i] = (uint8_t)rng();
+    bool right = rk_memory_new(e, RK_PLACE_ANY, BYTES, &m, &f) == RP_OK && rk_memory_write(m, there, &f) == RP_OK &&
+                 rk_memory_read(m, back, &f) == RP_OK && memcmp(there, back, BYTES) == 0;
+    passed += right;
+    failed += !right;
+    if (!right)
+        printf("FAIL copies to the device and back\n");
+    rk_memory_close(e, m);
+}
+
 /* ---- batches: small tasks of all kinds, from several threads at once ---- */
 enum { SUBMITTERS = 4, SMALL_SHAPES = 19 };
 
@@ -677,6 +695,7 @@ int main(int argc, char **argv)
         return 1;
     }
     check_handles(e);
+    check_copies(e);
     rng_state = seed;
     if (batches)
         check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);

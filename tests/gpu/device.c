@@ -122,9 +122,9 @@ static void release(reduce_client *c, allocation *a)
     DRIVER(cuMemAddressFree, (CUdeviceptr)a->at, a->bytes);
 }
 
-/* Reduce elements first .. first + n on both sides. */
-static void compare(reduce_client *gpu, reduce_client *cpu, const allocation *a, const float *copy, int op, uint64_t rows,
-                    uint32_t flags, size_t first, size_t n)
+/* Reduce elements first .. first + n on both sides; with `planes` the columns of so many matrices of `rows` rows. */
+static void compare(reduce_client *gpu, reduce_client *cpu, const allocation *a, const float *copy, int op, uint64_t planes,
+                    uint64_t rows, size_t first, size_t n)
 {
     static char here[ROOM], there[ROOM];
     reduce_result result = REDUCE_RESULT_INIT;
@@ -132,7 +132,8 @@ static void compare(reduce_client *gpu, reduce_client *cpu, const allocation *a,
     s.op = op;
     s.dtype = REDUCE_F32;
     s.rows = rows;
-    s.flags = flags;
+    s.planes = planes;
+    s.flags = planes ? REDUCE_COLUMNS : 0;
     reduced(reduce_device(gpu, &s, &a->handle, first * sizeof(float), n * sizeof(float), here, sizeof here, &result),
             reduce_op_name(op));
     if (result.path != REDUCE_PATH_DEVICE || result.count != n)
@@ -146,10 +147,13 @@ static void compare_many(reduce_client *gpu, reduce_client *cpu, const allocatio
 {
     static const int ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_ARGMIN, REDUCE_STD, REDUCE_STATS, REDUCE_COUNT_NONZERO};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        compare(gpu, cpu, a, copy, ops[i], 1, 0, 0, CHECKED);
-        compare(gpu, cpu, a, copy, ops[i], 1, 0, 3, CHECKED - 1000);
-        compare(gpu, cpu, a, copy, ops[i], 1024, 0, 0, CHECKED);
-        compare(gpu, cpu, a, copy, ops[i], 4096, REDUCE_COLUMNS, 1, CHECKED / 2);
+        compare(gpu, cpu, a, copy, ops[i], 0, 1, 0, CHECKED);
+        compare(gpu, cpu, a, copy, ops[i], 0, 1, 3, CHECKED - 1000);
+        compare(gpu, cpu, a, copy, ops[i], 0, 1024, 0, CHECKED);
+        compare(gpu, cpu, a, copy, ops[i], 1, 4096, 1, CHECKED / 2);
+        compare(gpu, cpu, a, copy, ops[i], 16, 256, 1, CHECKED / 4);  /* a few planes of wide rows */
+        compare(gpu, cpu, a, copy, ops[i], 1024, 1024, 0, CHECKED);   /* many of narrow ones */
+        compare(gpu, cpu, a, copy, ops[i], 2000, 3, 5, 2000 * 3 * 5); /* small ones */
     }
 }
 
@@ -235,9 +239,9 @@ static void check(reduce_client *gpu, reduce_client *other, reduce_client *cpu)
     cuda(cudaMemcpy(b.at, copy, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
     compare_many(gpu, cpu, &a, copy);
     check_refusals(gpu, &a);
-    compare(other, cpu, &a, copy, REDUCE_SUM, 1, 0, 0, CHECKED);
+    compare(other, cpu, &a, copy, REDUCE_SUM, 0, 1, 0, CHECKED);
     reduced(reduce_device_close(gpu, &a.handle), "reduce_device_close");
-    compare(other, cpu, &a, copy, REDUCE_SUM, 1, 0, 1, CHECKED - 1); /* which keeps it open */
+    compare(other, cpu, &a, copy, REDUCE_SUM, 0, 1, 1, CHECKED - 1); /* which keeps it open */
     release(other, &a);
 
     reduced(reduce_device_import(gpu, b.fd, bytes, &b.handle), "reduce_device_import");

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The Python package on a GPU: tensors of PyTorch, CuPy, JAX and Numba of every type, in place; and times beside torch and cupy.
 
-    REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--times] [--json FILE]
+    REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--stages] [--times] [--json FILE]
 
-The daemon of REDUCED_URL must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is an error."""
+--stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size. The daemon of REDUCED_URL must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is an error."""
 import argparse
+import ctypes
 import importlib
 import json
 import math
@@ -16,6 +17,7 @@ import warnings
 import numpy as np
 
 import reduced
+from reduced import _client, _device, _plan
 
 SHAPE = (37, 50, 20)
 TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
@@ -142,6 +144,41 @@ def median_us(f, wait, seconds=0.3):
     return statistics.median(took) * 1e6
 
 
+def stages(library):
+    """us of the parts of a sum of float32 that are there already. What is not the kernel is to be at most 60 us up to 2^20."""
+    torch, client = library.lib, _client.default()
+    rows, idle = [], lambda: None  # each call waits for its own work
+    for power in (10, 16, 20, 24):
+        x = torch.ones(1 << power, device="cuda")
+        p = _plan.plan("sum", x)
+        t, spec, result, cells = _device.tensor(x), ctypes.byref(p.spec), ctypes.byref(p.result), p.cells.ctypes.data
+        handle, offset = _device._handle(client, t.pointer, t.nbytes, t.number)
+
+        def call():
+            client.call("reduce_device", spec, handle, offset, t.nbytes, cells, 8, result)
+        row = {"n": 1 << power, "whole": median_us(lambda: reduced.sum(x), idle), "peer": median_us(lambda: x.sum().item(), idle),
+               "tensor": median_us(lambda: _device.tensor(x), idle), "plan": median_us(lambda: _plan.plan("sum", x), idle),
+               "handle": median_us(lambda: _device._handle(client, t.pointer, t.nbytes, t.number), idle),
+               "call": median_us(call, idle), "kernel": p.result.compute_ns / 1e3, "queued": p.result.queue_ns / 1e3}
+        row["beyond"] = row["whole"] - row["kernel"]
+        rows.append(row)
+        print(f"2^{power:<3}" + "".join(f" {k} {v:.1f}" for k, v in row.items() if k != "n"), flush=True)
+    ping = median_us(client.ping, idle)
+    print(f"ping {ping:.1f} us; all figures us; tensor is a part of plan, kernel and queued are parts of call", flush=True)
+    return rows
+
+
+def freed(library):
+    """Small allocations of a block that were freed while the daemon had them open, and others where they lay."""
+    numba = library.lib
+    for size in (1000, 30_000, 5000, 100_000, 77):
+        arrays = [numba.to_device(np.full(size, i + 1, "f4")) for i in range(20)]
+        assert [reduced.max(a) for a in arrays] == list(range(1, 21))
+        del arrays
+        numba.current_context().deallocations.clear()
+    print("numba: allocations where freed ones lay")
+
+
 def times(library, name):
     """us of a call that returns a Python number, for 2^10 to 2^30 float32 that are there already."""
     rows = []
@@ -162,6 +199,7 @@ def times(library, name):
 
 def main():
     p = argparse.ArgumentParser()
+    p.add_argument("--stages", action="store_true")
     p.add_argument("--times", action="store_true")
     p.add_argument("--json")
     o = p.parse_args()
@@ -178,6 +216,9 @@ def main():
         if name == "torch":
             streams(library)
             copies(library)
+            rows += stages(library) if o.stages else []
+        if name == "numba":
+            freed(library)
         if o.times and name in ("torch", "cupy"):
             rows += times(library, name)
     if o.json:

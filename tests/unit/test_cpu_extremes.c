@@ -12,6 +12,9 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/sum_int.h"
 
+#pragma GCC diagnostic ignored "-Wunused-function" /* of digits.h this needs only the carries */
+#include "kernels/cpu/digits.h"
+
 static rk_state reduce(const rk_simd *simd, int op, int dtype, const void *x, uint64_t n)
 {
     rk_state s;
@@ -110,8 +113,27 @@ static void long_integers(void **state)
     free(x);
 }
 
+/* A digit has room for 2^30 adds; arrays of so many elements are too long for a test. */
+static void digits_are_carried_in_time(void **state)
+{
+    (void)state;
+    static acc a;
+    acc_start(&a, 4, 0, false, 0, RP_NAN_PROPAGATE);
+    acc_add(&a, (i128)1 << 31, 0);
+    assert_int_equal(a.adds, 1);
+    a.digit[0] = INT64_C(1) << 40;
+    a.adds = CARRY_AFTER - 2;
+    acc_add(&a, 1, 0);
+    assert_int_equal(a.digit[0], (INT64_C(1) << 40) + 1);
+    acc_add(&a, 1, 0);
+    assert_int_equal(a.digit[0], 2);
+    assert_int_equal(a.digit[1], 1 << 8);
+    assert_int_equal(a.adds, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rests_of_squares), cmocka_unit_test(long_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digits_are_carried_in_time), cmocka_unit_test(rests_of_squares),
+                                       cmocka_unit_test(long_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

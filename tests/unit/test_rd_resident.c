@@ -95,6 +95,27 @@ static rd_resident *named(server *s, uint64_t uid, const char *name)
     return rd_resident_by_name(&s->users, uid, name, strlen(name));
 }
 
+/* The number of a user of tls ends with the daemon: its data could come back as another's. */
+static void data_of_users_of_tls_are_not_kept(void **state)
+{
+    server *s = *state;
+    rd_session remote = {0};
+    rp_fault f;
+    rd_user *alice = rd_user_get_named(&s->users, "alice");
+    assert_non_null(alice);
+    rd_resident *x = begun(s, alice->uid, &remote, asked("x", 8)), *y = begun(s, ME, &mine, asked("y", 8));
+    write_all(x);
+    write_all(y);
+    s->holdings.keep = RD_KEEP_COPY;
+    s->holdings.copied_cap = MIB;
+    s->holdings.store_room = 8;
+    assert_false(rd_resident_may_seal(x, &f));
+    assert_true(rd_resident_may_seal(y, &f));
+    rd_resident_drop(x);
+    rd_resident_drop(y);
+    rd_user_put(&s->users, alice);
+}
+
 static void only_its_user_meets_it(void **state)
 {
     server *s = *state;
@@ -281,6 +302,7 @@ static void what_is_being_made_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(data_of_users_of_tls_are_not_kept),
         TEST(only_its_user_meets_it),
         TEST(what_is_written_is_its_sessions_alone),
         TEST(a_session_that_goes_leaves_what_it_committed),

@@ -132,12 +132,36 @@ static void histograms_count_below_powers_of_two(void **state)
     assert_int_equal(rd_histogram_below(&h, 34), 7);
 }
 
+/* The page calls them slow from 100 ms on, and shows the last ones. */
+static void slow_requests_are_kept(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh();
+    rd_record a = sum_f32(3);
+    a.received_ns = 5;
+    a.stage_ns[RD_TOTAL] = 99999999;
+    rd_stats_answered(s, &a);
+    assert_int_equal(s->tally.slow_n, 0);
+    for (unsigned i = 0; i < RD_SLOW + 3; i++) {
+        a.stage_ns[RD_TOTAL] = 100000000 + i;
+        rd_stats_answered(s, &a);
+    }
+    assert_int_equal(s->tally.slow_n, RD_SLOW + 3);
+    assert_int_equal(s->tally.slow[2].end_ns, 5 + 100000000 + RD_SLOW + 2);
+    assert_int_equal(s->tally.slow[3].stage_ns[RD_TOTAL], 100000000 + 3);
+    free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(users_have_places_until_the_table_is_full), cmocka_unit_test(success_counts_everywhere),
-        cmocka_unit_test(failure_counts_by_error_and_adds_no_times), cmocka_unit_test(unknown_codes_share_place_0),
-        cmocka_unit_test(joining_is_as_if_one_had_counted_all),      cmocka_unit_test(histograms_count_below_powers_of_two),
+        cmocka_unit_test(users_have_places_until_the_table_is_full),
+        cmocka_unit_test(success_counts_everywhere),
+        cmocka_unit_test(slow_requests_are_kept),
+        cmocka_unit_test(failure_counts_by_error_and_adds_no_times),
+        cmocka_unit_test(unknown_codes_share_place_0),
+        cmocka_unit_test(joining_is_as_if_one_had_counted_all),
+        cmocka_unit_test(histograms_count_below_powers_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/integers.h"
 
 /* Parse in pieces of `piece` bytes; how many numbers, or -1. */
 static long parse(const char *text, size_t piece, double *out, char why[CTL_WHY])
@@ -72,6 +73,23 @@ static void bad_tokens(void **state)
     refuse("--1", "line 1", "'--1'");
 }
 
+/* A zero byte ends no number: what is behind it counts. */
+static void zero_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = "1 2\0003 4";
+    for (int dtype = REDUCE_I8; dtype <= REDUCE_F64; dtype++) {
+        ctl_text t = {.dtype = dtype};
+        double out[8];
+        char why[CTL_WHY] = "";
+        assert_int_equal(ctl_text_feed(&t, text, sizeof text - 1, out, why), -1);
+        assert_string_equal(why, "line 1: '2' is followed by a zero byte");
+    }
+    ctl_text_kind k = {0};
+    ctl_text_look(&k, text, sizeof text - 1, true);
+    assert_int_equal(ctl_text_dtype(&k), REDUCE_F64); /* whose reader says so */
+}
+
 static void long_tokens(void **state)
 {
     (void)state;
@@ -86,6 +104,12 @@ static void long_tokens(void **state)
     assert_non_null(strstr(why, "too long"));
 }
 
+static uint64_t random_bits(uint64_t *seed)
+{
+    *seed ^= *seed << 13, *seed ^= *seed >> 7, *seed ^= *seed << 17;
+    return *seed;
+}
+
 /* Random decimals of all lengths: what the C library reads. */
 static void as_the_c_library(void **state)
 {
@@ -94,10 +118,8 @@ static void as_the_c_library(void **state)
     for (int i = 0; i < 400000; i++) {
         char text[96], why[CTL_WHY];
         uint64_t r[3];
-        for (int k = 0; k < 3; k++) {
-            seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-            r[k] = seed;
-        }
+        for (int k = 0; k < 3; k++)
+            r[k] = random_bits(&seed);
         unsigned long long digits = r[0] >> r[1] % 64, more = r[2] % 100000000;
         int n = (int)(r[1] >> 40), e = r[2] % 3 ? (int)(r[2] >> 32) % 40 - 20 : (int)(r[2] >> 32) % 700 - 360;
         if (n % 4 == 0)
@@ -172,18 +194,22 @@ static void wrong_integers(void **state)
     refuse_as(REDUCE_I64, "1e3 ", "line 1: '1e3' is not an integer, which i64 are");
 }
 
+static int kind_in_pieces(const char *text, size_t piece)
+{
+    ctl_text_kind k = {0};
+    size_t done = 0, n = strlen(text);
+    for (size_t have = 0; have < n;) {
+        have = n - have < piece ? n : have + piece;
+        done += ctl_text_look(&k, text + done, have - done, have == n);
+    }
+    return ctl_text_dtype(&k);
+}
+
 /* The type of a text, looked at in pieces of any size. */
 static void kind_is(const char *text, int dtype)
 {
-    for (size_t piece = 1, n = strlen(text); piece <= n + 1; piece++) {
-        ctl_text_kind k = {0};
-        size_t done = 0;
-        for (size_t have = 0; have < n;) {
-            have = n - have < piece ? n : have + piece;
-            done += ctl_text_look(&k, text + done, have - done, have == n);
-        }
-        assert_int_equal(ctl_text_dtype(&k), dtype);
-    }
+    for (size_t piece = 1, n = strlen(text); piece <= n + 1; piece++)
+        assert_int_equal(kind_in_pieces(text, piece), dtype);
 }
 
 static void kinds(void **state)
@@ -204,11 +230,137 @@ static void kinds(void **state)
     kind_is("18446744073709551616 0.5", REDUCE_F64);
 }
 
+/* Of many integers of all lengths with all kinds of blanks between: some text, as long as blocks are. */
+static size_t write_integers(char *text, size_t most, uint64_t *seed, int max_bits)
+{
+    static const char *const blanks[] = {"\n", " ", "\t", "\r\n", "  ", "\n\n", "\v\f"};
+    size_t n = 0;
+    while (n + 64 < most) {
+        uint64_t r = random_bits(seed), v = random_bits(seed) >> (64 - 1 - r % (uint64_t)max_bits);
+        n += (size_t)sprintf(text + n, "%s%s%llu%s", r >> 40 & 1 && v ? "-" : "", r >> 50 & 15 ? "" : "0",
+                             (unsigned long long)v, blanks[(r >> 32) % 7]);
+    }
+    text[n] = 0;
+    return n;
+}
+
+/* In pieces that cut blocks anywhere: what the C library reads, and as many as are counted. */
+static void blocks_of_integers(void **state)
+{
+    (void)state;
+    static char text[4096];
+    static int64_t out[4096];
+    static const int types[] = {REDUCE_I8, REDUCE_I16, REDUCE_I32, REDUCE_I64};
+    uint64_t seed = 0x9e3779b97f4a7c15;
+    for (int i = 0; i < 2000; i++) {
+        int bits = 8 << i % 4;
+        size_t size = (size_t)bits / 8, n = write_integers(text, sizeof text, &seed, bits - 1), tokens,
+               piece = 1 + random_bits(&seed) % (2 * n);
+        ctl_text t = {.dtype = types[i % 4]};
+        ctl_text_kind k = {0};
+        long made = 0;
+        char why[CTL_WHY], *end = text;
+        for (size_t at = 0; at < n; at += piece) {
+            size_t part = n - at < piece ? n - at : piece, all = (size_t)made;
+            bool within = t.len > 0;
+            made += ctl_text_feed(&t, text + at, part, (uint8_t *)out + (size_t)made * size, why);
+            assert_int_equal(ctl_count_tokens(text + at, text + at + part, within, part, &tokens), part);
+            assert_int_equal(tokens, (size_t)made - all);
+        }
+        for (long j = 0; j < made; j++) {
+            long long want = strtoll(end, &end, 10);
+            assert_memory_equal((uint8_t *)out + (size_t)j * size, &want, size);
+        }
+        assert_int_equal(strspn(end, " \t\n\v\f\r"), strlen(end));
+        assert_int_equal(ctl_text_look(&k, text, n, true), n);
+        assert_int_equal(ctl_text_dtype(&k), REDUCE_I64);
+    }
+}
+
+/* Wherever in a block it stands, behind other numbers. */
+static void one_in_a_block(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *token;
+        int dtype;
+    } cases[] = {{"-0", REDUCE_F64},
+                 {"-00", REDUCE_F64},
+                 {"-7", REDUCE_I64},
+                 {"+7", REDUCE_I64},
+                 {"0x1f", REDUCE_I64},
+                 {"1.5", REDUCE_F64},
+                 {"9223372036854775807", REDUCE_I64},
+                 {"-9223372036854775808", REDUCE_I64},
+                 {"9223372036854775808", REDUCE_U64},
+                 {"18446744073709551615", REDUCE_U64},
+                 {"-9223372036854775809", 0},
+                 {"00000000000000000000000000000000005", REDUCE_I64}};
+    char text[400];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t at = 0; at < 200; at++) {
+            memset(text, '\n', sizeof text);
+            for (size_t i = 1; i < sizeof text; i += 2)
+                text[i] = '5';
+            memset(text + at, '\n', 48);
+            memcpy(text + at + 1, cases[c].token, strlen(cases[c].token));
+            text[sizeof text - 1] = 0;
+            for (size_t piece = 100; piece <= 500; piece += 100)
+                assert_int_equal(kind_in_pieces(text, piece), cases[c].dtype);
+        }
+}
+
+/* The line and the token of what is wrong, however far behind. */
+static void wrong_far_behind(void **state)
+{
+    (void)state;
+    static int64_t out[600];
+    char text[1024], why[CTL_WHY], want[CTL_WHY];
+    for (int line = 1; line < 200; line++) {
+        size_t n = 0;
+        for (int i = 1; i <= 220; i++)
+            n += (size_t)sprintf(text + n, "%s\n", i == line ? "x" : i % 3 ? "1" : "-12");
+        ctl_text t = {.dtype = REDUCE_I64};
+        assert_int_equal(ctl_text_feed(&t, text, n, out, why), -1);
+        snprintf(want, sizeof want, "line %d: 'x' is not an integer, which i64 are", line);
+        assert_string_equal(why, want);
+    }
+}
+
+/* As many bytes as have room. */
+static void counted(void **state)
+{
+    (void)state;
+    char text[300];
+    for (size_t n = 0; n < sizeof text; n++)
+        text[n] = n % 3 == 2 ? '\n' : '7'; /* tokens end at bytes 2, 5, 8 ... */
+    for (size_t most = 0; most < 100; most++) {
+        size_t tokens, used = ctl_count_tokens(text, text + sizeof text, false, most, &tokens);
+        assert_int_equal(tokens, most);
+        assert_int_equal(used, 3 * most + 2);
+    }
+    size_t tokens;
+    assert_int_equal(ctl_count_tokens(text + 2, text + 3, true, 1, &tokens), 1);
+    assert_int_equal(tokens, 1);
+    assert_int_equal(ctl_count_tokens(text + 2, text + 3, true, 0, &tokens), 0);
+    assert_int_equal(ctl_count_tokens(text + 2, text + 3, false, 0, &tokens), 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),     cmocka_unit_test(nothing),          cmocka_unit_test(bad_tokens),
-        cmocka_unit_test(long_tokens), cmocka_unit_test(as_the_c_library), cmocka_unit_test(halves),
-        cmocka_unit_test(integers),    cmocka_unit_test(wrong_integers),   cmocka_unit_test(kinds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers),
+                                       cmocka_unit_test(nothing),
+                                       cmocka_unit_test(bad_tokens),
+                                       cmocka_unit_test(long_tokens),
+                                       cmocka_unit_test(as_the_c_library),
+                                       cmocka_unit_test(halves),
+                                       cmocka_unit_test(integers),
+                                       cmocka_unit_test(wrong_integers),
+                                       cmocka_unit_test(kinds),
+                                       cmocka_unit_test(blocks_of_integers),
+                                       cmocka_unit_test(one_in_a_block),
+                                       cmocka_unit_test(wrong_far_behind),
+                                       cmocka_unit_test(counted),
+                                       cmocka_unit_test(zero_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

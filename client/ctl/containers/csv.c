@@ -91,8 +91,8 @@ static bool is_missing(const char *text)
 /* False: no number. */
 static bool parse_f64(const char *text, double *out)
 {
-    char *end;
-    if (ctl_text_plain(text, strlen(text), REDUCE_F64, out))
+    char *end = (char *)text + strlen(text);
+    if (ctl_text_plain(text, end, REDUCE_F64, out) == end && end > text)
         return true;
     *out = strtod(text, &end);
     return end != text && *end == 0 && (!isinf(*out) || strpbrk(text, "iI"));
@@ -156,10 +156,19 @@ static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t
     return *n != 0;
 }
 
+/* The field at `at` if it is a plain number, up to the delimiter or the end of the record. More may be read up to `limit`: a
+ * number ends at a line feed. */
+static bool take_plain(const ctl_csv *c, const char *at, const char *end, const char *limit, uint8_t *out)
+{
+    const char *q = at && at < end ? ctl_text_plain(at, limit, c->dtype, out) : NULL;
+    return q && (q == end || *q == c->delimiter);
+}
+
 /* An element of the field at `at`, the record ends at `end`. */
 static bool take_element(const ctl_csv *c, const char *at, const char *end, bool quotes, uint8_t *out, char why[CTL_WHY])
 {
     char text[FIELD];
+    const char *field = at;
     if (!at)
         return wrong(c, "", "the line has too few fields", why);
     if (quotes) {
@@ -172,7 +181,10 @@ static bool take_element(const ctl_csv *c, const char *at, const char *end, bool
             return wrong(c, "", "the field is too long for a number", why);
         memcpy(text, at, n);
         trim(text, n);
+        at = next ? next + 1 : NULL;
     }
+    if (memchr(field, 0, (size_t)((at ? at : end) - field)))
+        return wrong(c, text, "is followed by a zero byte", why);
     return convert(c, text, out, why);
 }
 
@@ -195,8 +207,9 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t 
             break;
         size_t line = n - (record[n - 1] == '\n');
         line -= line && record[line - 1] == '\r';
-        if (line && !take_element(c, at, record + line, quotes, out + made * size, why)) /* an empty line is not a record */
-            return -1;
+        uint8_t *to = out + made * size;
+        if (line && !take_plain(c, at, record + line, bytes + len, to) && !take_element(c, at, record + line, quotes, to, why))
+            return -1; /* an empty line is not a record */
         made += line > 0;
         c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';
     }

@@ -9,17 +9,38 @@ call starts a private daemon if none runs.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._client import TLS, Client, Info
-from ._errors import *  # noqa: F403
-from ._functions import (MinMax, Stats, all, any, argmax, argmin, bits, count_nonzero, max, mean, min, minmax, nanargmax, nanargmin,
-                         nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar, norm, prod, ptp, rms, sem, stats, std, sum, var)
+from ._errors import (ArgumentError, AuthError, BadHandleError, BadMessageError, BusyError, CancelledError, DeadlineError, DeviceLostError,
+                      EmptyError, Error, ExistsError, ForkedError, InternalError, IoError, NanError, NoDaemonError, NoMemoryError,
+                      NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError, StartError, StreamLostError,
+                      TimeoutError_, TooLargeError, TypeError_, VersionError)
+from ._functions import (MinMax, Stats, all, amax, amin, any, argmax, argmin, bits, count_nonzero, max, mean, min, minmax, nanargmax,
+                         nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar, norm, prod, ptp, rms, sem, stats, std, sum,
+                         var)
+
+if TYPE_CHECKING:
+    from ._files import file
+    from ._jobs import Task, many, submit
+    from ._resident import Resident, put, residents
+    from ._state import State, state
+    from ._stream import Stream, stream
 
 __version__ = "0.2.0"
+__all__ = [
+    "sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "amin", "amax", "ptp", "argmin", "argmax", "any", "all",
+    "count_nonzero", "norm", "bits", "minmax", "MinMax", "stats", "Stats",
+    "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
+    "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "TLS", "Info",
+    "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
+    "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "IoError", "NanError", "NoDaemonError",
+    "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError", "StartError",
+    "StreamLostError", "TimeoutError_", "TooLargeError", "TypeError_", "VersionError"]
 # What is not needed to reduce an array is imported with its first use.
-_LATER = {"submit": "_jobs", "many": "_jobs", "stream": "_stream", "Stream": "_stream", "put": "_resident", "Resident": "_resident",
-          "residents": "_resident", "file": "_files", "state": "_state", "State": "_state", "aio": "aio", "magic": "magic", "dask": "dask"}
+_LATER = {"submit": "_jobs", "many": "_jobs", "Task": "_jobs", "stream": "_stream", "Stream": "_stream", "put": "_resident",
+          "Resident": "_resident", "residents": "_resident", "file": "_files", "state": "_state", "State": "_state", "aio": "aio",
+          "magic": "magic", "dask": "dask"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ class Remote:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
+    fixed = False  # what is planned for these elements depends on shape, strides and type alone
 
     def source(self) -> Source:
         raise NotImplementedError
@@ -59,6 +60,12 @@ def _to_numpy(a: Any, name: str) -> Array:
     if found.dtype == object:
         raise TypeError(f"{name}: elements of type object cannot be reduced; convert them first, for example with astype(float)")
     return found
+
+
+def remote(a: Any) -> Remote | None:
+    """The elements of an argument that are on the GPU or with the daemon; None: they are in memory."""
+    found = None if isinstance(a, (np.ndarray, *PLAIN)) else operand(a).data
+    return found if isinstance(found, Remote) else None
 
 
 def operand(a: Any, name: str = "a") -> Operand:

@@ -71,7 +71,9 @@ class Client:
         self._closed = False
         self._busy: list[None] = []  # one for each call under way: a client is not closed during a call
         self._opening = threading.Lock()
-        self.allocations: dict[Any, Any] = {}  # of the device (_device.py)
+        self.allocations: dict[Any, Any] = {}  # of the device: handles (_device.py)
+        self.places: dict[int, Any] = {}       # of tensors in them
+        self.naming = threading.Lock()         # of both
         _clients.add(self)
 
     def _open(self) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
+import threading
 import warnings
 from math import prod
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -18,10 +20,12 @@ from ._sources import Memory, Source
 CUDA, CUDA_MANAGED, CPU = 2, 13, 1  # DLDeviceType
 BFLOAT = 4                          # DLDataTypeCode; 0 to 2 and 5, 6: integers, unsigned, floats, complex, bool
 KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
-CONTEXT, BUFFER_ID, ORDINAL = 1, 7, 9  # CUpointer_attribute
+ATTRIBUTES = (1, 7, 9)              # CUpointer_attribute: context, buffer ID, ordinal of the device
 POSIX_FD = 1                        # CUmemAllocationHandleType
-LEGACY_STREAM = 1
+NOT_READY = 600                     # CUresult
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 KEPT = 64                           # allocations that the daemon keeps mapped for a client
+PLACES = 1024                       # addresses of tensors whose allocation a client remembers
 
 
 class _DLTensor(ctypes.Structure):
@@ -34,36 +38,78 @@ class CudaError(RuntimeError):
     """A call of the CUDA driver failed."""
 
 
-class Driver:
-    """The calls of libcuda that name and export an allocation. The context of the memory is current during each."""
+class _Answers(threading.local):
+    """Room for the driver's answers, of each thread its own."""
 
     def __init__(self) -> None:
-        self.lib = ctypes.CDLL("libcuda.so.1")
+        self.values = (ctypes.c_uint64 * len(ATTRIBUTES))()
+        begin = ctypes.addressof(self.values)
+        self.places = (ctypes.c_void_p * len(ATTRIBUTES))(*range(begin, begin + 8 * len(ATTRIBUTES), 8))
+        self.current = ctypes.c_void_p()
+        self.current_place = ctypes.byref(self.current)
+
+
+class Driver:
+    """The calls of libcuda that name and export an allocation. The context of the memory is current where one must be."""
+
+    def __init__(self, lib: Any = None) -> None:
+        self.lib = lib or ctypes.CDLL("libcuda.so.1")
+        self.answers = _Answers()
+        self.which = (ctypes.c_int * len(ATTRIBUTES))(*ATTRIBUTES)
+        self.get_attributes, self.get_current, self.query = (
+            self.lib.cuPointerGetAttributes, self.lib.cuCtxGetCurrent, self.lib.cuStreamQuery)
+        self.get_attributes.argtypes = [ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
+        self.get_current.argtypes, self.query.argtypes = [ctypes.c_void_p], [ctypes.c_void_p]
 
     def call(self, name: str, *arguments: Any) -> None:
         err = getattr(self.lib, name)(*arguments)
         if err:
             raise CudaError(f"{name} failed with CUDA error {err}")
 
-    def attribute(self, pointer: int, which: int) -> int:
-        value = ctypes.c_uint64()
-        self.call("cuPointerGetAttribute", ctypes.byref(value), which, ctypes.c_uint64(pointer))
-        return value.value
+    def attributes(self, pointer: int) -> Any:
+        """Context, buffer ID and ordinal of the memory at an address, by one call; until this thread's next one. What is not
+        known is 0, and a buffer ID is not."""
+        answers = self.answers
+        if self.get_attributes(len(ATTRIBUTES), self.which, answers.places, pointer):
+            raise CudaError("the address is not one of CUDA's")
+        return answers.values
 
-    def wait(self, pointer: int, stream: int) -> None:
-        """Until the work of a stream is done."""
+    def number(self, pointer: int) -> int:
+        """One that no other allocation ever has, of the allocation at an address; 0: there is none."""
+        try:
+            return int(self.attributes(pointer)[1])
+        except CudaError:
+            return 0
+
+    def settle(self, pointer: int, stream: int) -> int:
+        """The number of the allocation, when the work of a stream is done."""
+        context, number, _ = self.attributes(pointer)
+        if stream > PER_THREAD_STREAM or context and context == self.current():  # others belong to the current context
+            if err := self.query(stream):
+                self.finish(err, pointer, stream)
+        else:
+            self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(stream))
+        return int(number)
+
+    def finish(self, err: int, pointer: int, stream: int) -> None:
+        """After the answer of cuStreamQuery that the stream is not done."""
+        if err != NOT_READY:
+            raise CudaError(f"cuStreamQuery failed with CUDA error {err}")
         self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def current(self) -> int:
+        """The context of this thread."""
+        answers = self.answers
+        self.get_current(answers.current_place)
+        return answers.current.value or 0
 
     def context(self, pointer: int) -> int:
         """Of an allocation; pools and cuMemCreate have none, and any of their device's does."""
-        try:
-            found = self.attribute(pointer, CONTEXT)
-        except CudaError:
-            found = 0
+        found, _, ordinal = self.attributes(pointer)
         if found:
-            return found
+            return int(found)
         primary = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(primary), ctypes.c_int(self.attribute(pointer, ORDINAL) & 0xFFFFFFFF))
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(primary), ctypes.c_int(ordinal & 0xFFFFFFFF))
         return primary.value or 0
 
     def within(self, pointer: int, name: str, *arguments: Any) -> None:
@@ -73,11 +119,11 @@ class Driver:
         finally:
             self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
-    def identity(self, pointer: int) -> tuple[int, int, int]:
-        """(a number that no other allocation ever has, the allocation's begin, its size)."""
+    def extent(self, pointer: int) -> tuple[int, int]:
+        """The begin and the size of the allocation at an address."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.within(pointer, "cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(pointer))
-        return self.attribute(pointer, BUFFER_ID), base.value, size.value
+        return base.value, size.value
 
     def handle(self, base: int) -> bytes:
         """Of memory of cudaMalloc."""
@@ -121,28 +167,51 @@ def _export(client: Client, base: int, size: int) -> bytes:
         os.close(fd)
 
 
-def _handle(client: Client, pointer: int, nbytes: int) -> tuple[bytes, int]:
+class Place(NamedTuple):
+    """Where the elements at an address are."""
+
+    key: tuple[int, int]  # of their allocation: its number and its begin
+    end: int
+
+
+def _find(client: Client, pointer: int, number: int) -> Place:
+    """The place of an address whose allocation has this number."""
+    base, size = driver().extent(pointer)
+    while len(client.places) >= PLACES:
+        client.places.pop(next(iter(client.places)))
+    found = client.places[pointer] = Place((number, base), base + size)
+    return found
+
+
+def _open(client: Client, place: Place) -> bytes:
+    """A new handle. Programs free allocations that the daemon has open: these keep the memory, and are closed now."""
+    for key in list(client.allocations):
+        if driver().number(key[1]) != key[0]:
+            release(client, key)
+    while len(client.allocations) >= KEPT:
+        release(client, next(iter(client.allocations)))
+    return _export(client, place.key[1], place.end - place.key[1])
+
+
+def _handle(client: Client, pointer: int, nbytes: int, number: int) -> tuple[bytes, int]:
     """(handle, offset) of elements. A client keeps the last allocations open, because opening one takes the daemon longer than a
-    reduction; those that were freed since are closed."""
-    number, base, size = driver().identity(pointer)
-    if pointer + nbytes > base + size:
-        raise CudaError("the elements lie in several allocations")
-    known: tuple[bytes, int] | None = client.allocations.pop((number, base), None)
-    if known is None:
-        for stale in [k for k in client.allocations if k[1] == base]:
-            release(client, stale)
-        while len(client.allocations) >= KEPT:
-            release(client, next(iter(client.allocations)))
-        known = _export(client, base, size), base
-    client.allocations[number, base] = known  # the last one is the one that was used last
-    return known[0], pointer - base
+    reduction."""
+    with client.naming:
+        place = client.places.get(pointer)
+        if place is None or place.key[0] != number:
+            place = _find(client, pointer, number)
+        if pointer + nbytes > place.end:
+            raise CudaError("the elements lie in several allocations")
+        handle: bytes = client.allocations.pop(place.key, None) or _open(client, place)
+        client.allocations[place.key] = handle  # the last one is the one that was used last
+    return handle, pointer - place.key[1]
 
 
 def release(client: Client, key: Any) -> None:
     """Let the daemon close an allocation."""
     found = client.allocations.pop(key, None)
     if found:
-        client.attempt("reduce_device_close", found[0])
+        client.attempt("reduce_device_close", found)
 
 
 class _OnDevice:
@@ -156,7 +225,7 @@ class _OnDevice:
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         t = self.tensor
         try:
-            handle, offset = _handle(client, t.pointer, t.nbytes)
+            handle, offset = _handle(client, t.pointer, t.nbytes, t.number)
             return client.call("reduce_device", spec, handle, offset, t.nbytes, out, room, result)
         except (CudaError, BadHandleError, AuthError) as e:
             why = str(e)
@@ -170,18 +239,32 @@ class _OnDevice:
         raise NotImplementedError
 
 
-class Tensor(Remote):
-    """Elements on the GPU, by address. `owner` is the caller's object, which keeps them and can copy them."""
+def in_c_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides of elements one behind the other."""
+    found = []
+    for n in reversed(shape):
+        found.append(itemsize)
+        itemsize *= n
+    return tuple(reversed(found))
 
-    def __init__(self, owner: Any, pointer: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None, keep: Any = None):
+
+class Tensor(Remote):
+    """Elements on the GPU, by address, when the stream that writes them is done. `owner` is the caller's object, which keeps them
+    and can copy them."""
+
+    fixed = True
+
+    def __init__(self, owner: Any, pointer: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None,
+                 stream: int | None = None, keep: Any = None):
         self.owner, self.pointer, self.dtype, self.shape, self.keep = owner, pointer, dtype, shape, keep
-        self.size = 1
-        default = []
-        for n in reversed(shape):
-            default.append(dtype.itemsize * self.size)
-            self.size *= n
-        self.strides = tuple(reversed(default)) if strides is None else strides
-        self.nbytes = self.size * dtype.itemsize
+        self.strides = in_c_order(shape, dtype.itemsize) if strides is None else strides
+        self.nbytes = prod(shape) * dtype.itemsize
+        if not pointer:
+            self.number = 0
+        elif stream is None:
+            self.number = driver().number(pointer)
+        else:
+            self.number = driver().settle(pointer, stream)
 
     def source(self) -> Source:
         return _OnDevice(self) if self.nbytes else Memory(np.empty(0, self.dtype))
@@ -197,7 +280,7 @@ class Tensor(Remote):
     def pairs(self, view: str) -> Tensor:
         """Complex numbers as a last axis of two floats."""
         one = np.dtype(view)
-        return Tensor(self.owner, self.pointer, one, self.shape + (2,), self.strides + (one.itemsize,), self.keep)
+        return Tensor(self.owner, self.pointer, one, self.shape + (2,), self.strides + (one.itemsize,), keep=self.keep)
 
     def flat_copy(self, why: str) -> Array:
         """The same, in the order of memory."""
@@ -263,9 +346,7 @@ def by_dlpack(a: Any, owner: Any) -> Any:
         raw: Any = (ctypes.c_uint16 * max(1, prod(shape))).from_address(pointer or ctypes.addressof(t))
         raw._keep = capsule
         return np.ndarray(shape, dtype, raw, strides=strides)
-    if pointer and t.device_type == CUDA:
-        driver().wait(pointer, LEGACY_STREAM)
-    return Tensor(owner, pointer, dtype, shape, strides, capsule)
+    return Tensor(owner, pointer, dtype, shape, strides, LEGACY_STREAM if t.device_type == CUDA else None, capsule)
 
 
 def by_interface(a: Any) -> Tensor:
@@ -273,10 +354,7 @@ def by_interface(a: Any) -> Tensor:
     i = a.__cuda_array_interface__
     if i.get("mask") is not None:
         raise TypeError("a: a mask of __cuda_array_interface__ cannot be reduced; pass `where`")
-    pointer, stream = i["data"][0] or 0, i.get("stream")
-    if pointer and stream is not None:
-        driver().wait(pointer, int(stream))
-    return Tensor(a, pointer, np.dtype(i["typestr"]), tuple(i["shape"]), i.get("strides"))
+    return Tensor(a, i["data"][0] or 0, np.dtype(i["typestr"]), tuple(i["shape"]), i.get("strides"), i.get("stream"))
 
 
 @functools.lru_cache(None)
@@ -285,20 +363,27 @@ def _torch_dtype(dtype: Any) -> np.dtype[Any]:
     return bfloat16() if name == "bfloat16" else np.dtype(name)
 
 
+@functools.lru_cache(None)
+def _torch_stream() -> Callable[[int], int]:
+    """The function that gives the address of a device's current stream. The second one makes an object of it, in 5 us."""
+    torch: Any = sys.modules["torch"]
+    return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
+
+
 def by_torch(a: Any) -> Tensor:
     """The tensor of PyTorch's own attributes, which are faster than its DLPack, after the stream that writes it."""
-    dtype, pointer = _torch_dtype(a.dtype), int(a.data_ptr())
-    if pointer:
-        import torch
-        driver().wait(pointer, int(torch.cuda.current_stream(a.device).cuda_stream))
-    return Tensor(a, pointer, dtype, tuple(a.shape), tuple(n * dtype.itemsize for n in a.stride()))
+    dtype = _torch_dtype(a.dtype)
+    size = dtype.itemsize
+    return Tensor(a, a.data_ptr(), dtype, tuple(a.shape), tuple([n * size for n in a.stride()]), _torch_stream()(a.get_device()))
 
 
 def tensor(a: Any) -> Any:
     """Elements of another library: a Tensor on the GPU, an array, or None if NumPy can make an array of them."""
+    if getattr(a, "is_cuda", False) is True and not (a.is_conj() or a.is_neg()):
+        return by_torch(a)
     plain = a.detach() if hasattr(a, "detach") else a
-    if getattr(plain, "is_cuda", False) is True and not (plain.is_conj() or plain.is_neg()):
-        return by_torch(plain)
+    if hasattr(type(plain), "__cuda_array_interface__") and type(plain).__module__.partition(".")[0] in ("cupy", "numba"):
+        return by_interface(plain)  # with its stream; DLPack takes them longer
     if hasattr(plain, "__dlpack__") and hasattr(plain, "__dlpack_device__"):
         if hasattr(plain, "is_conj") and (plain.is_conj() or plain.is_neg()):
             plain = plain.resolve_conj().resolve_neg()

@@ -294,6 +294,7 @@ def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:
     def skip(a: Any, *args: Any, **kw: Any) -> Any:
         return f(a, *args, nan="omit", **kw)
     skip.__name__ = skip.__qualname__ = "nan" + f.__name__
+    skip.__wrapped__ = f  # type: ignore[attr-defined]  # for its signature
     skip.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT). The arguments are the same, but for `nan`."
     return skip
 

@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Remote
+from ._arrays import Array, Remote, operand
 from ._elements import Element, float_code
 from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
@@ -48,11 +48,11 @@ def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
     return np.dtype(SHORT.get(out, "f8") if value == "REAL" or el.kind == "f" else CELL[el.kind])
 
 
-def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> Array:
-    """Room for n results: values, pairs of them, or states."""
+def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, Any]:
+    """Shape and type of n results as the library writes them: values, pairs of them, or states."""
     if state:
-        return np.empty(n, f"V{lib().reduce_state_size(_abi.OPS[op].code, el.code)}")
-    return np.empty((n, 2) if op == "minmax" else n, cell_dtype(op, el, out))
+        return n, np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, el.code)}")
+    return (n, 2) if op == "minmax" else n, cell_dtype(op, el, out)
 
 
 def first_element(initial: Any, el: Element) -> Array:
@@ -99,6 +99,46 @@ def reply_code(p: Prepared) -> int:
     return 0
 
 
+class Recipe:
+    """All of a plan but the elements and the room for its cells."""
+
+    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs")
+
+    def __init__(self, p: Prepared, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool):
+        self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
+        self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state)
+        self.pairs = p.element.view if p.element.parts == 2 else ""
+
+    def plan(self, source: Source) -> Plan:
+        return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
+
+    def again(self, data: Remote) -> Plan:
+        """For other elements of the same type, shape and strides."""
+        source = (data.pairs(self.pairs) if self.pairs else data).source()
+        return Plan(self.op, self.element, _abi.Spec.from_buffer_copy(self.spec), source, np.empty(self.shape, self.cell), self.finish, self.keep)
+
+
+RECIPES = 512  # that are kept: to make one takes longer than a small reduction on the GPU
+_recipes: dict[Any, Recipe] = {}
+_exact = (int, tuple, type(None))
+
+
+def _key(data: Remote, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
+    """What a recipe for these elements depends on; None: it is not kept. (A float equal to an axis is none.)"""
+    if not data.fixed or type(axis) not in _exact or type(axis) is tuple and {*map(type, axis)} - {int} \
+            or not (dtype is None or isinstance(dtype, np.dtype)):
+        return None
+    return op, axis, dtype, data.dtype, data.shape, data.strides, others
+
+
+def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
+    """The recipe, without the elements that it was made for."""
+    del p.data
+    while len(_recipes) >= RECIPES:
+        _recipes.pop(next(iter(_recipes)), None)
+    _recipes[key] = recipe
+
+
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", wrap: bool = False, make: Make | None = None, state: bool = False) -> Plan:
     """The request for NumPy's arguments. `make` makes what the caller gets of several values a result; `state`: the cells are
@@ -107,7 +147,12 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
         raise ValueError(f"ddof is an integer of 0 or more, not {ddof!r}")
-    p = Prepared(op, a, axis, dtype, where, nan)
+    o, key = operand(a), None
+    if isinstance(o.data, Remote) and out is initial is where is None:
+        key = _key(o.data, op, axis, dtype, bool(keepdims), ddof, nan, wrap, make, state)
+        if key in _recipes:
+            return _recipes[key].again(o.data)
+    p = Prepared(op, o, axis, dtype, where, nan)
     flips = forwards(p)
     layout = lay(p)
     finish = Finish(p, layout, flips, bool(keepdims), dtype is not None, out, make)
@@ -118,6 +163,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         source = p.data.source()
     else:
         source = in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not flips)
+        key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=int(ddof), rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * state)
     if not layout.by_row and source.nbytes:
@@ -132,4 +178,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if p.keep is not None:
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
-    return Plan(p.op, el, spec, source, cells_of(p.op, el, spec.out, n, state), finish.states if state else finish, keep)
+    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state)
+    found = recipe.plan(source)
+    if key is not None:
+        recipe.spec = _abi.Spec.from_buffer_copy(spec)
+        _remember(key, recipe, p)
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote, operand
+from ._arrays import Array, Operand, Remote
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
@@ -22,8 +22,7 @@ OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
 class Prepared:
     """The elements of a reduction and what it is for the daemon, which knows neither complex numbers nor dates."""
 
-    def __init__(self, op: str, a: Any, axis: Any, dtype: Any, where: Any, nan: str):
-        o = operand(a)
+    def __init__(self, op: str, o: Operand, axis: Any, dtype: Any, where: Any, nan: str):
         self.asked = self.op = op
         self.data, wanted = cast(op, native(o.data), dtype)
         self.shape = tuple(self.data.shape)      # as the caller sees it

@@ -19,16 +19,17 @@ class Finish:
 
     def __init__(self, p: Prepared, layout: Layout, flips: tuple[int, ...], keepdims: bool, given: bool, out: Any, make: Make | None):
         self.p, self.layout, self.flips, self.given, self.out, self.make = p, layout, flips, given, out, make
+        self.laid = tuple(p.data.shape)
         self.full = tuple(1 if i in p.axes else n for i, n in enumerate(p.shape))
         self.shape = self.full if keepdims else tuple(n for i, n in enumerate(p.shape) if i not in p.axes)
         self.keepdims = keepdims
         self.scalar = not self.shape and out is None
+        self.simple = self.scalar and not given and not make and p.element.parts == 1 and not p.element.dated
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
         kept = self.layout.kept
-        shape = self.p.data.shape
-        values = cells.reshape(tuple(shape[i] for i in kept) + cells.shape[1:])
+        values = cells.reshape(tuple(self.laid[i] for i in kept) + cells.shape[1:])
         back = sorted(range(len(kept)), key=lambda i: kept[i])
         values = values.transpose(*back, *range(len(kept), values.ndim))
         return values[tuple(slice(None, None, -1) if i in self.flips else slice(None) for i in sorted(kept))]
@@ -38,6 +39,8 @@ class Finish:
 
     def __call__(self, cells: Array) -> Any:
         p = self.p
+        if self.simple:
+            return plain(cells[0], p.wanted)
         values = self.in_axis_order(cells)
         if p.element.parts == 2:
             values = join(p.asked, values)
@@ -46,7 +49,7 @@ class Finish:
         if self.make:
             return self.make(values, p, self.full if self.keepdims else None if self.shape else ())
         if self.scalar and not self.given and not p.element.dated:
-            return plain(values[()], p.wanted)
+            return plain(values[()], p.wanted)  # of complex numbers
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:

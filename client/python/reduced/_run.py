@@ -9,6 +9,7 @@ from . import _abi
 from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan
+from ._sources import address
 
 AT_ONCE = 1 << 20  # bytes: smaller requests are one call, which a signal does not interrupt
 SLICE_MS = 50      # how soon Ctrl-C ends a wait, and how often progress is reported
@@ -67,5 +68,5 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     if plan.source.jobs and (plan.source.nbytes > AT_ONCE or progress):
         wait(Job(client, plan), progress)
     else:
-        check(plan.source.run(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, ctypes.byref(plan.result)))
+        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
     return plan.value()

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from . import _abi
+from ._arrays import remote
 from ._elements import Element, element
 from ._lib import check, lib
 from ._plan import NANS, cell_dtype, plan
@@ -46,15 +48,18 @@ class State:
 
     def add(self, a: Any, *, index: int | None = None, client: Any = None) -> State:
         """Add the elements of an array; `index` is that of the first one in the whole array."""
-        data = elements_of(a, self.dtype, "a")
-        first = self.count if index is None else index
-        if data.size <= HERE:
-            check(lib().reduce_state_add_at(self._bytes, address(data), data.size, NANS[self.nan], first))
+        far = remote(a)
+        if far is not None and far.dtype != self.dtype:
+            raise TypeError(f"a: elements of {far.dtype} where {self.dtype} is expected")
+        data: Any = elements_of(a, self.dtype, "a") if far is None else far
+        first, size = self.count if index is None else index, prod(data.shape)
+        if far is None and size <= HERE:
+            check(lib().reduce_state_add_at(self._bytes, address(data), size, NANS[self.nan], first))
         else:
             p = plan(self.op, data, nan=self.nan, state=True)
             p.spec.index_base = first
             self._merge(run(p, client).tobytes())
-        self.count += data.size
+        self.count += size
         return self
 
     def _merge(self, other: bytes) -> None:
@@ -160,5 +165,6 @@ def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", 
     """
     if a is None:
         return State(op, dtype or float, nan=nan, ddof=ddof)
-    data = np.asarray(a)
-    return State(op, data.dtype if dtype is None else dtype, nan=nan, ddof=ddof).add(a)
+    far = remote(a)
+    data = np.asarray(a) if far is None else far
+    return State(op, data.dtype if dtype is None else dtype, nan=nan, ddof=ddof).add(a if far is None else far)

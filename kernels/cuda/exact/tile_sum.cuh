@@ -11,29 +11,8 @@
 
 namespace rk {
 
-// Of the elements met: the largest magnitude, and the least that is not zero.
-template <int kDtype> struct Span;
-
-template <> struct Span<RP_F32> {
-    u32 most;  // |bits|; a NaN is above all
-    u32 least; // |bits| - 1, so that zeros are the largest
-
-    __device__ __forceinline__ void init()
-    {
-        most = 0;
-        least = ~0u;
-    }
-    __device__ __forceinline__ void note(u32 bits)
-    {
-        const u32 magnitude = bits & 0x7fffffffu;
-        most = max(most, magnitude);
-        least = min(least, magnitude - 1);
-    }
-    __device__ __forceinline__ bool within(u32 binades) const { return most - least <= binades << 23; }
-    __device__ __forceinline__ bool below(u32 field) const { return most < field << 23; }
-};
-
-template <> struct Span<RP_F64> {
+// Of the f64 met: the largest magnitude, and the least that is not zero.
+struct Span {
     u32 most;  // upper word of |bits|, doubled
     u32 least; // that of the smallest, one less if its lower word is zero, so that zeros are the largest
 
@@ -91,7 +70,7 @@ template <int kBlock, int kLoads> struct TileSum<RP_F64, kBlock, kLoads> {
     static constexpr u32 kBinades = 53 - 2 * kLog;
     static constexpr u32 kTop = 2046 - kLog; // exponent field of what is too large
 
-    Span<RP_F64> span;
+    Span span;
     PlainSum sum;
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &) { span.init(); }
@@ -161,6 +140,26 @@ struct Between {
         high = __dadd_ru(high, o.high);
     }
 };
+
+// The elements of a vector, f32 or narrower, as they are: infinities and NaNs too, by the rules of IEEE 754.
+template <int kDtype> __device__ __forceinline__ Between between(uint4 v)
+{
+    constexpr int kCount = 16 / Float<kDtype>::kBytes;
+    Between elements[kCount];
+    each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int k) {
+        const double x = Float<kDtype>::value(bits);
+        elements[k] = {x, x};
+    });
+    return joined<kCount>(elements);
+}
+template <int kDtype, int kVectors> __device__ __forceinline__ Between between(const uint4 (&tile)[kVectors])
+{
+    Between all = between<kDtype>(tile[0]);
+#pragma unroll
+    for (int u = 1; u < kVectors; u++)
+        all.join(between<kDtype>(tile[u]));
+    return all;
+}
 
 template <int kBlock, int kLoads> struct TileSum<RP_F32, kBlock, kLoads> {
     static constexpr int kThreads = kBlock, kUnroll = kLoads;

@@ -324,23 +324,44 @@ u32 lanes_for(u64 bytes)
     return lanes;
 }
 
+// `bytes`: of a line, in the mean
+RowShape row_shape(const RowArgs &r, u64 bytes)
+{
+    const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
+    if (r.lanes == 1 && !r.offsets)
+        return kTinyRows;
+    return !r.offsets && whole && tile ? kWholeRows : bytes >= kTuning.long_rows ? kLongRows : kOtherRows;
+}
+
 cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
 {
-    const u64 lines = rp_results(&t.spec);
+    const u64 lines = rp_results(&t.spec), bytes = rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype);
     rp_parts parts = rp_spec_parts(&t.spec, t.data);
     RowArgs r = {};
     r.offsets = parts.offsets;
     r.elements = parts.elements;
     r.lines = lines;
     r.longest = longest;
-    r.lanes = lanes_for(rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype));
+    r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const bool tiny = r.lanes == 1 && !parts.offsets;
-    u64 blocks = div_up(lines * r.lanes, tiny ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const RowShape shape = row_shape(r, bytes);
+    u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
-    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, tiny), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
+    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
                       stream, a, r);
+}
+
+// One load a segment: with many of them the device must not wait for the host.
+u64 longest_segment(const ChainTask &t)
+{
+    u64 most = 0, begin = rk_offset(t.offsets, 0);
+    for (u64 i = 1; i <= t.spec.rows; i++) {
+        const u64 end = rk_offset(t.offsets, i), n = end - begin;
+        most = n > most ? n : most;
+        begin = end;
+    }
+    return most;
 }
 
 // Segments above `longest`, which the kernels for many lines pass over: like rows, each by itself.
@@ -349,6 +370,8 @@ cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs
 {
     const int bytes = rk_bytes(t.spec.dtype);
     const uint8_t *elements = rp_spec_parts(&t.spec, t.data).elements;
+    if (longest_segment(t) <= longest)
+        return cudaSuccess;
     for (u64 i = 0; i < t.spec.rows; i++) {
         rk_line line = rk_line_of(&t.spec, t.offsets, i);
         if (line.n <= longest)

@@ -54,7 +54,7 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
 {
     bool skip = skips_nans(s);
     const bool pairs = !d->slow_doubles && !d->long_sums;
-    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype == RP_F32)))
+    if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype != RP_F16)))
         return sum_few_kernel(s.dtype, skip, s.row_len);
     switch ((rp_layout)layout) {
     case RP_STATE_SUM32:
@@ -122,8 +122,8 @@ bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
 // How long a line may be, that is left to one warp or to few walkers. Beyond, there are few enough for a launch each.
 u64 longest_shared_line(const Device *d, const rp_spec &s)
 {
-    u64 share = rp_elements(&s) / ((u64)d->sms * 8);
-    return share > kTuning.long_line ? share : kTuning.long_line;
+    const u64 share = rp_elements(&s) / ((u64)d->sms * 8), most = 1ull << 31; // what kernels count in 32 bits
+    return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
 }
 
 // Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of

@@ -10,7 +10,7 @@ namespace rk {
 
 // By element type, and `skip`: NaNs are left out and counted
 SegmentKernel sum_float_kernel(int dtype, bool skip);                       // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: f32 f64
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);            // sum_twosum.cu: bf16 f32 f64
 SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                 // sum_digits.cu
 SegmentKernel sum_int_kernel(int dtype);                                    // sum_int.cu
 SegmentKernel best_kernel(int layout, int dtype, bool skip);                // minmax_arg.cu
@@ -28,8 +28,8 @@ SegmentKernel prod_kernel(int dtype);                                       // l
 // instead of partials: their number, then which.
 WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
 
-// Lines of one float sum: f16 bf16 f32 f64; tiny: equal rows, lanes = 1
-RowsKernel sum_rows_kernel(int dtype, bool tiny); // sum_short_lines.cu
+// Lines of one float sum: f16 bf16 f32 f64
+RowsKernel sum_rows_kernel(int dtype, RowShape shape); // sum_short_lines.cu
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
 // kernels/exact/state.h. Dynamic shared memory: state_words words a thread.

@@ -39,9 +39,38 @@ template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(cons
     return all;
 }
 
+// The same of two pairs of f16 or bf16; NaN 0x7fff.
+#if __CUDA_ARCH__ >= 800
+template <bool kLeast, bool kBrain> __device__ __forceinline__ u32 better_pair(u32 a, u32 b)
+{
+    u32 better;
+    if constexpr (kLeast && kBrain)
+        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else if constexpr (kLeast)
+        asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else if constexpr (kBrain)
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    return better;
+}
+
+template <bool kLeast, bool kBrain, int kUnroll> __device__ __forceinline__ u32 best_half(const uint4 (&tile)[kUnroll])
+{
+    auto better = better_pair<kLeast, kBrain>;
+    auto of_vector = [&](uint4 v) { return better(better(v.x, v.y), better(v.z, v.w)); };
+    u32 all = of_vector(tile[0]);
+#pragma unroll
+    for (int u = 1; u < kUnroll; u++)
+        all = better(all, of_vector(tile[u]));
+    return better(all, all >> 16) & 0xffff;
+}
+#endif
+
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
-    static constexpr bool kPrepares = false, kTiles = kBytes == 4 && kKind == kFloat && !kIndex;
+    static constexpr bool kPrepares = false;
+    static constexpr bool kTiles = kKind == kFloat ? kBytes == 2 || kBytes == 4 : kKind == kInteger && kBytes == 4 && kIndex;
     static constexpr Filling kFilling = kIndex || kKind == kFloatSkip ? kUnfilled : kRepeated;
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
@@ -66,22 +95,22 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         skipped = 0;
     }
 
+    __device__ __forceinline__ bool nan(Rank bits) const { return kKind != kInteger && (bits & (kSign - 1)) > inf; }
+    __device__ __forceinline__ Rank rank_of(Rank bits) const
+    {
+        if (kKind == kInteger)
+            return bits ^ flip;
+        const Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
+        return nan(bits) ? kTop : (bits ^ ((negative | kSign) & kTop)) ^ flip;
+    }
+
     __device__ __forceinline__ void add(Rank bits, u64 i)
     {
-        Rank rank;
-        if (kKind == kInteger) {
-            rank = bits ^ flip;
-        } else {
-            Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
-            rank = (bits ^ ((negative | kSign) & kTop)) ^ flip;
-            if ((bits & (kSign - 1)) > inf) { // NaN
-                if (kKind == kFloatSkip) {
-                    skipped++;
-                    return;
-                }
-                rank = kTop;
-            }
+        if (kKind == kFloatSkip && nan(bits)) {
+            skipped++;
+            return;
         }
+        const Rank rank = rank_of(bits);
         if (!kIndex) {
             best = rank > best ? rank : best;
         } else if (rank > best || index == RP_NO_INDEX) { // a thread meets its indexes in ascending order
@@ -95,10 +124,57 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         each_element<kBytes>(v, [&](Bits bits, int e) { add((Rank)bits, first + e); });
     }
 
-    // f32 without indexes, by the device's own comparison: it has -0 < +0, too.
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    // The highest rank of a thread's part of a tile; of floats by the device's own comparison, which has -0 < +0, too.
+    __device__ __forceinline__ Rank best_of(const uint4 (&tile)[kUnroll]) const
     {
-        add(flip ? best_f32<true>(tile) : best_f32<false>(tile), 0);
+        if constexpr (kKind == kFloat && kBytes == 4)
+            return rank_of(flip ? best_f32<true>(tile) : best_f32<false>(tile));
+#if __CUDA_ARCH__ >= 800
+        if constexpr (kKind == kFloat && kBytes == 2) {
+            if (inf == rk_inf_bits(rk_format_of(RP_BF16)))
+                return rank_of(flip ? best_half<true, true>(tile) : best_half<false, true>(tile));
+            return rank_of(flip ? best_half<true, false>(tile) : best_half<false, false>(tile));
+        }
+#endif
+        Rank all = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            each_element<kBytes>(tile[u], [&](Bits bits, int) { all = max(all, rank_of((Rank)bits)); });
+        return all;
+    }
+
+    // Index: a warp has one best element until its last tile. What earlier tiles had comes before this one, and is looked for
+    // where there is a better one. Whole warp.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        const Rank rank = best_of(tile);
+        if constexpr (!kIndex) {
+            best = max(best, rank);
+        } else {
+            const Rank highest = warp_max(rank);
+            if (highest > best || index == RP_NO_INDEX) {
+                best = highest;
+                index = first_in_warp(tile, first);
+            }
+        }
+    }
+
+    // Index of the warp's first element of the best rank.
+    __device__ __forceinline__ u64 first_in_warp(const uint4 (&tile)[kUnroll], u64 first) const
+    {
+        constexpr int kPerVector = 16 / kBytes;
+        u64 at = RP_NO_INDEX;
+#pragma unroll
+        for (int u = kUnroll - 1; u >= 0; u--) {
+            u32 found = 0; // a bit for each element
+            each_element<kBytes>(tile[u], [&](Bits bits, int e) { found |= (u32)(rank_of((Rank)bits) == best) << e; });
+            if (found)
+                at = first + u * (kThreads * kPerVector) + (u32)__ffs((int)found) - 1;
+        }
+#pragma unroll
+        for (int d = kWarp / 2; d; d >>= 1)
+            at = min(at, __shfl_xor_sync(kFullMask, at, d));
+        return at;
     }
 
     // Head and tail: not in index order, so they are joined like another thread's best.
@@ -244,7 +320,7 @@ template <int kBytes, Kind kKind> SegmentKernel pick(int layout)
     using Element = Best<kBytes, kKind, false>;
     if (layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX)
         return light_kernels<Best<kBytes, kKind, true>>();
-    if constexpr (Element::kTiles)
+    if constexpr (Element::kTiles && kBytes == 4)
         return light_kernels<Element>(layout == RP_STATE_MIN ? best_tiles<true> : best_tiles<false>);
     else
         return light_kernels<Element>();

@@ -1,70 +1,140 @@
 // Exact sums and sums of squares of f64 in one pass; for `stats` also the rest of it.
 //
-// x^2 is p + q exactly: p = fl(x^2), q = fma(x, x, -p) (Dekker's TwoProduct). Sums are kept in levels: a double that holds
-// a large power of two, the anchor, and on top of it the sum so far. Adding r rounds it to a multiple of the level's last
-// place and leaves an exactly known rest (Fast2Sum; AccSum of Rump, Ogita and Oishi splits so), which goes to the next
-// level. Since no level ever leaves its binade, bits(level) - bits(anchor) is its sum as an integer.
+// A warp has a window: 2^K above all of its elements, and 22 binades. What is in it is cut into three pieces, each the
+// multiple of 2^(K-24), 2^(K-49) and 2^(K-74) that is nearest to what the pieces before left (adding a large number, the
+// anchor, and subtracting it again rounds so; AccSum of Rump, Ogita and Oishi). A piece has at most 2^24 of its units, so
+// products of two are integers up to 2^48, of which a double takes 31 without rounding: no addition here needs another that
+// tells its error. After some tiles what a double has beyond its lower bits goes to another one.
 //
-// With all |x| < 2^K and at most 2^12 elements a thread the anchors are 1.5 * 2^k for
-//     x      K+13,  K-27                     last places 2^(K-39),  2^(K-79)
-//     p, q   2K+13, 2K-26, 2K-65, 2K-104     last places 2^(2K-39), 2^(2K-78), 2^(2K-117), 2^(2K-156)
-// q starts at the second level. A rest behind the last level, and an element beyond 2^K or so small that p and q would
-// underflow, goes to the block's long accumulator in shared memory: right for any data, fast if all but a few elements
-// lie within 26 binades. K comes from the first tile; should a later tile be larger, the block empties its levels into the
-// accumulator and begins anew with a larger K.
+// An element outside of the window, or beyond what squares can be, goes to the block's long accumulator in shared memory:
+// right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
+// window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
 
 namespace rk {
 namespace {
 
-constexpr int kSumDigits = 2 * RK_LIMBS64, kSquareDigits = 2 * RK_SQUARE_LIMBS64, kLevels = 6;
-constexpr int kMostK = 480, kLeastK = -400, kMargin = 5; // binades above the first tile's largest element
-constexpr u32 kLeastHigh = (u32)(1023 - 480) << 20;      // high word of 2^-480: below it q could underflow
+constexpr int kSumDigits = 2 * RK_LIMBS64, kSquareDigits = 2 * RK_SQUARE_LIMBS64;
+constexpr int kMostK = 480, kLeastK = -400;
+constexpr int kMargin = 3; // binades above the largest element met when the window is chosen
+constexpr int kFar = 8;    // a window so many binades higher than one would choose it is too high
+constexpr u32 kBinades = 22;
 
-// The exponent of level l's anchor: two for x, four for p and q.
-__device__ __forceinline__ int anchor_of(int l, int k) { return l < 2 ? k + 13 - 40 * l : 2 * k + 13 - 39 * (l - 2); }
 __device__ __forceinline__ double anchor(int e) { return __hiloint2double((e + 1023) << 20 | 0x80000, 0); } // 1.5 * 2^e
 
-// level += r, rounded to the level's last place; r becomes the rest
-__device__ __forceinline__ void put(double &level, double &r)
+// Products of two pieces, i <= j, numbered as in a triangle. Those of unlike pieces count twice.
+constexpr int kPieces = 3, kFirstBits = 24, kPieceBits = 25, kProducts = 6;
+__host__ __device__ constexpr int later_piece(int product) { return product < 1 ? 0 : product < 3 ? 1 : 2; }
+__host__ __device__ constexpr int earlier_piece(int product)
 {
-    double t = __dadd_rn(level, r);
-    r = __dsub_rn(r, __dsub_rn(t, level));
-    level = t;
+    return product - later_piece(product) * (later_piece(product) + 1) / 2;
+}
+constexpr int kLower = 26; // bits of a product's sum that are not given to the other double
+
+// 2^-unit: unit of piece i as a power of two, and of product i
+__device__ __forceinline__ int piece_unit(int i, int k) { return k - kFirstBits - kPieceBits * i; }
+__device__ __forceinline__ int product_unit(int i, int k)
+{
+    return piece_unit(earlier_piece(i), k) + piece_unit(later_piece(i), k);
 }
 
-// What a block shares: its long accumulator in carry-save digits, and K.
+// A double near anchor(unit + 52) is that and so many units.
+__device__ __forceinline__ i64 units_above(double x, int unit)
+{
+    return __double_as_longlong(x) - __double_as_longlong(anchor(unit + 52));
+}
+// The same of one near 0
+__device__ __forceinline__ i64 units_in(double x, int unit) { return units_above(__dadd_rn(x, anchor(unit + 52)), unit); }
+
+constexpr int kThreads64 = 256; // of a block
+
+// What a thread has of its elements within the window below 2^k.
+struct Window64 {
+    double first_anchor, second_anchor; // round to pieces
+    double sum[kPieces];                // of pieces: exact for 2^26 of them
+    double lower[kProducts];            // of products
+
+    // `upper`, in shared memory: for each product an anchor, and what `lower` had beyond its kLower bits.
+    __device__ __forceinline__ void open(double (*upper)[kThreads64], int k)
+    {
+        first_anchor = anchor(piece_unit(0, k) + 52);
+        second_anchor = anchor(piece_unit(1, k) + 52);
+#pragma unroll
+        for (int i = 0; i < kPieces; i++)
+            sum[i] = 0;
+#pragma unroll
+        for (int i = 0; i < kProducts; i++) {
+            lower[i] = 0;
+            upper[i][threadIdx.x] = anchor(product_unit(i, k) + kLower + 52);
+        }
+    }
+
+    // An element in the window, or a zero.
+    __device__ __forceinline__ void add(double x)
+    {
+        const double a = __dsub_rn(__dadd_rn(x, first_anchor), first_anchor), rest = __dsub_rn(x, a);
+        const double b = __dsub_rn(__dadd_rn(rest, second_anchor), second_anchor);
+        const double piece[kPieces] = {a, b, __dsub_rn(rest, b)};
+#pragma unroll
+        for (int i = 0; i < kPieces; i++)
+            sum[i] = __dadd_rn(sum[i], piece[i]);
+#pragma unroll
+        for (int i = 0; i < kProducts; i++)
+            lower[i] = __fma_rn(piece[earlier_piece(i)], piece[later_piece(i)], lower[i]);
+    }
+
+    // After at most kMost elements: 31 * 2^48, and 2^25 that are left, are below 2^53.
+    static constexpr int kMost = 31;
+    __device__ __forceinline__ void give_up(double (*upper)[kThreads64])
+    {
+#pragma unroll
+        for (int i = 0; i < kProducts; i++) {
+            const double before = upper[i][threadIdx.x], with = __dadd_rn(before, lower[i]);
+            lower[i] = __dsub_rn(lower[i], __dsub_rn(with, before));
+            upper[i][threadIdx.x] = with;
+        }
+    }
+};
+
+// What a block shares: its long accumulator in carry-save digits; and its threads' own.
 struct Long {
     i64 digits[kSumDigits + kSquareDigits];
-    i64 levels[kLevels];
-    u32 largest; // high word of the largest element so far
+    double upper[kProducts][kThreads64];
 };
 
 template <bool kStats> struct Moments64 {
-    static constexpr int kThreads = 256, kUnroll = 4;
+    static constexpr int kThreads = kThreads64, kUnroll = 6;
     static constexpr int kWords = kSumDigits + kSquareDigits + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 2;
-    static constexpr u32 kMaxPerThread = 1u << 12;
+    static constexpr u32 kMaxPerThread = 1u << 16;
     static size_t shared_bytes() { return sizeof(Long); }
 
     Long *block;
-    double level[kLevels];
-    u32 limit; // high word of 2^K; 0: no K yet
+    Window64 window;
+    int k;                   // of the window
+    u32 lowest;              // upper word of its least number, doubled
+    bool open;               // there is a window; the same for a warp, like the two above
+    bool clean;              // the thread's tile is all in it, but for zeros
+    u32 waiting;             // elements since the last give_up
+    u32 zeros;               // of a clean tile: stats
+    bool all_zero;           // a clean tile
+    i64 warp_low, warp_high; // keys of the warp's extremes: stats
     u32 flags, skipped;
     bool skip, one_infinity;
-    Extremes<F64, 1, 0> extremes; // stats
+    Extremes<F64, kUnroll, kThreads * 2> extremes; // stats
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
         block = (Long *)shared;
         for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads)
             block->digits[j] = 0;
-        if (threadIdx.x == 0)
-            block->largest = 0;
-        limit = flags = skipped = 0;
+        open = false;
+        flags = skipped = 0;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
         extremes.init();
+        warp_low = extremes.kFirst;
+        warp_high = extremes.kLast;
         __syncthreads();
     }
 
@@ -80,14 +150,7 @@ template <bool kStats> struct Moments64 {
                 atomicAdd((u64 *)&digits[(offset >> 5) + k], negative ? 0 - part[k] : part[k]);
     }
 
-    // A finite double, into the sum or the sum of squares (unit 2^e0).
-    static __device__ void add_double(i64 *digits, int e0, double v)
-    {
-        rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
-        add_digits(digits, x.mantissa, x.unit - e0, x.negative);
-    }
-
-    // An element that the levels do not take. Infinities and NaNs end here.
+    // An element that no window takes. Infinities and NaNs end here.
     __device__ __noinline__ static u32 add_outside(Long *block, double v, bool one_infinity)
     {
         u64 bits = (u64)__double_as_longlong(v);
@@ -102,39 +165,65 @@ template <bool kStats> struct Moments64 {
         return 0;
     }
 
-    __device__ __noinline__ static void add_rests(Long *block, double x, double p, double q)
+    // Whole warp: the window's sums into the accumulator. A lane does one of them.
+    __device__ __noinline__ static void empty(Long *block, Window64 window, int k)
     {
-        add_double(block->digits, RK_E0_64, x);
-        add_double(block->digits + kSumDigits, 2 * RK_E0_64, p);
-        add_double(block->digits + kSumDigits, 2 * RK_E0_64, q);
+        const int lane = threadIdx.x % kWarp;
+        window.give_up(block->upper);
+        i64 units = 0;
+        int unit = 0;
+        auto take = [&](int by, i64 of_lane, int its_unit) { // 2^51 of each lane fit
+            const i64 all = warp_sum(of_lane);
+            if (lane == by) {
+                units = all;
+                unit = its_unit;
+            }
+        };
+#pragma unroll
+        for (int i = 0; i < kProducts; i++) {
+            const int one = product_unit(i, k), twice = earlier_piece(i) != later_piece(i);
+            take(2 * i, units_in(window.lower[i], one), one + twice);
+            take(2 * i + 1, units_above(block->upper[i][threadIdx.x], one + kLower), one + kLower + twice);
+        }
+#pragma unroll
+        for (int i = 0; i < kPieces; i++)
+            take(2 * kProducts + i, units_in(window.sum[i], piece_unit(i, k)), piece_unit(i, k));
+        const bool square = lane < 2 * kProducts;
+        const int offset = unit - (square ? 2 * RK_E0_64 : RK_E0_64);
+        for (int j = offset / 32; units && j < offset / 32 + 3; j++)
+            if (i64 d = digit_of(units, offset, j))
+                atomicAdd((u64 *)&block->digits[(square ? kSumDigits : 0) + j], (u64)d);
     }
 
-    // Whole block: the levels' sums into the accumulator. They are in units of their anchors' last places.
-    __device__ __forceinline__ void empty_levels()
+    // ---- the window ----
+
+    static constexpr bool kPrepares = true, kTiles = true;
+    static constexpr Filling kFilling = kUnfilled;
+
+    __device__ __forceinline__ bool holds(u32 high) const { return 2 * high - lowest < kBinades << 21; }
+    __device__ __forceinline__ bool holds_all(const uint4 (&v)[kUnroll]) const
     {
-        if (limit == 0)
-            return;
-        const int k = (int)(limit >> 20) - 1023;
-        __syncthreads();
-        if (threadIdx.x < kLevels)
-            block->levels[threadIdx.x] = 0;
-        __syncthreads();
+        u32 worst = 0;
 #pragma unroll
-        for (int l = 0; l < kLevels; l++) { // 2^51 x 256 threads fit
-            i64 v = warp_sum(__double_as_longlong(level[l]) - __double_as_longlong(anchor(anchor_of(l, k))));
-            if (threadIdx.x % kWarp == 0)
-                atomicAdd((u64 *)&block->levels[l], (u64)v);
+        for (int u = 0; u < kUnroll; u++)
+            worst = max(worst, max(2 * v[u].y - lowest, 2 * v[u].w - lowest));
+        return worst < kBinades << 21;
+    }
+    static __device__ __forceinline__ bool is_zero(u32 high, u32 low) { return (2 * high | low) == 0; }
+    // The same but for zeros, which `zeros` counts for stats.
+    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll])
+    {
+        u32 worst = 0;
+        zeros = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            const bool a = is_zero(v[u].y, v[u].x), b = is_zero(v[u].w, v[u].z);
+            if (kStats)
+                zeros += a + b;
+            worst = max(worst, max(a ? 0 : 2 * v[u].y - lowest + 1, b ? 0 : 2 * v[u].w - lowest + 1));
         }
-        __syncthreads();
-        for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads) {
-            const bool sum = j < kSumDigits;
-            i64 d = 0;
-            for (int l = sum ? 0 : 2; l < (sum ? 2 : kLevels); l++)
-                d += digit_of(block->levels[l], anchor_of(l, k) - 52 - (sum ? RK_E0_64 : 2 * RK_E0_64),
-                              sum ? j : j - kSumDigits);
-            block->digits[j] += d;
-        }
-        __syncthreads();
+        all_zero = worst == 0;
+        return worst <= kBinades << 21;
     }
 
     // The larger magnitude of two elements, by their high words; infinities and NaNs do not count.
@@ -144,17 +233,23 @@ template <bool kStats> struct Moments64 {
         return max(a < 0x7ff00000u ? a : 0, b < 0x7ff00000u ? b : 0);
     }
 
-    // Is there an element beyond K in the block's next tile, or in the rest of the row? Then begin anew with a larger one.
-    static constexpr bool kPrepares = true, kTiles = false;
-    static constexpr Filling kFilling = kUnfilled;
+    // Whole warp, before its next tile, and before the rest of the row.
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
+        clean = open && holds_all(tile);
+        zeros = 0;
+        all_zero = false;
+        if (__all_sync(kFullMask, clean))
+            return true;
+        clean = open && holds_all_but(tile);
+        if (__all_sync(kFullMask, clean))
+            return true;
         u32 top = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             top = max(top, top_of(tile[u]));
-        if (__syncthreads_or(top >= limit))
-            begin(top);
+        follow(warp_max(top));
+        clean = holds_all_but(tile);
         return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
@@ -162,50 +257,41 @@ template <bool kStats> struct Moments64 {
         u32 top = 0;
         for (u64 v = from + threadIdx.x; v < to; v += kThreads)
             top = max(top, top_of(vectors[v]));
-        if (__syncthreads_or(top >= limit))
-            begin(top);
+        follow(warp_max(top));
     }
 
-    __device__ __forceinline__ void begin(u32 top)
+    // Another window, if the warp's next elements, of which this is the largest, want one.
+    __device__ __forceinline__ void follow(u32 top)
     {
-        empty_levels();
-        atomicMax(&block->largest, top);
-        __syncthreads();
-        int k = (int)(block->largest >> 20) - 1022 + kMargin;
-        k = k > kMostK ? kMostK : k < kLeastK ? kLeastK : k;
-        u32 next = (u32)(k + 1023) << 20;
-        limit = next > limit ? next : limit; // at the most already: what is larger goes outside, one by one
-#pragma unroll
-        for (int l = 0; l < kLevels; l++)
-            level[l] = anchor(anchor_of(l, (int)(limit >> 20) - 1023));
-        __syncthreads();
+        int next = (int)(top >> 20) - 1022 + kMargin;
+        next = next > kMostK ? kMostK : next < kLeastK ? kLeastK : next; // what is larger goes outside, one by one
+        if (open) {
+            const bool above = top >= (u32)(k + 1023) << 20 && k < kMostK;
+            if (!above && !(top && next + kFar < k))
+                return;
+            empty(block, window, k);
+        }
+        open = true;
+        k = next;
+        lowest = (u32)(k + 1023 - (int)kBinades) << 21;
+        window.open(block->upper, k);
+        waiting = 0;
     }
 
     // ---- elements ----
 
-    __device__ __forceinline__ void add(u32 low, u32 high, u64 index)
+    // Takes those out that the window has no room for; index of element e: at(e).
+    template <int kCount, class At> __device__ __forceinline__ void take_out(double *x, At at)
     {
-        u32 magnitude = high & 0x7fffffffu;
-        double x = __hiloint2double((int)high, (int)low);
-        if (magnitude - kLeastHigh < limit - kLeastHigh) {
-            flags |= kFlagNz;
-        } else { // below or beyond, or zero
-            outside(x, index);
-            x = 0;
+#pragma unroll
+        for (int e = 0; e < kCount; e++) {
+            if (holds((u32)__double2hiint(x[e]))) {
+                flags |= kFlagNz;
+            } else {
+                outside(x[e], at(e));
+                x[e] = 0;
+            }
         }
-        double p = __dmul_rn(x, x), q = __fma_rn(x, x, -p);
-        put(level[0], x);
-        put(level[1], x);
-        put(level[2], p);
-        put(level[3], p);
-        put(level[4], p);
-        put(level[5], p);
-        put(level[3], q);
-        put(level[4], q);
-        put(level[5], q);
-        long long rest = __double_as_longlong(x) | __double_as_longlong(p) | __double_as_longlong(q);
-        if (rest << 1)
-            add_rests(block, x, p, q);
     }
 
     __device__ __forceinline__ void outside(double x, u64 index)
@@ -226,36 +312,123 @@ template <bool kStats> struct Moments64 {
         flags |= kFlagNz | add_outside(block, x, one_infinity);
     }
 
+    // The extremes of some vectors, the first of which has this index.
+    template <int kCount> __device__ __forceinline__ void choose(const uint4 (&v)[kCount], u64 first)
+    {
+        i64 low = extremes.kFirst, high = extremes.kLast;
+#pragma unroll
+        for (int u = 0; u < kCount; u++)
+            each_element<8>(v[u], [&](u64 bits, int) {
+                if (F64::nan(bits))
+                    return;
+                low = min(low, F64::key(bits));
+                high = max(high, F64::key(bits));
+            });
+        extremes.choose(low, high, first);
+    }
+
+    // May a clean tile have a better one than the warp? By the upper words, which as f32 are zero or finite and normal, and in
+    // the same order; where all lower words are zero they are the elements themselves.
+    __device__ __forceinline__ bool may_choose(const uint4 (&tile)[kUnroll]) const
+    {
+        float low = __uint_as_float(tile[0].y), high = low;
+        u32 lower = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            const float a = __uint_as_float(tile[u].y), b = __uint_as_float(tile[u].w);
+            low = fminf(fminf(low, a), b);
+            high = fmaxf(fmaxf(high, a), b);
+            lower |= tile[u].x | tile[u].z;
+        }
+        const u64 least = (u64)__float_as_uint(low) << 32, most = (u64)__float_as_uint(high) << 32;
+        if (lower == 0)
+            return F64::key(least) < warp_low || F64::key(most) > warp_high;
+        return F64::key(least) >> 32 <= warp_low >> 32 || F64::key(most) >> 32 >= warp_high >> 32;
+    }
+
+    // Whole warp. Earlier tiles of the warp come before this one, so a tile without a better element is passed over.
+    __device__ __forceinline__ void choose_of_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        const bool may = !clean || may_choose(tile);
+        if (!__any_sync(kFullMask, may))
+            return;
+        if (may)
+            choose(tile, first);
+        warp_low = extremes.least;
+        warp_high = extremes.most;
+        for (int d = kWarp / 2; d; d >>= 1) {
+            warp_low = min(warp_low, __shfl_xor_sync(kFullMask, warp_low, d));
+            warp_high = max(warp_high, __shfl_xor_sync(kFullMask, warp_high, d));
+        }
+    }
+
+    static __device__ __forceinline__ double low_of(uint4 v) { return __hiloint2double((int)v.y, (int)v.x); }
+    static __device__ __forceinline__ double high_of(uint4 v) { return __hiloint2double((int)v.w, (int)v.z); }
+
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        double x[2 * kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            x[2 * u] = low_of(tile[u]);
+            x[2 * u + 1] = high_of(tile[u]);
+        }
+        if (kStats)
+            choose_of_tile(tile, first);
+        if (clean)
+            note_clean(tile);
+        else
+            take_out<2 * kUnroll>(x, [&](int e) { return first + e / 2 * (2 * kThreads) + e % 2; });
+        add_all(x);
+    }
+    __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])
+    {
+        u32 other = !all_zero; // than -0.0
+        if (all_zero) {
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                other |= ~tile[u].y | ~tile[u].w;
+            other &= 1u << 31;
+        }
+        flags |= other ? (u32)kFlagNz : 0u;
+        extremes.zeros += zeros;
+    }
+    template <int kCount> __device__ __forceinline__ void add_all(const double (&x)[kCount])
+    {
+        if (waiting + kCount > Window64::kMost) {
+            window.give_up(block->upper);
+            waiting = 0;
+        }
+        waiting += kCount;
+#pragma unroll
+        for (int e = 0; e < kCount; e++)
+            window.add(x[e]);
+    }
+
     __device__ __forceinline__ void add_vector(uint4 v, u64 first)
     {
-        if (kStats) {
-            u64 a = (u64)v.y << 32 | v.x, b = (u64)v.w << 32 | v.z;
-            i64 low = extremes.kFirst, high = extremes.kLast;
-            if (!F64::nan(a))
-                low = high = F64::key(a);
-            if (!F64::nan(b)) {
-                low = min(low, F64::key(b));
-                high = max(high, F64::key(b));
-            }
-            extremes.choose(low, high, first);
-        }
-        add(v.x, v.y, first);
-        add(v.z, v.w, first + 1);
+        const uint4 one[1] = {v};
+        if (kStats)
+            choose(one, first);
+        double x[2] = {low_of(v), high_of(v)};
+        take_out<2>(x, [&](int e) { return first + e; });
+        add_all(x);
     }
 
     __device__ __forceinline__ void add_element(const void *p, u64 index)
     {
-        u64 bits = F64::load(p);
+        const u64 bits = F64::load(p);
         if (kStats && !F64::nan(bits))
             extremes.choose_one(bits, index);
-        add((u32)bits, (u32)(bits >> 32), index);
+        double x[1] = {__longlong_as_double((i64)bits)};
+        take_out<1>(x, [&](int) { return index; });
+        add_all(x);
     }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ u32 flags_sum, skipped_sum;
-        __syncthreads();
-        empty_levels();
+        empty(block, window, k);
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
         __syncthreads();

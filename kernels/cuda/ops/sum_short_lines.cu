@@ -2,23 +2,91 @@
 //
 // The sum is kept in two doubles (twosum.cuh): no long accumulator, and no rounding of one. Where that is not enough the lanes
 // walk the line again, with a state each.
-#include "kernels/cuda/exact/twosum.cuh"
+#include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
 
 namespace rk {
 namespace {
 
 template <int kDtype> struct Line {
+    using Bits = FloatBits<kDtype>;
+
     Pair sum;
     u64 skipped;
     bool skip;
 
-    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, skip, skipped); }
-    __device__ __forceinline__ void add_vector(uint4 v)
+    __device__ __forceinline__ void add(Bits bits) { add_float<kDtype>(sum, bits, skip, skipped); }
+    // Out of line, lest the doubles of add_tile be kept for it.
+    static __device__ __noinline__ Line added(Line to, uint4 v)
     {
-        each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
+        each_element<sizeof(Bits)>(v, [&](Bits bits, int) { to.add(bits); });
+        return to;
+    }
+    // Elements narrower than f64: their sum in one double, once rounded down and once up; where both are equal it is exact.
+    template <int kTile> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kTile])
+    {
+        if constexpr (kDtype == RP_F64) {
+#pragma unroll
+            for (int u = 0; u < kTile; u++)
+                each_element<sizeof(Bits)>(tile[u], [&](Bits bits, int) { add(bits); });
+        } else {
+            const Between all = between<kDtype>(tile);
+            if (all.low == all.high) {
+                sum.add(all.high);
+            } else {
+#pragma unroll
+                for (int u = 0; u < kTile; u++)
+                    *this = added(*this, tile[u]);
+            }
+        }
+    }
+    // With those of the line's other lanes, `mask`; each gets the result. One double for all lanes, if that is exact.
+    __device__ __forceinline__ void join(u32 mask, u32 lanes)
+    {
+        double all = sum.s;
+        bool exact = sum.t == 0 && !sum.lost;
+        for (u32 d = lanes / 2; d; d /= 2)
+            exact &= two_sum(all, __shfl_xor_sync(mask, all, d), all) == 0;
+        if (__all_sync(mask, exact))
+            sum.s = all;
+        else
+            for (u32 d = lanes / 2; d; d /= 2)
+                sum.join_lane(mask, (int)d);
+        if (skip)
+            for (u32 d = lanes / 2; d; d /= 2)
+                skipped += __shfl_xor_sync(mask, skipped, d);
     }
 };
+
+// Vectors `lane`, lane + lanes, ... of those at v; of the last tile, which has `left` of them, at least one. In place of those
+// beyond come -0.0, which adds nothing. Nothing is loaded on condition: ptxas puts such loads one after the other.
+template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes)
+{
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        tile[u] = load_vector(v + lane + u * lanes);
+}
+template <class Bits, int kTile>
+__device__ __forceinline__ void load_last(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes, u32 left)
+{
+    constexpr Bits kNothing = (Bits)((Bits)1 << (8 * sizeof(Bits) - 1));
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        tile[u] = load_vector(v + min(lane + u * lanes, left - 1));
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        if (lane + u * lanes >= left)
+            tile[u] = vector_of(kNothing);
+}
+
+// A row or a segment. The offsets are aligned (launch.h).
+__device__ __forceinline__ rk_line line_of(const FinishArgs &a, const RowArgs &r, u64 i)
+{
+    if (!r.offsets)
+        return {i * a.spec.row_len, 1, a.spec.row_len};
+    const u64 *at = (const u64 *)r.offsets + i;
+    return {at[0], 1, at[1] - at[0]};
+}
 
 // limbs += v, a multiple of 2^e0
 __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
@@ -27,6 +95,9 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     i64 m = units_of(v, e0, &offset);
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
+
+// Out of line: rare and long, and wanted by two.
+__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s) { write_cell(a, number, *s, NULL); }
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
 __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped,
@@ -39,7 +110,7 @@ __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double
     const int limbs = rk_sum_limbs(a.plan.layout), e0 = rk_e0(a.spec.dtype);
     add_double(s->limb, limbs, e0, high);
     add_double(s->limb, limbs, e0, low);
-    write_cell(a, number, *s, NULL);
+    finish_state(a, number, s);
 }
 
 // By all lanes of a line (`mask`; 0 if it is one): the general way. `first`: a state for each of them.
@@ -54,62 +125,113 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
         return;
     for (u32 k = 1; k < r.lanes; k++)
         rk_state_merge(mine, (const rk_state *)((u64 *)first + k * r.state_words));
-    write_cell(a, number, *mine, NULL);
+    finish_state(a, number, mine);
 }
 
-template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
-    sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+// By all lanes of line i, each with kTile vectors in flight.
+template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const FinishArgs &a, const RowArgs &r, u64 i,
+                                                                          rk_line line, u32 lane, u32 mask, rk_state *first)
 {
     using Bits = FloatBits<kDtype>;
     constexpr u32 kPerVector = 16 / sizeof(Bits);
+    const u32 lanes = r.lanes;
+    const Bits *p = (const Bits *)r.elements + line.first;
+    Line<kDtype> l = {{-0.0, -0.0, false}, 0, r.skip};
+    // elements up to the first 16-byte boundary, vectors, the rest
+    const u32 n = (u32)line.n, head = min((u32)((16 - ((uintptr_t)p & 15)) & 15) / (u32)sizeof(Bits), n);
+    const u32 nvec = (n - head) / kPerVector;
+    const uint4 *v = (const uint4 *)(p + head);
+    uint4 tile[kTile];
+    u32 left = nvec;
+    for (; left >= kTile * lanes; left -= kTile * lanes, v += kTile * lanes) { // all lanes of the line
+        load_tile(tile, v, lane, lanes);
+        l.add_tile(tile);
+    }
+    if (left) {
+        load_last<Bits>(tile, v, lane, lanes, left);
+        l.add_tile(tile);
+    }
+    for (u32 e = lane; e < head; e += lanes)
+        l.add(p[e]);
+    for (u32 e = head + nvec * kPerVector + lane; e < n; e += lanes)
+        l.add(p[e]);
+    l.join(mask, lanes);
+    if (__any_sync(mask, l.sum.lost)) {
+        walk_together(a, r, i, line, lane, mask, first);
+        __syncwarp(mask);
+        return;
+    }
+    if (lane)
+        return;
+    if (a.plain && a.spec.out == RP_F64 && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
+        ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
+    else
+        finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
+}
+
+// A thread's place: its lane of a line, those lanes, and the line among the block's.
+struct Place {
+    u32 lane, mask, line;
+
+    __device__ __forceinline__ rk_state *first_state(u64 *states, const RowArgs &r) const
+    {
+        return (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
+    }
+};
+__device__ __forceinline__ Place place_of(u32 lanes)
+{
+    return {threadIdx.x & (lanes - 1), group_mask(lanes), threadIdx.x >> (__ffs((int)lanes) - 1)};
+}
+__device__ __forceinline__ u32 lines_of_block(u32 lanes) { return (u32)kRowThreads >> (__ffs((int)lanes) - 1); }
+
+template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
+    sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
     extern __shared__ u64 states[];
-    const u32 lanes = r.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
-    rk_state *first = (rk_state *)(states + (threadIdx.x - lane) * r.state_words);
-    const u64 stride = (u64)gridDim.x * (kRowThreads / lanes);
+    const Place at = place_of(r.lanes);
+    const u32 lines = lines_of_block(r.lanes);
+    for (u64 i = (u64)blockIdx.x * lines + at.line; i < r.lines; i += (u64)gridDim.x * lines) {
+        const rk_line line = line_of(a, r, i);
+        if (line.n <= r.longest) // else another kernel's
+            sum_line<kDtype, kTile>(a, r, i, line, at.lane, at.mask, at.first_state(states, r));
+    }
+}
+
+// Out of line: rare.
+template <int kDtype>
+__device__ __noinline__ void sum_again(const FinishArgs &a, const RowArgs &r, u64 i, u32 lane, u32 mask, rk_state *first)
+{
+    sum_line<kDtype, 4>(a, r, i, line_of(a, r, i), lane, mask, first);
+}
+
+// Equal rows of whole vectors, at most 4 for each lane: one tile, whose sum rounded down and up is the row's where both are
+// equal. The lanes of a warp stay together.
+template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
+    sum_tile_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    using Bits = FloatBits<kDtype>;
+    constexpr int kTile = 4;
+    extern __shared__ u64 states[];
+    const Place at = place_of(r.lanes);
+    const u32 lines = lines_of_block(r.lanes), nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
     const bool plain = a.plain && a.spec.out == RP_F64;
-    for (u64 i = (u64)blockIdx.x * (kRowThreads / lanes) + threadIdx.x / lanes; i < r.lines; i += stride) {
-        const rk_line line = rk_line_of(&a.spec, r.offsets, i);
-        if (line.n > r.longest)
-            continue; // another kernel's
-        const Bits *p = (const Bits *)r.elements + line.first;
-        Line<kDtype> l = {{-0.0, -0.0, false}, 0, r.skip};
-        // elements up to the first 16-byte boundary, vectors, the rest
-        u64 head = ((16 - ((uintptr_t)p & 15)) & 15) / sizeof(Bits);
-        head = head < line.n ? head : line.n;
-        const u64 nvec = (line.n - head) / kPerVector;
-        const uint4 *v = (const uint4 *)(p + head);
-        u64 k = lane;
-        for (; k + 3 * lanes < nvec; k += 4 * lanes) { // four loads in flight
-            uint4 x[4];
-#pragma unroll
-            for (int u = 0; u < 4; u++)
-                x[u] = load_vector(v + k + u * lanes);
-#pragma unroll
-            for (int u = 0; u < 4; u++)
-                l.add_vector(x[u]);
-        }
-        for (; k < nvec; k += lanes)
-            l.add_vector(load_vector(v + k));
-        for (u64 e = lane; e < head; e += lanes)
-            l.add(p[e]);
-        for (u64 e = head + nvec * kPerVector + lane; e < line.n; e += lanes)
-            l.add(p[e]);
-        for (u32 d = lanes / 2; d; d /= 2) {
-            double s = __shfl_xor_sync(mask, l.sum.s, d), t = __shfl_xor_sync(mask, l.sum.t, d);
-            l.skipped += __shfl_xor_sync(mask, l.skipped, d);
-            l.sum.join(s, t);
-        }
-        if (__any_sync(mask, l.sum.lost)) {
-            walk_together(a, r, i, line, lane, mask, first);
-            __syncwarp(mask);
-            continue;
-        }
-        if (lane)
-            continue;
-        if (plain && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
-            ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
+    for (u64 first = (u64)blockIdx.x * lines; first < r.lines; first += (u64)gridDim.x * lines) {
+        const u64 row = first + at.line;
+        const uint4 *v = (const uint4 *)r.elements + min(row, r.lines - 1) * nvec;
+        uint4 tile[kTile];
+        if (nvec == kTile * r.lanes)
+            load_tile(tile, v, at.lane, r.lanes);
         else
-            finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
+            load_last<Bits>(tile, v, at.lane, r.lanes, nvec);
+        Between all = between<kDtype>(tile);
+        for (u32 d = r.lanes / 2; d; d /= 2)
+            all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
+        const bool known = plain && all.low == all.high;
+        if (row < r.lines && known && at.lane == 0)
+            ((double *)a.cells)[row] = all.high;
+        if (row < r.lines && !known)
+            sum_again<kDtype>(a, r, row, at.lane, at.mask, at.first_state(states, r));
+        __syncwarp();
     }
 }
 
@@ -158,19 +280,28 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
     }
 }
 
+// Where elements are narrower than f64
+template <int kDtype> RowsKernel narrow_kernel(RowShape shape)
+{
+    return shape == kTinyRows    ? sum_tiny_rows<kDtype>
+           : shape == kWholeRows ? sum_tile_rows<kDtype>
+                                 : shape == kLongRows ? sum_rows < kDtype,
+           kDtype == RP_F32 ? 8 : 4 > : sum_rows<kDtype, 4>;
+}
+
 } // namespace
 
-RowsKernel sum_rows_kernel(int dtype, bool tiny)
+RowsKernel sum_rows_kernel(int dtype, RowShape shape)
 {
     switch (dtype) {
     case RP_F16:
-        return tiny ? sum_tiny_rows<RP_F16> : sum_rows<RP_F16>;
+        return narrow_kernel<RP_F16>(shape);
     case RP_BF16:
-        return tiny ? sum_tiny_rows<RP_BF16> : sum_rows<RP_BF16>;
+        return narrow_kernel<RP_BF16>(shape);
     case RP_F32:
-        return tiny ? sum_tiny_rows<RP_F32> : sum_rows<RP_F32>;
+        return narrow_kernel<RP_F32>(shape);
     default:
-        return tiny ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64>;
+        return shape == kTinyRows ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
     }
 }
 

@@ -1,4 +1,4 @@
-// Exact sums of f32 and f64: in two doubles a thread (twosum.cuh), which cost nothing to begin and little to
+// Exact sums of bf16, f32 and f64: in two doubles a thread (twosum.cuh), which cost nothing to begin and little to
 // join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
 // The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
 #include "kernels/cuda/exact/digit_accumulator.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = kDtype == RP_F32;
+    static constexpr bool kPrepares = true, kTiles = kDtype != RP_F64;
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
     using Bits = FloatBits<kDtype>;
@@ -33,23 +33,12 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     {
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
-    // f32: most tiles need no more than one addition for an element, and a pair's for all of them.
+    // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-        Span<kDtype> span;
-        span.init();
-        double all = -0.0;
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            each_element<4>(tile[u], [&](u32 bits, int) {
-                span.note(bits);
-                all = __dadd_rn(all, (double)__uint_as_float(bits));
-            });
-        // within so many binades it is exact: 53 bits less 24 of an element, and 4 for 16 of them
-        constexpr u32 kBinades = 25;
-        static_assert(kUnroll <= 4);
-        if (span.within(kBinades) && (!kSkip || all == all)) {
-            sum.add(all);
+        const Between all = between<kDtype>(tile);
+        if (all.low == all.high) {
+            sum.add(all.high);
         } else {
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
@@ -238,6 +227,8 @@ template <class Few, class Any> SegmentKernel pick_short()
 
 template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len)
 {
+    if (dtype == RP_BF16)
+        return pick<PairSum<RP_BF16, 256, 3, 4, kSkip>, BinSum<Bf16Element, kSkip>>();
     if (dtype == RP_F32)
         return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
     if (row_len < kTuning.middle_f64_row)

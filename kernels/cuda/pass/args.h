@@ -59,6 +59,10 @@ enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
 constexpr int kRowThreads = 128;
 
+// Equal rows of a few elements, with one lane each; of whole vectors, aligned, at most 4 for each lane; lines of many vectors
+// for each lane; others
+enum RowShape { kTinyRows, kWholeRows, kLongRows, kOtherRows };
+
 struct RowArgs {
     const uint8_t *offsets, *elements; // as in rp_parts
     u64 lines;

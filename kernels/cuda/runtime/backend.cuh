@@ -123,6 +123,7 @@ void cuda_unpin(void *impl, const void *base);
 rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f);
 rp_err cuda_memory_open(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f);
 rp_err cuda_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f);
+rp_err cuda_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f);
 void cuda_memory_close(void *impl, rk_memory *m);
 
 } // namespace rk

@@ -23,13 +23,15 @@ cudaError_t ask_context()
 }
 
 // Another process's memory could not be mapped. The fault is that of its handle or descriptor (`field`), unless the context
-// has failed.
+// has failed. The driver keeps what it has open of a block of small allocations; another one that overlaps it, in the place of
+// those that were freed, is "already mapped".
 rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
 {
     cudaError_t alive = ask_context();
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
         return memory_fault(b, alive == cudaSuccess ? err : alive, f);
-    return rp_fail(f, RP_BAD_HANDLE, field, 0, "the device's driver refuses the %s: %s", field, cudaGetErrorString(err));
+    const rp_err code = err == cudaErrorAlreadyMapped ? RP_BUSY : RP_BAD_HANDLE;
+    return rp_fail(f, code, field, 0, "the device's driver refuses the %s: %s", field, cudaGetErrorString(err));
 }
 
 } // namespace
@@ -70,6 +72,14 @@ rp_err cuda_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
     cudaSetDevice(b->device.id);
     cudaError_t err = memory_import(fd, m);
     return err == cudaSuccess ? RP_OK : import_fault(b, err, "descriptor", f);
+}
+
+rp_err cuda_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f)
+{
+    Backend *b = (Backend *)impl;
+    cudaSetDevice(b->device.id);
+    cudaError_t err = memory_copy(m, host, out);
+    return err == cudaSuccess ? RP_OK : memory_fault(b, err, f);
 }
 
 void cuda_memory_close(void *impl, rk_memory *m)

@@ -138,6 +138,14 @@ cudaError_t memory_import(int fd, rk_memory *m)
     return m->base ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
+cudaError_t memory_copy(const rk_memory *m, void *host, bool out)
+{
+    void *to = out ? host : m->base;
+    const void *from = out ? m->base : host;
+    TRY_CUDA(cudaMemcpyAsync(to, from, m->bytes, out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, cudaStreamPerThread));
+    return cudaStreamSynchronize(cudaStreamPerThread);
+}
+
 cudaError_t memory_close(rk_memory *m)
 {
     switch (m->kind) {

@@ -17,6 +17,9 @@ cudaError_t memory_open(const uint8_t *handle, rk_memory *m);
 // cudaErrorInvalidResourceHandle: it is not of this device, or not of that size; the context is in order.
 cudaError_t memory_import(int fd, rk_memory *m);
 
+// All of it to (`out`) or from the host. Waits.
+cudaError_t memory_copy(const rk_memory *m, void *host, bool out);
+
 cudaError_t memory_close(rk_memory *m);
 
 } // namespace rk
