@@ -508,7 +508,7 @@ typedef struct {
     size_t n, first; /* all; this one takes first, first + SUBMITTERS, ... */
 } submitter;
 
-/* A second engine beside the first one keeps to its share of the device's memory: room for two slots and a half. */
+/* A second engine beside the first one keeps to its share of each device's memory: room for two slots and a half. */
 static void check_share(const rk_options *given, const rk_stats *all)
 {
     uint64_t slot = all->device_cap / all->slots;
@@ -521,7 +521,8 @@ static void check_share(const rk_options *given, const rk_stats *all)
     right = right && rk_open(&e, &o, NULL, 0) == RP_OK;
     if (right) {
         rk_get_stats(e, &s);
-        right = s.slots == 2 && s.device_cap == 2 * slot && s.resident_cap <= slot / 2 && s.device_bytes <= s.device_cap;
+        right = s.slots == 2 * s.devices && s.device_cap == s.slots * slot && s.resident_cap <= s.devices * (slot / 2) &&
+                s.device_bytes <= s.device_cap;
         rk_close(e);
     }
     *(right ? &passed : &failed) += 1;
