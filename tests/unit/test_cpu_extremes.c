@@ -70,6 +70,36 @@ static void rests_of_squares(void **state)
             }
 }
 
+/* The same in a block that comes after one of larger elements, by 2^more: the loops take its anchor for theirs at first. */
+static void rests_of_squares_after_larger_ones(void **state)
+{
+    (void)state;
+    enum { N = 8192, ONE = 127 };
+    static float x[2 * N];
+    for (int more = 1; more <= 5; more += 2)
+        for (int bits = 4; bits <= 12; bits += 2)
+            for (int span = 10; span <= 26; span++) {
+                float v = float_of((ONE - 1) << 23 | (half_over(bits) & 0x7fffff));
+                rk_state want;
+                rk_state_init(&want, RP_STATE_SQ32, RP_F32);
+                for (uint64_t i = 0; i < 2 * N; i++) {
+                    x[i] = i < N        ? float_of((uint32_t)(ONE + more) << 23)
+                           : i == N + 3 ? float_of((uint32_t)(ONE - span) << 23 | 1)
+                                        : v;
+                    uint32_t b;
+                    memcpy(&b, &x[i], sizeof b);
+                    rk_state_add(&want, b, i, RP_NAN_PROPAGATE);
+                }
+                for (int k = 0; k < rk_simd_count; k++) {
+                    if (!rk_simd_runs(rk_simds[k]))
+                        continue;
+                    rk_state got = reduce(rk_simds[k], RP_OP_SUMSQ, RP_F32, x, 2 * N);
+                    if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
+                        fail_msg("%s: %d bits, span %d, after 2^%d", rk_simds[k]->name, bits, span, more);
+                }
+            }
+}
+
 /* Integers that are all as large, or as small, as they can be, for long enough that no narrow lane could hold their sum. The
  * engine gives these loops a block at a time, which is shorter. Baseline instructions only: this file is compiled for them. */
 #define CASE(NAME, TYPE, LEAST, MOST)                                            \
@@ -134,6 +164,6 @@ static void digits_are_carried_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(digits_are_carried_in_time), cmocka_unit_test(rests_of_squares),
-                                       cmocka_unit_test(long_integers)};
+                                       cmocka_unit_test(rests_of_squares_after_larger_ones), cmocka_unit_test(long_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
