@@ -222,7 +222,7 @@ static void put_meter(const rd_device_reading *d, rp_writer *w)
 /* "gpu.0.uuid" ... */
 static void put_gpu(const rk_stats *k, unsigned i, rp_writer *w)
 {
-    char group[12], key[RP_MAX_KEY + 1];
+    char group[16], key[RP_MAX_KEY + 1];
     snprintf(group, sizeof group, "gpu.%u", i);
     snprintf(key, sizeof key, "%s.uuid", group);
     put_text(w, key, k->uuid);

@@ -249,7 +249,7 @@ static rp_err device_memory_copy(void *impl, const rk_memory *m, void *host, boo
 
 static void device_memory_close(void *impl, rk_memory *m)
 {
-    for (int i = 0; i < MAX_PARTS; i++)
+    for (int i = 0; i < MAX_PARTS && m->kind == RK_MEMORY_OPENED; i++)
         if (parts[i].base == m->base)
             parts[i].base = NULL;
     if (m->kind != RK_MEMORY_NEW)

@@ -76,7 +76,7 @@ static void reduce_alone(rk_engine *e, rp_spec spec, rk_memory *m)
 }
 
 /* To the host and back, as for data that outlive the daemon. */
-static void copy_memory(rk_engine *e, rk_memory *m)
+static void copy_memory(rk_memory *m)
 {
     static uint8_t copy[sizeof bytes];
     rp_fault f = {.index = RP_NO_INDEX};
@@ -101,7 +101,7 @@ static void use_memory(rk_engine *e)
     run(e, &t);
     if (t.fault.code == RP_OK && memcmp(m->base, bytes, sizeof bytes) != 0)
         die("other bytes arrived than were sent");
-    copy_memory(e, m);
+    copy_memory(m);
     reduce(e, spec_of(RP_OP_SUM, 1, ELEMENTS, 0), m);
     reduce(e, spec_of(RP_OP_MAX, 10, ELEMENTS / 10, 0), m);
     reduce_alone(e, spec_of(RP_OP_MIN, 1, ELEMENTS, 0), m);
