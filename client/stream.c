@@ -118,7 +118,8 @@ static int begin(reduce_stream *s)
 /* Send the current chunk, which holds whole elements, and move on to the next one. */
 static int send_chunk(reduce_stream *s)
 {
-    if (!s->begun && begin(s))
+    bool failed = s->fault.code != RP_OK; /* a chunk under way may have, since the room for this one was given */
+    if (failed || (!s->begun && begin(s)))
         return -(int)s->fault.code;
     chunk *k = current(s);
     k->bytes = s->filled;

@@ -106,6 +106,35 @@ def test_a_stream_does_not_outlive_its_connection(scratch):
         assert len(offsets) == len(set(offsets)), "none came twice"
 
 
+def test_a_stream_that_is_lost_while_its_chunk_is_filled_does_not_begin_again(scratch):
+    """The chunk's room was given before the connection was lost; the stream is lost when the chunk is full."""
+    room_is_given = threading.Event()
+
+    def answer(r):
+        if r.kind == BEGIN:
+            r.reply(struct.pack("<Q", 7))
+        elif r.kind == APPEND:
+            room_is_given.wait(60)
+            r.cut()
+        else:
+            r.reply(result())
+
+    with FakeDaemon(scratch / "s", answer, chunk=4096) as fake, Client(fake.url) as client:
+        call = client.lib
+        stream, space, room = C.c_void_p(), C.c_void_p(), C.c_size_t()
+        client._check(call.reduce_stream_begin(client.handle, C.byref(client.spec("sum", "f32")), C.byref(stream)))
+        client._check(call.reduce_stream_append(stream, bytes(4096), C.c_size_t(4096)))
+        client._check(call.reduce_stream_space(stream, C.byref(space), C.byref(room)))
+        room_is_given.set()
+        end = time.monotonic() + 60
+        while client.reconnects() == 0:
+            assert time.monotonic() < end
+            time.sleep(0.001)  # poll interval
+        fails("STREAM_LOST", lambda: client._check(call.reduce_stream_commit(stream, room)))
+        call.reduce_stream_abort(stream)
+        assert (fake.count(BEGIN), fake.count(APPEND)) == (1, 1)
+
+
 def test_every_connection_begins_with_hello(scratch):
     """After each answer the daemon cuts. Once the client is connected again, its requests name no session that is gone."""
     cuts = 6
