@@ -1,5 +1,5 @@
-"""Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, and devices made of memory
-(tests/device/device.c) that fail on cue."""
+"""Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, devices made of memory
+(tests/device/device.c) that fail on cue, and the CUDA engine's own runtime on a CUDA made of memory (tests/device/kernels.cu)."""
 import os
 import random
 import struct
@@ -16,6 +16,7 @@ from sideclient import Side
 from test_side import refused
 
 PROGRAM = BIN.parent / "tests" / "reduced-device"
+RUNTIME = BIN.parent / "faults" / "reduced-devices"
 SEED = 20261122
 ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 
@@ -175,6 +176,53 @@ def test_a_device_lost_under_load(memory, scratch, monkeypatch):
         for name in handle:
             c.drop(name)
     assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is lost" in daemon.log()
+
+
+@pytest.mark.parametrize("program,breaks", [(PROGRAM, "a device"), (RUNTIME, "a context"), (RUNTIME, "a context and page-locked memory")])
+def test_sixteen_clients_and_a_context_that_breaks(start, scratch, monkeypatch, program, breaks):
+    """Nothing is lost and nothing is wrong, with small and large tasks, few and many results; the daemon goes on, and opens what
+    it needs of page-locked memory later."""
+    if not program.exists():
+        pytest.skip("`make unit-tests`, and `make fault-tools` with CUDA, build the daemons with devices")
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    if breaks.endswith("page-locked memory"):
+        monkeypatch.setenv("LOSE_HOST", "1")
+    daemon = start("--small-bytes", 0, "--sandbox", "no", program=program, backend="cuda")
+    stop, failed, done = threading.Event(), [], [0] * 16
+    data = np.arange(1 << 18, dtype="<i4")
+
+    def load(i):
+        mine = data[: (1 << 10) << (i % 3 * 4)]  # 4 KiB, 64 KiB, 1 MiB
+        rows = (1, 1024)[i % 2]
+        want = [struct.pack("<q", int(x)) for x in mine.reshape(rows, -1).sum(axis=1, dtype="i8")]
+        try:
+            with daemon.connect() as c:
+                while not stop.is_set():
+                    if c.reduce("sum", "i32", mine.tobytes(), rows=rows, row_len=mine.size // rows).cells != want:
+                        failed.append("bits")
+                    done[i] += 1
+        except Exception as e:  # told below
+            failed.append(repr(e))
+
+    def each_answers(times):
+        before = list(done)
+        wait(daemon, lambda: failed or all(now >= then + times for now, then in zip(done, before)))
+
+    clients = [threading.Thread(target=load, args=(i,)) for i in range(len(done))]
+    for t in clients:
+        t.start()
+    each_answers(3)
+    (scratch / "lost1").touch()
+    wait(daemon, lambda: failed or daemon.status()["health"] == "degraded")
+    each_answers(3)
+    stop.set()
+    for t in clients:
+        t.join()
+    assert not failed
+    assert daemon.status()["devices_lost"] == 1
+    assert daemon.process.poll() is None
+    daemon.notified("degraded: 1 of 2 devices lost")
 
 
 def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypatch):
