@@ -315,7 +315,7 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/req0
+unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -328,6 +328,13 @@ $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
+
+# ... and a driver that says how warm it is
+$(B)/tests/driver/libcuda.so.1: tests/device/nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) -std=c11 -O1 $(WARN) -fPIC -shared $< -o $@
+	$(Q)ln -sf libcuda.so.1 $(@D)/libnvidia-ml.so.1
 
 # ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))

@@ -1,5 +1,6 @@
 """Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, devices made of memory
 (tests/device/device.c) that fail on cue, and the CUDA engine's own runtime on a CUDA made of memory (tests/device/kernels.cu)."""
+import json
 import os
 import random
 import struct
@@ -274,6 +275,45 @@ def test_memory_of_other_processes_is_reduced_where_it_lies(memory):
             side.device(a.handle, uuid(0))
         assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
         os.close(a.fd)
+
+
+def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
+    """In status, info, metrics, top and trace, with its number and UUID; what the driver says of it, where it knows it."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(BIN.parent / "tests" / "driver"))
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(3, "--devices", "0,2,1", "--trace", scratch / "trace")
+    data = np.arange(4096, dtype="<f8").tobytes()
+    with daemon.connect() as c:
+        c.put("x", "f64", data, place=FIRST + 1)
+        for device in (1, 1, 2, 3):
+            c.reduce("max", "f64", data, device=device)
+        wait(daemon, lambda: "device.power_w" in c.query(2))
+        info, status = c.query(1), c.query(2)
+    uuids = [f"GPU-ab{i:02}0000-0000-0000-0000-000000000000" for i in (0, 2, 1)]
+    for topic in (info, status):
+        assert [(topic[f"gpu.{i}.uuid"], topic[f"gpu.{i}.ordinal"], topic[f"gpu.{i}.state"]) for i in range(3)] == [(u, int(u[7]), "ok") for u in uuids]
+    assert [status[f"gpu.{i}.resident_bytes"] for i in range(3)] == [0, len(data), 0]
+    assert [status[f"gpu.{i}.tasks"] - status["gpu.2.tasks"] for i in range(3)] == [1, 1, 0]  # beside a probe each; `put` is a task
+    assert [status.get(f"gpu.{i}.temperature_c") for i in range(3)] == [40, None, 41]
+    assert (status["device.temperature_c"], status["device.memory_bytes"], status["device.busy_percent"], status["device.power_w"]) == (41, 3 << 30, 5, 3)
+    text = ctl("metrics", url=daemon.url).stdout.decode()
+    for line in (f'gpu_memory_bytes{{gpu="1",uuid="{uuids[2]}",kind="used"}} {2 << 30}', f'gpu_temperature_celsius{{gpu="0",uuid="{uuids[0]}"}} 40',
+                 f'gpu_busy_ratio{{gpu="1",uuid="{uuids[2]}"}} 0.1', f'gpu_power_watts{{gpu="1",uuid="{uuids[2]}"}} 2', f'gpu_batches_total{{gpu="2",uuid="{uuids[1]}"}} 0',
+                 f'gpu_pool_bytes{{gpu="0",uuid="{uuids[0]}",pool="locked"}} 0'):
+        assert f"\nreduced_{line}\n" in text, line
+    assert 'gpu_power_watts{gpu="2"' not in text
+    (scratch / "lost1").touch()
+    with daemon.connect() as c:
+        refused("DEVICE_LOST", "device", c.reduce, "max", "f64", data, device=3)
+    lines = [line for line in ctl("top", "--once", url=daemon.url).stdout.decode().splitlines() if line.startswith("gpu ")]
+    assert [(line.split()[1], line.split()[-1]) for line in lines] == [("0", "GPU-ab000000"), ("1", "LOST"), ("2", "GPU-ab020000")]
+    assert "40 C  1 W" in lines[0] and "32.0 KiB of" in lines[2]
+    gpus = json.loads(ctl("top", "--once", "--json", url=daemon.url).stdout)["gpus"]
+    assert [(g["gpu"], g["uuid"], g["healthy"]) for g in gpus] == [("0", uuids[0], True), ("1", uuids[2], False), ("2", uuids[1], True)]
+    daemon.stop()
+    trace = json.loads((scratch / "trace").read_text())["traceEvents"]
+    kernels = [e["args"].get("device") for e in trace if e["name"] == "kernel"]
+    assert kernels[:4] == [f"device {i} ({u})" for i, u in ((0, uuids[0]), (0, uuids[0]), (2, uuids[1]), (1, uuids[2]))]
 
 
 def test_metrics_have_a_label_for_each_gpu(ctl, start):

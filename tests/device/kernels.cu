@@ -10,8 +10,8 @@ namespace rk {
 namespace {
 
 // "Launched": the device's code is elsewhere. Their addresses name them.
-void chain_kernel(const ChainTask *) { }
-void batch_tasks_kernel(BatchMemory *, u32) { }
+void chain_kernel(const ChainTask *) {}
+void batch_tasks_kernel(BatchMemory *, u32) {}
 
 u32 compute(rk_task *t)
 {
@@ -53,7 +53,10 @@ BatchFn batch_kernel() { return batch_tasks_kernel; }
 
 size_t chain_scratch_bytes() { return 4096; }
 
-cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream) { return gpu_clear(scratch, chain_scratch_bytes(), stream); }
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
+{
+    return gpu_clear(scratch, chain_scratch_bytes(), stream);
+}
 
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *, size_t, cudaStream_t stream)
 {
