@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from conftest import BIN, select_a_moment
+from libreduce import Client as LibClient
+from libreduce import Fault as LibFault
 from oracle import SIZE
 from rawclient import COLUMNS, REDUCE, STORE, Fault, spec, store
 from sideclient import Side
@@ -314,6 +316,41 @@ def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
     trace = json.loads((scratch / "trace").read_text())["traceEvents"]
     kernels = [e["args"].get("device") for e in trace if e["name"] == "kernel"]
     assert kernels[:4] == [f"device {i} ({u})" for i, u in ((0, uuids[0]), (0, uuids[0]), (2, uuids[1]), (1, uuids[2]))]
+
+
+def test_a_program_finds_its_gpu_by_uuid(memory, start, scratch, monkeypatch):
+    """The daemon numbers its devices in an order of its own; libreduce tells their UUIDs, and the daemon where memory lies."""
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(3, "--devices", "2,0")
+    data = np.arange(5000, dtype="<u4")
+    with LibClient(daemon.url) as c:
+        gpus = c.gpus()
+        assert gpus == [(1, 2, 0, uuid(2), "GPU-ab020000-0000-0000-0000-000000000000"), (2, 0, 0, uuid(0), "GPU-ab000000-0000-0000-0000-000000000000")]
+        number = {u: device for device, _, _, u, _ in gpus}
+        before = daemon.status()["gpu.0.tasks"]
+        c.run("sum", "u32", data.tobytes(), device=number[uuid(2)])
+        assert daemon.status()["gpu.0.tasks"] == before + 1
+        for ordinal in (0, 2):
+            a = Allocation(data.tobytes(), ordinal)
+            c.device_uuid(a.handle, uuid(ordinal))
+            assert c.device("sum", "u32", a.handle, 0, data.nbytes)[0] == struct.pack("<Q", int(data.sum()))
+            c.device_close(a.handle)
+            os.close(a.fd)
+        a = Allocation(data.tobytes(), 0)
+        c.device_uuid(a.handle, uuid(1))  # of a device that the daemon does not have
+        with pytest.raises(LibFault) as e:
+            c.device("sum", "u32", a.handle, 0, data.nbytes)
+        assert "GPU-ab010000" in str(e.value) and "this daemon has 2 (GPU-ab02" in str(e.value)
+        c.device_close(a.handle)
+        assert c.device("sum", "u32", a.handle, 0, data.nbytes)[0] == struct.pack("<Q", int(data.sum()))
+        os.close(a.fd)
+        (scratch / "lost0").touch()
+        with pytest.raises(LibFault):
+            c.run("sum", "u32", data.tobytes(), device=number[uuid(0)])
+        assert [(device, lost) for device, _, lost, _, _ in c.gpus()] == [(1, 0), (2, 1)]
+    daemon.stop()
+    with LibClient(start("--devices", 2, "--threads", 1).url) as c:
+        assert [(device, u, name) for device, _, _, u, name in c.gpus()] == [(1, bytes(16), "CPU-0"), (2, bytes(16), "CPU-1")]
 
 
 def test_metrics_have_a_label_for_each_gpu(ctl, start):
