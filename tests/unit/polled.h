@@ -1,5 +1,4 @@
-/* An engine that is polled by one thread: what the tests of tasks share. Include it after cmocka.h; it has a state of its own in
- * each program. */
+/* An engine that is polled by one thread: what the tests of tasks share. Include it after cmocka.h. */
 #ifndef TESTS_UNIT_POLLED_H
 #define TESTS_UNIT_POLLED_H
 
