@@ -17,7 +17,8 @@ class Remote:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
-    fixed = False  # what is planned for these elements depends on shape, strides and type alone
+    fixed = False    # what is planned for these elements depends on shape, strides and type alone
+    readable = True  # the elements can be copied into memory
 
     def source(self) -> Source:
         raise NotImplementedError
@@ -28,6 +29,10 @@ class Remote:
 
     def pairs(self, view: str) -> Remote:
         """Complex numbers as a last axis of two floats."""
+        raise NotImplementedError
+
+    def part(self, first: int, n: int) -> Source:
+        """The source of n elements that lie one behind the other."""
         raise NotImplementedError
 
 

@@ -151,7 +151,7 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
 def _joinable(p: Plan) -> Any:
     """What requests must share to travel as segments of one; None: it travels alone."""
     s = p.spec
-    if not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial:
+    if not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
         return None
     return s.op, s.dtype, s.out, s.nan, s.flags, s.ddof
 

@@ -12,7 +12,7 @@ from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
 from ._lib import milliseconds
-from ._sources import Source, address
+from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
 DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32: "i4", _abi.U32: "u4", _abi.I64: "i8", _abi.U64: "u8",
@@ -25,11 +25,11 @@ class _Named:
 
     jobs = False
 
-    def __init__(self, name: bytes, nbytes: int):
-        self.name, self.nbytes = name, nbytes
+    def __init__(self, name: bytes, nbytes: int, offset: int = 0):
+        self.name, self.nbytes, self.offset = name, nbytes, offset
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
-        return client.attempt("reduce_named", spec, self.name, 0, self.nbytes, out, room, result)
+        return client.attempt("reduce_named", spec, self.name, self.offset, self.nbytes, out, room, result)
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError
@@ -38,6 +38,8 @@ class _Named:
 class Resident(Remote):
     """An array of `dtype` and `shape` that the daemon keeps under a name. All reductions of this package take it, and NumPy's
     functions of the same names do, too."""
+
+    readable = False
 
     def __init__(self, name: str, dtype: Any = None, shape: Any = None, *, client: Client | None = None):
         r = _abi.Resident(size=ctypes.sizeof(_abi.Resident))
@@ -73,6 +75,10 @@ class Resident(Remote):
 
     def source(self) -> Source:
         return _Named(self.name.encode(), self.nbytes)
+
+    def part(self, first: int, n: int) -> Source:
+        size = self.dtype.itemsize
+        return _Named(self.name.encode(), n * size, first * size) if n else Memory(np.empty(0, self.dtype))
 
     def copy(self, why: str) -> Array:
         raise NotImplementedError(f"resident data: {why} cannot be reduced with the daemon, and it does not give elements back")
