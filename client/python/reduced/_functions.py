@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
-from . import _abi
+from ._abi import MAX, MEAN, MIN, SUM
 from ._plan import plan
 from ._prepare import Prepared
-from ._quick import quick
+from ._quick import REAL, SAME, quick
 from ._results import fit, plain
 from ._run import Progress, run
 
@@ -35,8 +36,9 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     >>> reduced.sum([1e16, 1, -1e16, 3, 4], offsets=[0, 3, 3, 5])
     array([1., 0., 7.])
     """
-    if type(a) is np.ndarray and axis is dtype is out is initial is where is offsets is deadline is client is progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.SUM, False, a)) is not None:
+    if type(a) is ndarray and axis is None and dtype is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(SUM, SAME, a)) is not None:
         return value
     return run(plan("sum", a, axis, dtype, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 
@@ -60,8 +62,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     >>> reduced.mean(np.array([1e308, 1e308]))
     1e+308
     """
-    if type(a) is np.ndarray and axis is dtype is out is where is offsets is deadline is client is progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MEAN, True, a)) is not None:
+    if type(a) is ndarray and axis is None and dtype is None and out is None and where is None and offsets is None and deadline is None \
+            and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MEAN, REAL, a)) is not None:
         return value
     return run(plan("mean", a, axis, dtype, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
@@ -126,8 +129,9 @@ def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     >>> reduced.min([[3, 1], [2, 5]], axis=0)
     array([2, 1])
     """
-    if type(a) is np.ndarray and axis is out is initial is where is offsets is deadline is client is progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MIN, False, a)) is not None:
+    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MIN, SAME, a)) is not None:
         return value
     return run(plan("min", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 
@@ -141,8 +145,9 @@ def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     array([[3],
            [5]])
     """
-    if type(a) is np.ndarray and axis is out is initial is where is offsets is deadline is client is progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MAX, False, a)) is not None:
+    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MAX, SAME, a)) is not None:
         return value
     return run(plan("max", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 

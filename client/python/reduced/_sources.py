@@ -22,7 +22,8 @@ def _ask(a: np.ndarray[Any, Any]) -> int:
 
 
 _sample = np.zeros(3)
-address = _peek if _peek(_sample) == _ask(_sample) else _ask  # of an array's data: 0.1 us instead of 0.8
+HEAD_KNOWN = _peek(_sample) == _ask(_sample)
+address = _peek if HEAD_KNOWN else _ask  # of an array's data: 0.1 us instead of 0.8
 
 
 class Source(Protocol):
