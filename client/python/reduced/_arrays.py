@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._client import Client
 from ._sources import Source
 
 Array = np.ndarray[Any, Any]
@@ -19,6 +20,7 @@ class Remote:
     dtype: np.dtype[Any]
     fixed = False    # what is planned for these elements depends on shape, strides and type alone
     readable = True  # the elements can be copied into memory
+    client: Client | None = None  # that they belong to
 
     def source(self) -> Source:
         raise NotImplementedError

@@ -214,7 +214,7 @@ def release(client: Client, key: Any) -> None:
         client.attempt("reduce_device_close", found)
 
 
-class _OnDevice:
+class _OnDevice(Source):
     """The source of elements on the GPU: in place, else by one copy and a warning."""
 
     jobs = False

@@ -117,7 +117,7 @@ class _Starter:
 
     def take(self, plan: Plan) -> Task:
         _start_finisher()
-        return Task(self.client or default(), plan)
+        return Task(self.client or plan.source.client or default(), plan)
 
 
 class _Collector:
@@ -184,13 +184,12 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
     for p in plans:
         groups.setdefault(_joinable(p) or id(p), []).append(p)
     batches = [_joined(g) if len(g) > 1 else g[0] for g in groups.values()]
-    chosen = client or default()
     jobs: list[Job] = []
     try:
         for p in batches:
             p.spec.deadline_ms = round((deadline or 0) * 1000)
             if p.source.jobs and p.cells.size:
-                jobs.append(Job(chosen, p))
+                jobs.append(Job(client or default(), p))
         for job in jobs:
             wait(job, None)
     finally:
@@ -198,7 +197,7 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
             job.free()
     for p in batches:
         if not p.source.jobs and p.cells.size:
-            check(p.source.run(chosen, ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
+            check(p.source.run(client or p.source.client or default(), ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
     for g, p in zip(groups.values(), batches):
         if len(g) > 1:
             p.value()

@@ -91,13 +91,13 @@ class Segments:
         return wanted and (long or not data.readable)
 
 
-class Pieces:
+class Pieces(Source):
     """The source of segments that are reduced where they lie, which the library does not do by one request."""
 
     jobs = False
 
     def __init__(self, data: Remote, segments: Segments):
-        self.data, self.places = data, segments.places.tolist()
+        self.data, self.client, self.places = data, data.client, segments.places.tolist()
         self.nbytes = (self.places[-1] - self.places[0]) * data.dtype.itemsize
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:

@@ -31,13 +31,14 @@ class Source(Protocol):
 
     jobs: bool
     nbytes: int
+    client: Client | None = None  # the one that elements belong to which a daemon has
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int: ...
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int: ...
 
 
-class Memory:
+class Memory(Source):
     """Elements one behind the other in this process."""
 
     jobs = True
@@ -52,7 +53,7 @@ class Memory:
         return client.attempt("reduce_submit", spec, self.address, self.nbytes, out, room, done, None, job)
 
 
-class FileRange:
+class FileRange(Source):
     """Elements one behind the other in a file."""
 
     jobs = True
