@@ -47,10 +47,15 @@ static void set_resident_caps(rd_server *s)
 /* For monitoring only: without NVML it shows less. */
 static void open_meter(rd_server *s)
 {
+    const unsigned n = rk_devices(s->requests.engine);
+    int ordinals[RK_MAX_DEVICES];
     rk_stats k;
-    rk_get_stats(s->requests.engine, &k);
+    for (unsigned i = 0; i < n; i++) {
+        rk_get_device_stats(s->requests.engine, i, &k);
+        ordinals[i] = k.ordinal;
+    }
     if (k.backend == RP_BACKEND_CUDA)
-        s->requests.meter = s->meter = rd_device_meter_open(k.ordinal);
+        s->requests.meter = s->meter = rd_device_meter_open(ordinals, n);
 }
 
 /* As the log names them. */

@@ -42,6 +42,7 @@ typedef struct rd_record {
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
     bool piece;                       /* of a reduction that comes in several requests: its answer is not a value */
+    const char *device;               /* that worked: "device 0 (GPU-...)"; "": the only CPU */
     unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
