@@ -28,8 +28,8 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t main;
-    int leaders;       /* threads of the wire that wait in ppoll ... */
-    bool reads, timed; /* ... and what the last one waits for: the socket; some time */
+    int leaders, waits, past; /* threads of the wire that wait in ppoll; how often one did, and had done */
+    bool reads, timed;        /* what the last one waits for: the socket; some time */
     int dialled, received, rang;
     rc_connection_err err;    /* of the last event */
     void (*on_dialled)(void); /* within the event */
@@ -39,6 +39,7 @@ static struct {
 static rc_wire *wire;
 static int door = -1, peer = -1;
 static char path[64], byte;
+static uint64_t far_ns; /* a time that never comes */
 
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
@@ -57,6 +58,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
         write_peer();
     pthread_mutex_lock(&seen.lock);
     seen.leaders += !helper;
+    seen.waits += !helper;
     seen.reads = helper ? seen.reads : fds[0].fd >= 0;
     seen.timed = helper ? seen.timed : t != NULL;
     pthread_cond_broadcast(&seen.changed);
@@ -113,7 +115,7 @@ static void test_rang(void *arg)
 }
 
 /* ---- waiting for them ---- */
-static bool rests(void) { return seen.leaders == 1 && !seen.reads; }
+static bool rests(void) { return seen.leaders == 1 && !seen.reads && seen.waits > seen.past; }
 static bool watches(void) { return seen.leaders == 1 && seen.reads; }
 static bool knocks(void) { return seen.leaders == 1 && seen.timed && !seen.reads; }
 static bool has_dialled(void) { return seen.dialled > 0; }
@@ -142,7 +144,8 @@ static int set_up(void **state)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char folder[] = "/tmp/test-client-wire-XXXXXX";
     seen.main = pthread_self();
-    seen.dialled = seen.received = seen.rang = 0;
+    seen.dialled = seen.received = seen.rang = seen.waits = seen.past = 0;
+    far_ns = UINT64_MAX;
     seen.on_dialled = seen.on_received = NULL;
     if (!mkdtemp(folder))
         return -1;
@@ -177,13 +180,23 @@ static void connect_wire(void)
     assert_true(peer >= 0);
 }
 
-/* This thread reads a byte, and does `then` in the event; the leader then rests, and leaves the socket to helpers. */
+/* A bell in the far future makes a leader look anew, and then rest. */
+static void make_it_rest(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    seen.past = seen.waits;
+    pthread_mutex_unlock(&seen.lock);
+    wire->ops->ring(wire, --far_ns);
+    await(rests);
+}
+
+/* This thread reads a byte, and does `then` in the event; the leader then leaves the socket to helpers. */
 static void help(void (*then)(void))
 {
     seen.on_received = then;
     assert_true(wire->ops->read_here(wire, 0));
     assert_true(has_received());
-    await(rests);
+    make_it_rest();
 }
 
 static void hang_up(void)
@@ -256,8 +269,7 @@ static void the_bell_can_be_set_while_the_leader_waits(void **state)
 
 static void read_while_another_one_leads(void)
 {
-    wire->ops->ring(wire, UINT64_MAX - 1); /* far from now: a leader is found, and waits */
-    await(rests);
+    make_it_rest();
     read_a_byte();
     await(watches);
 }
