@@ -203,12 +203,19 @@ static bool open_tls(rd_server *s)
 }
 
 /* Half of a machine's cores fill its memory bus; the others are for small requests. */
-static unsigned readers(const rd_server *s)
+static unsigned half_the_cores(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 1 : (unsigned)cores / 2;
+}
+
+/* On few cores more: they wait for disks. */
+static unsigned readers(const rd_server *s)
+{
+    unsigned half = half_the_cores();
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
+    return half < 4 ? 4 : half > 16 ? 16 : half;
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */
@@ -221,7 +228,7 @@ static bool open_workers(rd_server *s)
     s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
-    else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
+    else if (!rd_workers_open(&s->workers, n, half_the_cores(), rd_waker_ring, &s->waker))
         rd_log(RD_LOG_ERROR, "no threads to read files");
     else
         return true;
