@@ -77,7 +77,7 @@ def test_resident_data_come_back(supervise, engine):
             assert 0 < x.left_ms < 3600_000 and x.age_ms + x.left_ms in (3599_999, 3600_000)
             assert listed["large"].left_ms == 2**64 - 1
             status = c.query(2)
-            assert (status["resident.arrays"], status["resident.bytes"]) == (2, len(data) + 48)
+            assert (status["resident.arrays"], status["resident.kept"], status["resident.bytes"]) == (2, 2, len(data) + 48)
         assert d.keeps(2) == names
     with d.connect() as c:
         c.drop("large")

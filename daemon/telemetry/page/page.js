@@ -132,7 +132,7 @@ function drawTables(then, now) {
     ['shared', 'side.arena_bytes', 'side.arena_cap'], ['resident', 'resident.bytes', 'resident.cap'], ['GPU, all processes', 'device.memory_bytes', 'device.memory_cap']];
   fill('pools', pools.filter((p) => st[p[2]] > 0).map(([name, used, cap]) => [name, { text: bytes(st[used]), raw: st[used] }, bytes(st[cap]), percent(st[used] / st[cap])]));
   const device = [['name', st.device], ['chosen', st.device_note], ['tasks', exact(st.tasks)], ['tasks on the device', exact(st.tasks_device)], ['slots in use', `${st['pool.slots_busy']} of ${st['pool.slots']}`],
-    ['resident arrays', exact(st['resident.arrays'])]];
+    ['resident arrays', exact(st['resident.arrays'])], ['kept over a restart', exact(st['resident.kept'])]];
   if ('device.temperature_c' in st)
     device.push(['load', st['device.busy_percent'] + ' %'], ['temperature', st['device.temperature_c'] + ' \u00b0C'], ['power', st['device.power_w'].toFixed(0) + ' W']);
   fill('device', device);
