@@ -245,6 +245,7 @@ def test_nothing_is_kept_if_nobody_does_or_may(supervise, flags, room):
     d = supervise(*flags, room=room)
     with d.connect() as c:
         c.put("x", "u8", b"\1")
+        assert c.query(2)["resident.kept"] == 0
     d.restart()
     with d.connect() as c:
         assert c.list() == []
@@ -257,7 +258,10 @@ def test_a_full_store_keeps_what_it_has(supervise, engine):
         for i in range(4):
             c.put(f"x{i}", "u8", bytes([i]))
         assert len(c.list()) == 4
-    d.keeps(2)
+        d.keeps(2)
+        status = c.query(2)
+        assert (status["resident.arrays"], status["resident.kept"]) == (4, 2)
+        assert "\nreduced_resident_kept 2\n" in c.metrics()
     d.crash()
     with d.connect() as c:
         assert [x.name for x in c.list()] == ["x1", "x0"] or sorted(x.name for x in c.list()) == ["x0", "x1"]
