@@ -38,13 +38,13 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
-    def picture(self, path, most_height=4000):
-        """All of the page from its top, as PNG or WebP by the name of the file."""
+    def picture(self, path, most_height=4000, quality=60):
+        """The page from its top, as PNG or WebP by the name of the file."""
         kind = path.suffix[1:]
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most_height), "scale": 1}
-        quality = {} if kind == "png" else {"quality": 60}
-        shot = self.call("Page.captureScreenshot", format=kind, captureBeyondViewport=True, clip=clip, **quality)
+        loss = {} if kind == "png" else {"quality": quality}
+        shot = self.call("Page.captureScreenshot", format=kind, captureBeyondViewport=True, clip=clip, **loss)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def take(self, message):

@@ -127,7 +127,7 @@ function drawTables(then, now) {
   }).sort((a, b) => b[5].raw - a[5].raw), 'none so far');
   fill('devices', now.devices.map((d, i) => {
     const p = then.devices[i] || d, speed = rate(p.bytes, d.bytes), best = d.best_bytes_per_s;
-    return [d.name, d.lost ? 'lost' : 'ok', percent(Math.min(1, rate(p.active_s, d.active_s))), bytes(speed) + '/s', bytes(best) + '/s', best > 0 ? percent(speed / best) : '',
+    return [now.devices.length > 1 ? `${i} ${d.name}` : d.name, d.lost ? 'lost' : 'ok', percent(Math.min(1, rate(p.active_s, d.active_s))), bytes(speed) + '/s', bytes(best) + '/s', best > 0 ? percent(speed / best) : '',
       exact(d.tasks), `${d.slots_busy} of ${d.slots}`, part(d.memory, d.memory_cap), part(d.resident, d.resident_cap)];
   }));
   fill('users', now.users.map((u) => {
