@@ -199,6 +199,9 @@ def test_the_page_fits_and_is_accessible(served, browser):
         assert b.evaluate("document.activeElement.id") == "pause"
         b.evaluate("document.activeElement.click()")
         assert b.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+        b.evaluate("location.hash = '#ladder'")
+        b.until("document.querySelector('#rungs tbody tr') !== null")
+        assert b.evaluate("document.documentElement.scrollWidth") <= width, width
 
 
 @needs_browser

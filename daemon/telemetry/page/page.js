@@ -103,7 +103,7 @@ function sample(then, now) {
 /* ---- the view of now ---- */
 const cards = {
   requests: new Card('card-requests', 'Requests a second', amount), bytes: new Card('card-bytes', 'Data a second', bytes),
-  times: new Card('card-times', 'Time of a request', seconds), busy: new Card('card-busy', 'Device or workers busy', percent),
+  times: new Card('card-times', 'Time of a request', seconds), busy: new Card('card-busy', 'Engine busy', percent),
   errors: new Card('card-errors', 'Errors a second', amount), sessions: new Card('card-sessions', 'Sessions', amount),
 };
 const past = (key) => history.map((x) => x[key]);
