@@ -21,7 +21,7 @@ static int make_file(void **state)
     assert_non_null(f);
     fputs("root:x:0:0:root:/root:/bin/bash\n"
           "\n# not a user\n"
-          "alice:x:1000:1000:Alice,,,:/home/alice:/bin/sh\n"
+          "alice:x:1000:1000:Alice,,,:/:/bin/sh\n"
           "+nis:x:1001:1001::/:/bin/sh\n"
           "also-alice:x:1000:1000::/:/bin/sh\n"
           "a123456789012345678901234567890123456789:x:1002:1002::/:/bin/sh\n"
