@@ -377,10 +377,12 @@ static void fill_pages(rd_http_page pages[RD_SERVED])
 
 static bool serve_metrics(rd_server *s)
 {
+    bool loopback = false;
     char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
     if (!s->config.metrics_url[0])
         return true;
-    rd_metrics_want_json(&s->metrics, rd_status_entries);
+    rd_is_http(s->config.metrics_url, &loopback);
+    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
     s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import memory_device, select_a_moment
+from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
 from oracle import SIZE
