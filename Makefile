@@ -40,7 +40,8 @@ DEPS_DEMO  := proj-data
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),pandoc mandoc)
+DEPS_DOCS  := pandoc mandoc python3-venv
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -588,7 +589,7 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
 
-docs: ## the documentation as static HTML in build/docs/ (with the Python reference after `make python-docs`)
+docs: python-docs ## the documentation as static HTML in build/docs/
 	$(Q).docs/build
 
 man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
 from oracle import SIZE
@@ -18,8 +18,7 @@ from rawclient import COLUMNS, REDUCE, STORE, Fault, parse_result, spec, store
 from sideclient import Side
 from test_side import refused
 
-PROGRAM = BIN.parent / "tests" / "reduced-device"
-RUNTIME = BIN.parent / "faults" / "reduced-devices"
+DEVICE, RUNTIME = "tests/reduced-device", "faults/reduced-devices"
 SEED = 20261122
 ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 
@@ -27,12 +26,11 @@ ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 @pytest.fixture
 def memory(start, monkeypatch):
     """memory(n, *flags) -> a daemon with n devices made of memory."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+    options = memory_device()
 
     def run(n, *flags, **kw):
         monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
-        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, program=PROGRAM, backend="cuda", **kw)
+        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, **options, **kw)
 
     return run
 
@@ -181,17 +179,16 @@ def test_a_device_lost_under_load(memory, scratch, monkeypatch):
     assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is lost" in daemon.log()
 
 
-@pytest.mark.parametrize("program,breaks", [(PROGRAM, "a device"), (RUNTIME, "a context"), (RUNTIME, "a context and page-locked memory")])
+@pytest.mark.parametrize("program,breaks", [(DEVICE, "a device"), (RUNTIME, "a context"), (RUNTIME, "a context and page-locked memory")])
 def test_sixteen_clients_and_a_context_that_breaks(start, scratch, monkeypatch, program, breaks):
     """Nothing is lost and nothing is wrong, with small and large tasks, few and many results; the daemon goes on, and opens what
     it needs of page-locked memory later."""
-    if not program.exists():
-        pytest.skip("`make unit-tests`, and `make fault-tools` with CUDA, build the daemons with devices")
+    options = memory_device(program)
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
     monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
     if breaks.endswith("page-locked memory"):
         monkeypatch.setenv("LOSE_HOST", "1")
-    daemon = start("--small-bytes", 0, "--sandbox", "no", program=program, backend="cuda")
+    daemon = start("--small-bytes", 0, "--sandbox", "no", **options)
     stop, failed, done = threading.Event(), [], [0] * 16
     data = np.arange(1 << 18, dtype="<i4")
 

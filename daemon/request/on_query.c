@@ -113,6 +113,7 @@ static void measure_users(const rd_requests *q, rd_gauges *g)
     g->arena_bytes = rd_held(all, RD_HELD_ARENA_BYTES);
     g->arena_cap = u->cap_all[RD_HELD_ARENA_BYTES];
     g->residents = rd_held(all, RD_HELD_RESIDENTS);
+    g->residents_kept = q->holdings->stored;
     g->resident_bytes = rd_held(all, RD_HELD_RESIDENT_BYTES);
     g->resident_cap = u->cap_all[RD_HELD_RESIDENT_BYTES];
     g->resident_user_cap = u->cap[RD_HELD_RESIDENT_BYTES];

@@ -128,7 +128,7 @@ static void put_requests(FILE *f, const rd_stats *s)
             }
     family(f, "data_bytes_total", "counter", "Elements and states of the requests that succeeded, by path.");
     for (int path = 1; path < RD_PATHS; path++)
-        labelled(f, "data_bytes_total", "path", rp_path_name(path), s->tally.data_bytes[path]);
+        labelled(f, "data_bytes_total", "path", rp_path_name(path), rd_tally_path_bytes(&s->tally, path));
 }
 
 static void put_histogram(FILE *f, const char *stage, const rd_histogram *h)
@@ -383,23 +383,39 @@ static char *render(const rd_measures *m, size_t *len, size_t *totals)
     return NULL;
 }
 
-void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap))
+void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap),
+                          bool local)
 {
     m->entries = entries;
+    m->logins.shown = local;
 }
 
-/* The best rate so far is what others are compared with: of half a second or more, for a moment proves nothing. */
-static void rate(rd_metrics *m, const rd_stats *s, uint64_t now_ns)
+static void rate(double *best, uint64_t *then, uint64_t now, uint64_t ns)
 {
-    uint64_t bytes = 0, least_ns = UINT64_C(500000000);
-    for (int path = 1; path < RD_PATHS; path++)
-        bytes += s->tally.data_bytes[path];
-    if (m->rated_ns && now_ns - m->rated_ns < least_ns)
+    double v = (double)(now - *then) / (double)ns * 1e9;
+    *best = ns && v > *best ? v : *best;
+    *then = now;
+}
+
+/* Of half a second or more, for a moment proves nothing. */
+static void take_rates(rd_rates *r, const rd_tally *t, uint64_t now_ns)
+{
+    uint64_t bytes = 0, ns = r->at_ns ? now_ns - r->at_ns : 0;
+    if (r->at_ns && ns < UINT64_C(500000000))
         return;
-    double v = m->rated_ns ? (double)(bytes - m->rated_bytes) / (double)(now_ns - m->rated_ns) * 1e9 : 0;
-    m->best = v > m->best ? v : m->best;
-    m->rated_ns = now_ns;
-    m->rated_bytes = bytes;
+    for (int path = 1; path < RD_PATHS; path++)
+        bytes += rd_tally_path_bytes(t, path);
+    rate(&r->best, &r->bytes, bytes, ns);
+    for (unsigned i = 0; i < RP_MAX_GPUS; i++)
+        rate(&r->device_best[i], &r->device_bytes[i], t->device_bytes[i], ns);
+    r->at_ns = now_ns;
+}
+
+/* Each is looked up once, when its user is new. */
+static void take_logins(rd_logins *l, const rd_stats *s)
+{
+    for (; l->shown && l->known < s->users; l->known++)
+        rd_login_of("/etc/passwd", s->user[RD_FIRST_USER + l->known], l->name[RD_FIRST_USER + l->known]);
 }
 
 static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
@@ -409,7 +425,7 @@ static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
         return NULL;
     uint8_t *entries = malloc(ROOM);
     size_t n = entries ? m->entries(m->arg, now, entries, ROOM) : 0;
-    char *json = entries ? rd_status_json(now, entries, n, m->best, len) : NULL;
+    char *json = entries ? rd_status_json(now, entries, n, &m->rates, &m->logins, len) : NULL;
     free(entries);
     return json;
 }
@@ -422,7 +438,8 @@ bool rd_metrics_refresh(rd_metrics *m)
         return true;
     size_t len, totals, json_len = 0;
     m->measure(m->arg, &now);
-    rate(m, now.stats, start);
+    take_rates(&m->rates, &now.stats->tally, start);
+    take_logins(&m->logins, now.stats);
     char *text = render(&now, &len, &totals), *json = render_json(m, &now, &json_len);
     if (!text) {
         free(json);
