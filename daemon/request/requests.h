@@ -34,9 +34,9 @@ typedef struct rd_requests {
     /* what the root says of the daemon */
     char why[160]; /* which backend was taken and why */
     struct {
-        char label[RK_UUID + 24];         /* for texts: "device 0 (GPU-...)"; "" of the only CPU */
-        bool lost;                        /* and the log has said so */
-    } devices[RK_MAX_DEVICES + 1];        /* behind them the CPU of a hybrid engine, without a label */
+        char label[RK_UUID + 24]; /* for texts: "device 0 (GPU-...)"; "" of the only CPU */
+        bool lost;                /* and the log has said so */
+    } devices[RK_MAX_DEVICES];
     char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
     unsigned n_urls;
     rd_health_state health;
