@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/host_memory.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
@@ -206,11 +207,7 @@ static unsigned readers(const rd_server *s)
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */
-static uint64_t direct_bytes(const rd_server *s)
-{
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return s->config.direct ? s->config.direct << 20 : memory / 2;
-}
+static uint64_t direct_bytes(const rd_server *s) { return s->config.direct ? s->config.direct << 20 : rd_host_memory() / 2; }
 
 static bool open_workers(rd_server *s)
 {
@@ -251,7 +248,7 @@ static void choose_keep(rd_server *s)
         h->keep = RD_KEEP_NONE;
     else
         h->keep = k.backend == RP_BACKEND_CPU ? RD_KEEP_IN_PLACE : RD_KEEP_COPY;
-    h->copied_cap = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+    h->copied_cap = rd_host_memory() / 4;
 }
 
 static void serve(rd_server *s);

@@ -174,6 +174,14 @@ def select_a_moment(process):
         pass
 
 
+def memory_device():
+    """Options that start a daemon whose device is made of memory (tests/device/device.c)."""
+    program = BIN.parent / "tests" / "reduced-device"
+    if not program.exists():
+        pytest.skip("`make unit-tests` builds the daemon with a device")
+    return {"program": program, "backend": "cuda"}
+
+
 @pytest.fixture
 def scratch():
     """A short directory: a unix socket's path has 107 bytes at most."""

@@ -9,13 +9,12 @@ import time
 import numpy as np
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import memory_device, select_a_moment
 from oracle import SIZE
 from rawclient import COLUMNS, REDUCE, STORE, Fault, spec, store
 from sideclient import Side
 from test_side import refused
 
-PROGRAM = BIN.parent / "tests" / "reduced-device"
 SEED = 20261122
 ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 
@@ -23,12 +22,11 @@ ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 @pytest.fixture
 def memory(start, monkeypatch):
     """memory(n, *flags) -> a daemon with n devices made of memory."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+    options = memory_device()
 
     def run(n, *flags, **kw):
         monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
-        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, program=PROGRAM, backend="cuda", **kw)
+        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, **options, **kw)
 
     return run
 

