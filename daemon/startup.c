@@ -47,10 +47,15 @@ static void set_resident_caps(rd_server *s)
 /* For monitoring only: without NVML it shows less. */
 static void open_meter(rd_server *s)
 {
+    const unsigned n = rk_devices(s->requests.engine);
+    int ordinals[RK_MAX_DEVICES];
     rk_stats k;
-    rk_get_stats(s->requests.engine, &k);
+    for (unsigned i = 0; i < n; i++) {
+        rk_get_device_stats(s->requests.engine, i, &k);
+        ordinals[i] = k.ordinal;
+    }
     if (k.backend == RP_BACKEND_CUDA)
-        s->requests.meter = s->meter = rd_device_meter_open(k.ordinal);
+        s->requests.meter = s->meter = rd_device_meter_open(ordinals, n);
 }
 
 /* As the log names them. */
@@ -198,12 +203,19 @@ static bool open_tls(rd_server *s)
 }
 
 /* Half of a machine's cores fill its memory bus; the others are for small requests. */
-static unsigned readers(const rd_server *s)
+static unsigned half_the_cores(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 1 : (unsigned)cores / 2;
+}
+
+/* On few cores more: they wait for disks. */
+static unsigned readers(const rd_server *s)
+{
+    unsigned half = half_the_cores();
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
+    return half < 4 ? 4 : half > 16 ? 16 : half;
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */
@@ -216,7 +228,7 @@ static bool open_workers(rd_server *s)
     s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
-    else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
+    else if (!rd_workers_open(&s->workers, n, half_the_cores(), rd_waker_ring, &s->waker))
         rd_log(RD_LOG_ERROR, "no threads to read files");
     else
         return true;

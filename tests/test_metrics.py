@@ -99,6 +99,8 @@ def test_requests_are_counted_by_op_type_path_and_result(daemon):
     for stage in STAGES:
         assert get(m, "request_seconds_count", stage=stage) == requests(m, result="OK") == n + 3
     assert get(m, "request_seconds_sum", stage="total") >= get(m, "request_seconds_sum", stage="kernel") > 0
+    done = {where: get(m, "engine_tasks_total", where=where) for where in ("caller", "device", "workers")}
+    assert done["caller"] >= n and done["device"] == 0 and 1 <= done["workers"] <= 6, f"{done}: the large ones are the workers'"
     uid = str(os.getuid())
     assert get(m, "user_data_bytes_total", uid=uid) == n * 8 + (1 << 20) + 800 and get(m, "user_errors_total", uid=uid) == 3
     assert get(m, "batch_requests_bucket", le="+Inf") == get(m, "batch_requests_count") and get(m, "queue_length", queue="small") == 0

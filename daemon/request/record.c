@@ -1,6 +1,6 @@
 #include "daemon/request/record.h"
 
-#include "daemon/state/session.h"
+#include "daemon/request/requests.h"
 
 /* Does the engine work for such requests? */
 static bool is_work(uint8_t msg)
@@ -34,6 +34,7 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.device = r->spread ? -1 : t->device;
     a.start_ns = t->start_ns;
     if (t->start_ns) {
+        a.device_label = r->spread ? NULL : r->all->devices[t->device].label;
         a.stage_ns[RD_QUEUE] = rd_queued_ns(r);
         a.stage_ns[RD_COPY] = t->copy_ns;
         a.stage_ns[RD_KERNEL] = t->compute_ns;

@@ -232,6 +232,7 @@ static void put_one(FILE *f, const char *name, const char *help, double v)
     fprintf(f, "reduced_%s %.12g\n", name, v);
 }
 
+/* Of several GPUs: sums, the mean of their load, the highest temperature. */
 static void put_device(FILE *f, const rd_device_reading *d)
 {
     family(f, "device_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
@@ -268,6 +269,35 @@ static void put_gpu_health(FILE *f, const rd_measures *m)
         fprintf(f, "reduced_gpu_healthy{gpu=\"%d\",uuid=\"%s\"} %d\n", m->gpu[i].ordinal, m->gpu[i].uuid, !m->gpu[i].lost);
 }
 
+/* A line for each GPU that NVML knows. */
+static void put_readings(FILE *f, const rd_measures *m, const char *name, const char *label,
+                         double (*of)(const rd_device_reading *d))
+{
+    for (unsigned i = 0; i < m->gpus; i++)
+        if (m->reading[i].valid)
+            fprintf(f, "reduced_%s{gpu=\"%d\",uuid=\"%s\"%s} %.12g\n", name, m->gpu[i].ordinal, m->gpu[i].uuid, label,
+                    of(&m->reading[i]));
+}
+
+static double metrics_used(const rd_device_reading *d) { return (double)d->memory_used; }
+static double metrics_total(const rd_device_reading *d) { return (double)d->memory_total; }
+static double metrics_celsius(const rd_device_reading *d) { return d->celsius; }
+static double metrics_busy(const rd_device_reading *d) { return d->busy_percent * 0.01; }
+static double metrics_watts(const rd_device_reading *d) { return d->milliwatts * 1e-3; }
+
+static void put_gpu_readings(FILE *f, const rd_measures *m)
+{
+    family(f, "gpu_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
+    put_readings(f, m, "gpu_memory_bytes", ",kind=\"used\"", metrics_used);
+    put_readings(f, m, "gpu_memory_bytes", ",kind=\"total\"", metrics_total);
+    family(f, "gpu_temperature_celsius", "gauge", "Temperature of the GPU.");
+    put_readings(f, m, "gpu_temperature_celsius", "", metrics_celsius);
+    family(f, "gpu_busy_ratio", "gauge", "Share of the driver's last sample period with a kernel running, of any process.");
+    put_readings(f, m, "gpu_busy_ratio", "", metrics_busy);
+    family(f, "gpu_power_watts", "gauge", "Power that the GPU draws.");
+    put_readings(f, m, "gpu_power_watts", "", metrics_watts);
+}
+
 /* The engine's metrics, of one device each: their sums are in the families without `gpu_`. */
 static void put_gpus(FILE *f, const rd_measures *m)
 {
@@ -279,14 +309,18 @@ static void put_gpus(FILE *f, const rd_measures *m)
     } lines[] = {
         {"gpu_engine_tasks_total", "counter", "Tasks that the device finished.", "", AT(tasks), 1},
         {"gpu_engine_busy_seconds_total", "counter", "Time with at least one task at the device.", "", AT(active_ns), 1e-9},
+        {"gpu_batches_total", "counter", "Launches on the device that small requests shared.", "", AT(batches), 1},
+        {"gpu_batched_requests_total", "counter", "Requests in these launches.", "", AT(batched_tasks), 1},
         {"gpu_engine_work_seconds_total", "counter", "Time of the device's work, summed.", "", AT(busy_ns), 1e-9},
         {"gpu_slots", "gauge", "Staging slots of the device.", "", AT(slots), 1},
         {"gpu_slots_busy", "gauge", "Of these, in use.", "", AT(slots_busy), 1},
         {"gpu_pool_bytes", "gauge", "Memory in pools of the device.", "device", AT(device_bytes), 1},
         {"gpu_pool_bytes", NULL, NULL, "pinned", AT(pinned_bytes), 1},
+        {"gpu_pool_bytes", NULL, NULL, "locked", AT(locked_bytes), 1},
         {"gpu_pool_bytes", NULL, NULL, "resident", AT(resident_bytes), 1},
         {"gpu_pool_cap_bytes", "gauge", "Most that these pools may hold.", "device", AT(device_cap), 1},
         {"gpu_pool_cap_bytes", NULL, NULL, "pinned", AT(pinned_cap), 1},
+        {"gpu_pool_cap_bytes", NULL, NULL, "locked", AT(locked_cap), 1},
         {"gpu_pool_cap_bytes", NULL, NULL, "resident", AT(resident_cap), 1},
     };
 #undef AT
@@ -310,8 +344,10 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_limits(f, m->users);
     if (m->gpus)
         put_gpus(f, m);
-    if (m->device.valid)
+    if (m->device.valid) {
         put_device(f, &m->device);
+        put_gpu_readings(f, m);
+    }
     if (m->trace)
         put_trace(f, m->trace);
 }
@@ -384,7 +420,7 @@ static void take_logins(rd_logins *l, const rd_stats *s)
 
 static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
 {
-    enum { ROOM = 16384 }; /* as of QUERY */
+    enum { ROOM = 32768 }; /* as of QUERY */
     if (!m->entries)
         return NULL;
     uint8_t *entries = malloc(ROOM);

@@ -22,9 +22,10 @@
 typedef struct rd_measures {
     rd_gauges gauges;
     rk_stats engine;
-    rd_device_reading device;
-    unsigned gpus; /* devices that have lines of their own: GPUs, and CPU engines if there are several */
+    rd_device_reading device; /* of all GPUs */
+    unsigned gpus;            /* devices that have lines of their own: GPUs, and CPU engines if there are several */
     rk_stats gpu[RK_MAX_DEVICES];
+    rd_device_reading reading[RK_MAX_DEVICES]; /* of gpu[i] */
     const rd_stats *stats;
     const rd_users *users;
     rd_trace *trace; /* NULL: none */

@@ -43,9 +43,10 @@ typedef struct rd_record {
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
     bool piece;                       /* of a reduction that comes in several requests: its answer is not a value */
+    int device;                       /* of the engine, that worked; -1: several, or none */
+    const char *device_label;         /* "device 0 (GPU-...)"; "": the only CPU; NULL: several, or none */
     unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
-    int device;                   /* of the engine, that had them; -1: several, or none */
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
     uint64_t stage_ns[RD_STAGES]; /* the total always, the others if the engine took it up */
 } rd_record;
