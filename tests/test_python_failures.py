@@ -56,6 +56,7 @@ def test_a_silent_daemon_is_given_up(scratch):
             assert isinstance(e.value, TimeoutError)
 
 
+@pytest.mark.slow
 def test_a_full_pipe_and_a_daemon_that_is_killed_behind_it(start):
     """The daemon does not read: the arrays fill its sockets."""
     daemon = start()
