@@ -174,11 +174,11 @@ def select_a_moment(process):
         pass
 
 
-def memory_device():
-    """Options that start a daemon whose device is made of memory (tests/device/device.c)."""
-    program = BIN.parent / "tests" / "reduced-device"
+def memory_device(program="tests/reduced-device"):
+    """Options that start a daemon whose devices are made of memory (tests/device/device.c)."""
+    program = BIN.parent / program
     if not program.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+        pytest.skip("`make unit-tests`, and with CUDA `make fault-tools`, build the daemons with devices of memory")
     return {"program": program, "backend": "cuda"}
 
 

@@ -58,6 +58,11 @@ def allocate():
         a.free()
 
 
+def names_here():
+    """What this process has open."""
+    return [os.readlink(p) for p in pathlib.Path("/proc/self/fd").iterdir() if p.is_symlink()]
+
+
 def mappings(daemon):
     return pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text().count("memfd:allocation")
 
@@ -418,4 +423,6 @@ def test_libreduce_imports_a_descriptor(device, allocate, scratch):
             assert (e.value.code, e.value.field) == want
         assert lib.lib.reduce_device_import(lib.handle, a.fd, ctypes.c_uint64(8192), None) == -101
         assert lib.device("sum", "f64", handle, 8184, 8)[0] == struct.pack("<d", 0.25)
+        assert names_here().count("/memfd:allocation (deleted)") == 2, "the test's and the library's"
+    assert names_here().count("/memfd:allocation (deleted)") == 1, "reduce_close closed what it had kept"
     settle(again)

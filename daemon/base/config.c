@@ -280,7 +280,8 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
     return false;
 }
 
-/* A number that CUDA may give, or the start of a UUID. */
+/* A number that CUDA may give, or the start of a UUID. Only the form is checked here, so that --check-config needs no device.
+ * The list is read by the engine when it opens (kernels/engine/select.c), which knows what there is. */
 static bool is_device(const char *name, size_t n)
 {
     const bool uuid = strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0;

@@ -1,6 +1,6 @@
 #include "daemon/request/record.h"
 
-#include "daemon/state/session.h"
+#include "daemon/request/requests.h"
 
 /* Does the engine work for such requests? */
 static bool is_work(uint8_t msg)
@@ -31,8 +31,10 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.batch = t->batch;
     a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
+    a.device = r->spread ? -1 : t->device;
     a.start_ns = t->start_ns;
     if (t->start_ns) {
+        a.device_label = r->spread ? NULL : r->all->devices[t->device].label;
         a.stage_ns[RD_QUEUE] = rd_queued_ns(r);
         a.stage_ns[RD_COPY] = t->copy_ns;
         a.stage_ns[RD_KERNEL] = t->compute_ns;

@@ -132,7 +132,7 @@ static rp_err open_cpus(rk_engine *e, const char *devices, char *why, size_t why
     return open_devices(e, RP_BACKEND_CPU, info, n, why, why_cap);
 }
 
-/* *there: CUDA shows some device, so whatever goes wrong then is not the lack of one. */
+/* *named_wrong: the option's list is wrong, which is not the lack of a device. */
 static rp_err open_cuda(rk_engine *e, bool *named_wrong, char *why, size_t why_cap)
 {
     rk_device_info there[RK_MAX_DEVICES], chosen[RK_MAX_DEVICES];

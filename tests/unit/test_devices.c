@@ -15,8 +15,9 @@
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/select.h"
+#include "tests/unit/polled.h"
 
-static sem_t woken, gate;
+static sem_t gate;
 static atomic_bool gated; /* a device that has finished a task stops until the gate opens */
 
 static void wake(void *arg)
@@ -24,7 +25,7 @@ static void wake(void *arg)
     (void)arg;
     if (gated)
         sem_wait(&gate);
-    sem_post(&woken);
+    sem_post(&polled_ended);
 }
 
 static rk_engine *open_devices(const char *devices, uint64_t resident_bytes)
@@ -33,23 +34,9 @@ static rk_engine *open_devices(const char *devices, uint64_t resident_bytes)
         .backend = RP_BACKEND_CPU, .devices = devices, .threads = 1, .resident_bytes = resident_bytes, .wake = wake};
     rk_engine *e = NULL;
     char why[160];
-    sem_init(&woken, 0, 0);
+    sem_init(&polled_ended, 0, 0);
     assert_int_equal(rk_open(&e, &o, why, sizeof why), RP_OK);
     return e;
-}
-
-static rk_task *poll_one(rk_engine *e)
-{
-    rk_task *done;
-    while (!(done = rk_poll(e)))
-        sem_wait(&woken);
-    return done;
-}
-
-static void run(rk_engine *e, rk_task *t)
-{
-    if (!rk_submit(e, t))
-        assert_ptr_equal(poll_one(e), t);
 }
 
 /* ---- names ---- */
