@@ -145,9 +145,9 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* The number that [text, end) begins with, if it is short and plain: decimal digits, a point, an exponent. Returns its end;
- * NULL: another parser has to decide. */
-const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out);
+/* The number at `text` in [first, end), if it is short and plain: decimal digits, a point, an exponent. Returns its end; NULL:
+ * another parser has to decide. */
+const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out);
 
 /* What the tokens of a text are. Zero-initialise. */
 typedef struct ctl_text_kind {
