@@ -137,7 +137,8 @@ typedef struct ctl_text {
     int dtype;                     /* reduce_dtype of the elements to be made; 0: f64 */
     char token[CTL_MAX_TOKEN + 1]; /* the one that the last piece began */
     size_t len;
-    uint64_t line; /* lines ended so far */
+    uint64_t line;         /* lines ended so far */
+    bool no_negative_zero; /* -0 is not an integer */
 } ctl_text;
 
 /* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how
@@ -219,10 +220,11 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. `from` becomes
- * the reader's in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err
- * and `why` say why. */
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY]);
+/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. So is a file if
+ * `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's in any
+ * case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why` say why. */
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY]);
+bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
@@ -242,7 +244,8 @@ typedef struct ctl_source {
     const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
     int dtype;                     /* 0: not said */
     int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
-    bool text;                     /* numbers as text */
+    bool text;                     /* numbers as text, */
+    bool brief;                    /* which are reduced again if their type is not that of the first ones */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
@@ -393,6 +396,7 @@ typedef struct ctl_work {
     ctl_input *mask;  /* bytes, one for each element, or NULL */
     reduce_spec spec; /* for this type, without shape */
     uint64_t initial; /* what spec.initial points to */
+    bool mistaken;    /* the type of a text, guessed in brief: nothing is printed */
     ctl_progress progress;
 } ctl_work;
 

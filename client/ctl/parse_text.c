@@ -83,7 +83,7 @@ static inline uint64_t whole_number(const char *end, long n)
 
 /* Returns the end of the number; NULL: nothing plain begins here. CTL_DIGITS_BACK bytes before it and AHEAD from it on can be
  * read. The bytes that are not digits say where it has which digits, so that no branch depends on one. */
-static inline const char *take_window(const char *p, plain *x)
+__attribute__((always_inline)) static inline const char *take_window(const char *p, plain *x)
 {
     x->negative = *p == '-';
     p += *p == '-' || *p == '+';
@@ -96,9 +96,11 @@ static inline const char *take_window(const char *p, plain *x)
     x->whole = *q != '.';
     if (!x->whole) {
         other &= other - 1;
-        decimals = __builtin_ctzll(other | UINT64_C(1) << WINDOW) - before - 1;
-        q += 1 + decimals;
-        if (!other || !append_decimals(&x->digits, before, q, decimals))
+        if (!other)
+            return NULL;
+        q = p + __builtin_ctzll(other);
+        decimals = q - p - before - 1;
+        if (!append_decimals(&x->digits, before, q, decimals))
             return NULL;
     }
     if (before + decimals == 0)
@@ -129,19 +131,19 @@ static inline const char *take_plain(const char *first, const char *p, const cha
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 
-static inline bool store_f64(const plain *x, void *out)
+static inline bool store_f64(const ctl_power *powers, const plain *x, void *out)
 {
     uint64_t bits;
-    bool certain = ctl_nearest_f64(x->digits, x->exponent, &bits);
+    bool certain = ctl_nearest_f64(powers, x->digits, x->exponent, &bits);
     bits |= (uint64_t)x->negative << 63;
     memcpy(out, &bits, sizeof bits);
     return certain;
 }
 
-static inline bool store_f32(const plain *x, void *out)
+static inline bool store_f32(const ctl_power *powers, const plain *x, void *out)
 {
     uint32_t bits;
-    bool certain = ctl_nearest_f32(x->digits, x->exponent, &bits);
+    bool certain = ctl_nearest_f32(powers, x->digits, x->exponent, &bits);
     bits |= (uint32_t)x->negative << 31;
     memcpy(out, &bits, sizeof bits);
     return certain;
@@ -161,9 +163,9 @@ static bool store_integer(const plain *x, int dtype, void *out)
 static bool store_plain(const plain *x, int dtype, void *out)
 {
     if (dtype == REDUCE_F64)
-        return store_f64(x, out);
+        return store_f64(ctl_powers(), x, out);
     if (dtype == REDUCE_F32)
-        return store_f32(x, out);
+        return store_f32(ctl_powers(), x, out);
     return !is_float(dtype) && store_integer(x, dtype, out);
 }
 
@@ -180,6 +182,7 @@ static const char *feed_floats(const char *first, const char *p, const char *end
 {
     uint8_t *to = *out;
     const bool wide = dtype == REDUCE_F64;
+    const ctl_power *powers = ctl_powers();
     plain x;
     if (p - first < CTL_DIGITS_BACK || !(wide || dtype == REDUCE_F32))
         return p;
@@ -189,7 +192,7 @@ static const char *feed_floats(const char *first, const char *p, const char *end
             continue;
         }
         const char *q = take_window(p, &x);
-        if (!q || !blank(*q) || !(wide ? store_f64(&x, to) : store_f32(&x, to)))
+        if (!q || !blank(*q) || !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
             break;
         to += wide ? 8 : 4;
         p = q + 1;
@@ -210,6 +213,13 @@ static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
 
 static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64; }
 
+static bool is_negative_zero(const char *token)
+{
+    uint64_t magnitude;
+    bool negative, fits;
+    return *token == '-' && ctl_parse_magnitude(token, &negative, &magnitude, &fits) && magnitude == 0 && fits;
+}
+
 /* The token that is kept as an element. */
 static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
 {
@@ -218,6 +228,8 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
     const char *end = t->token + t->len;
+    if (t->no_negative_zero && !is_float(dtype) && is_negative_zero(t->token))
+        return bad(t, "is a float", why);
     if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
         bool zero = memchr(t->token, 0, t->len) != NULL; /* where the other parser would end */
         if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
@@ -285,7 +297,8 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
             continue;
         }
         const char *q = t->len ? NULL : take_plain(bytes, p, end, &x);
-        if (q && q < end && blank(*q) && store_plain(&x, dtype, w)) {
+        bool taken = q && q < end && blank(*q) && !(t->no_negative_zero && x.negative && x.digits == 0);
+        if (taken && store_plain(&x, dtype, w)) {
             w += size;
             p = q + 1;
             continue;

@@ -1,5 +1,6 @@
 /* Files and pipes of numbers as text. Without a type from the user they are read ahead: integers stay integers, as i64 or u64,
- * if all numbers are, and are f64 otherwise. */
+ * if all numbers are, and are f64 otherwise. A file whose reduction can begin again is taken for what its beginning is, so that
+ * it is read only once if that is right. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -33,7 +34,9 @@ struct ctl_reader {
     ctl_text parser;
     ctl_text_kind kind; /* of what was looked at */
     bool guessed;       /* the type is not the user's */
+    bool brief;         /* a piece of a file is enough for that */
     bool cut;           /* more came than was looked at */
+    bool mistaken;      /* the file is not what its beginning is */
     bool ended;
     int threads;
     size_t piece; /* bytes that are read and turned into elements at a time: a part for each thread */
@@ -96,9 +99,11 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
     bool again = r->fd >= 0;
     off_t start = again ? lseek(r->fd, 0, SEEK_CUR) : 0;
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
-        if (again && r->n >= r->piece)
+        bool whole = r->kind.some && ctl_text_dtype(&r->kind); /* integers, of one type */
+        bool enough = r->n >= (again ? r->piece : LOOK_AHEAD);
+        if (enough && again && !(r->brief && whole))
             return look_at_rest(r, start, looked, why);
-        if (r->n >= LOOK_AHEAD) {
+        if (enough) {
             r->cut = true;
             return 0;
         }
@@ -126,7 +131,13 @@ static int count_threads(void)
     return n < MAX_PARTS ? n : MAX_PARTS;
 }
 
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY])
+/* A parser after so many lines. A -0 in a file makes it one of floats, wherever it is. */
+static ctl_text parser_after(const ctl_reader *r, uint64_t line)
+{
+    return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut};
+}
+
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY])
 {
     ctl_reader *r = from ? calloc(1, sizeof *r) : NULL;
     if (!r) {
@@ -137,6 +148,7 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char w
     r->from = from;
     r->fd = fd;
     r->guessed = *dtype == 0;
+    r->brief = brief && fd >= 0;
     r->parser.dtype = *dtype;
     r->threads = count_threads();
     r->piece = (size_t)r->threads * PART;
@@ -148,8 +160,11 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char w
         return NULL;
     }
     *dtype = r->parser.dtype;
+    r->parser = parser_after(r, 0);
     return r;
 }
+
+bool ctl_reader_mistaken(const ctl_reader *r) { return r->mistaken; }
 
 void ctl_reader_free(ctl_reader *r)
 {
@@ -163,7 +178,7 @@ void ctl_reader_free(ctl_reader *r)
 
 void ctl_reader_rewind(ctl_reader *r)
 {
-    r->parser = (ctl_text){.dtype = r->parser.dtype};
+    r->parser = parser_after(r, 0);
     r->at = r->n = 0;
     r->part = r->n_parts = 0;
     r->ended = false;
@@ -210,7 +225,7 @@ static void share(ctl_reader *r, const char *bytes, size_t n)
     r->n_parts = 0;
     for (size_t left = parts < (size_t)r->threads ? parts : (size_t)r->threads; n; left--) {
         part *p = &r->parts[r->n_parts++];
-        *p = (part){.parser = {.dtype = r->parser.dtype}, .bytes = bytes, .n = cut(bytes, (n + left - 1) / left, n), .out = out};
+        *p = (part){.parser = parser_after(r, 0), .bytes = bytes, .n = cut(bytes, (n + left - 1) / left, n), .out = out};
         out += (p->n / 2 + 1) * size;
         bytes += p->n;
         n -= p->n;
@@ -221,7 +236,7 @@ static void share(ctl_reader *r, const char *bytes, size_t n)
 static bool join_part(ctl_reader *r, part *p, char why[CTL_WHY])
 {
     if (p->made < 0) { /* again, so that the message has the right line */
-        p->parser = (ctl_text){.dtype = r->parser.dtype, .line = r->parser.line};
+        p->parser = parser_after(r, r->parser.line);
         ctl_text_feed(&p->parser, p->bytes, p->n, p->out, why);
         return false;
     }
@@ -250,12 +265,14 @@ static bool parse_parts(ctl_reader *r, char why[CTL_WHY])
 
 /* ---- reading ---- */
 
-/* At the beginning of a pipe all numbers were integers. */
-static void tell_of_guess(const ctl_reader *r, char why[CTL_WHY])
+/* A token is not of the type. At the beginning all numbers were integers, if more came than was looked at. */
+static int wrong_type(ctl_reader *r, char why[CTL_WHY])
 {
     size_t n = strlen(why);
-    if (r->cut)
+    r->mistaken = r->cut && r->brief;
+    if (r->cut && !r->brief)
         snprintf(why + n, CTL_WHY - n, " as at the pipe's beginning; --dtype f64 reads both");
+    return REDUCE_E_TYPE;
 }
 
 /* The elements of the next piece. 0, or a reduce_err. */
@@ -268,10 +285,7 @@ static int parse_piece(ctl_reader *r, char why[CTL_WHY])
     r->at += n;
     r->part = 0;
     r->given = 0;
-    if (parse_parts(r, why))
-        return 0;
-    tell_of_guess(r, why);
-    return REDUCE_E_TYPE;
+    return parse_parts(r, why) ? 0 : wrong_type(r, why);
 }
 
 /* Elements that are there, as far as the room goes. */
@@ -298,8 +312,7 @@ static long give_last(ctl_reader *r, void *space, int *err, char why[CTL_WHY])
     long made = ctl_text_end(&r->parser, space, why);
     if (made >= 0)
         return made * (long)reduce_dtype_size(r->parser.dtype);
-    tell_of_guess(r, why);
-    *err = REDUCE_E_TYPE;
+    *err = wrong_type(r, why);
     return -1;
 }
 
