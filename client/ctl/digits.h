@@ -48,9 +48,10 @@ static inline uint64_t ctl_value_of_eight(const char *end, long n, int back)
 static inline uint64_t ctl_low_digits(const char *end, long n)
 {
 #ifdef __SSE2__
-    __m128i v = _mm_and_si128(_mm_loadu_si128((const void *)(end - 16)), _mm_loadu_si128((const void *)(ctl_keep_digits + 8 + n)));
+    __m128i v = _mm_and_si128(_mm_loadu_si128((const void *)(end - 16)),
+                              _mm_loadu_si128((const void *)(ctl_keep_digits + 8 + n)));
     v = _mm_srli_epi16(_mm_mullo_epi16(v, _mm_set1_epi16(2561)), 8);
-    v = _mm_madd_epi16(v, _mm_set1_epi32(65636)); /* 100 and 1 */
+    v = _mm_madd_epi16(v, _mm_set1_epi32(65636));                     /* 100 and 1 */
     v = _mm_madd_epi16(_mm_packs_epi32(v, v), _mm_set1_epi32(75536)); /* 10000 and 1 */
     uint64_t both = (uint64_t)_mm_cvtsi128_si64(v);
     return (both & UINT32_MAX) * 100000000 + (both >> 32);

@@ -112,7 +112,8 @@ static inline bool feed_block(walk *w, size_t size, const uint64_t most[2], uint
 }
 
 /* Inlined, so that `size` is a constant where it matters. */
-__attribute__((always_inline)) static inline const char *feed(walk w, const char *p, size_t size, const uint64_t most[2], uint8_t **out)
+__attribute__((always_inline)) static inline const char *feed(walk w, const char *p, size_t size, const uint64_t most[2],
+                                                              uint8_t **out)
 {
     uint8_t *to = *out; /* in a register: a store of an element could change *out */
     bool plain = true;

@@ -8,10 +8,10 @@
 
 #include "client/ctl/powers.h"
 
-/* digits * 10^exponent, digits > 0, with the powers of ctl_powers(), rounded to `bits` bits: *m * 2^*e. The upper half of the power is enough, unless the bits below
- * the result's may be beside the middle between two floats: then the lower half counts, too. The product is wrong by less than
- * one in its last place, upwards from the power and downwards from what is cut off; a decimal so near to the middle that this
- * matters gives false. */
+/* digits * 10^exponent, digits > 0, with the powers of ctl_powers(), rounded to `bits` bits: *m * 2^*e. The upper half of the
+ * power is enough, unless what is below the result's bits is beside the middle between two floats: then the lower half counts,
+ * too. The product is wrong by less than one in its last place, upwards from the power and downwards from what is cut off; a
+ * decimal so near to the middle that this matters gives false. */
 static inline bool ctl_round_decimal(const ctl_power *powers, uint64_t digits, int exponent, int bits, uint64_t *m, int *e)
 {
     if (exponent < CTL_POWER_MIN || exponent > CTL_POWER_MAX)
@@ -20,17 +20,17 @@ static inline bool ctl_round_decimal(const ctl_power *powers, uint64_t digits, i
     int shift = __builtin_clzll(digits);
     digits <<= shift;
     unsigned __int128 product = (unsigned __int128)g->high * digits;
-    uint64_t upper = (uint64_t)(product >> 64), least = (UINT64_C(1) << (62 - bits)) - 1;
-    if (((upper + 1) & least) <= 1) {
+    int top = (int)(product >> 127); /* the product's highest bit is this one or the one below */
+    uint64_t upper = (uint64_t)(product >> 64), half = UINT64_C(1) << (62 - bits + top), rest = upper & (2 * half - 1);
+    if (rest - (half - 1) <= 1) {
         product += (unsigned __int128)g->low * digits >> 64;
         upper = (uint64_t)(product >> 64);
-        uint64_t half = UINT64_C(1) << (62 - bits + (upper >> 63)), rest = upper & (2 * half - 1), lower = (uint64_t)product;
+        rest = upper & (2 * half - 1);
+        uint64_t lower = (uint64_t)product;
         if ((rest == half && lower <= 1) || (rest == half - 1 && lower == UINT64_MAX))
             return false;
     }
-    int top = (int)(upper >> 63); /* the product's highest bit is this one or the one below */
-    uint64_t more = upper >> (62 - bits + top); /* with one bit that is rounded away */
-    *m = (more + 1) >> 1;
+    *m = ((upper >> (62 - bits + top)) + 1) >> 1;
     *e = ctl_log2_power(exponent) + 64 - shift - bits + top;
     return true;
 }

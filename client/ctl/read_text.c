@@ -13,7 +13,7 @@
 enum {
     PART = 1 << 18, /* bytes of text for which another thread pays; they and their elements stay in a core's cache */
     MAX_PARTS = 8,
-    LOOK_AHEAD = 64 << 20     /* bytes of a pipe that are kept while all numbers are integers: all that decides about it */
+    LOOK_AHEAD = 64 << 20 /* bytes of a pipe that are kept while all numbers are integers: all that decides about it */
 };
 
 /* Text that ends in a blank, unless it is the last one, and its elements. */

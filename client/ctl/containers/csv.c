@@ -208,7 +208,8 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t 
         size_t line = n - (record[n - 1] == '\n');
         line -= line && record[line - 1] == '\r';
         uint8_t *to = out + made * size;
-        if (line && !take_plain(c, bytes, at, record + line, bytes + len, to) && !take_element(c, at, record + line, quotes, to, why))
+        if (line && !take_plain(c, bytes, at, record + line, bytes + len, to) &&
+            !take_element(c, at, record + line, quotes, to, why))
             return -1; /* an empty line is not a record */
         made += line > 0;
         c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';
