@@ -98,13 +98,13 @@ static inline void store(uint8_t *out, uint64_t v, size_t size)
     }
 }
 
-/* The elements that end in the block. False: the current token is not a plain integer of the type. */
+/* The elements that end in the block. False: the current token is not a plain integer of the type; nor is -0. */
 static inline bool feed_block(walk *w, size_t size, const uint64_t most[2], uint8_t **out)
 {
     for (; w->ends; next_token(w), *out += size) {
         uint64_t v;
         bool negative;
-        if (!take_integer(w, next_end(w), &negative, &v) || v > most[negative])
+        if (!take_integer(w, next_end(w), &negative, &v) || v - negative > most[negative] - negative)
             return false;
         store(*out, (v ^ (0 - (uint64_t)negative)) + negative, size);
     }
@@ -120,7 +120,7 @@ __attribute__((always_inline)) static inline const char *feed(walk w, const char
     for (; plain && walk_on(&w, p); p += CTL_BLOCK) {
         if (!w.begun)
             next_token(&w);
-        plain = feed_block(&w, size, most, &to);
+        plain = (most[1] || !w.minus) && feed_block(&w, size, most, &to);
     }
     *out = to;
     return plain ? stopped_at(&w, p) : w.token;

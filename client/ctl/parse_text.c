@@ -267,7 +267,7 @@ static const char *end_of_token(const char *p, const char *end)
     return p;
 }
 
-/* Lines are counted when somebody asks, in one go. */
+/* Lines are counted in one go, when a line's number is needed. */
 static void count_lines(ctl_text *t, const char **counted, const char *p)
 {
     t->line += ctl_count(*counted, p, '\n');
