@@ -142,8 +142,8 @@ static int send_chunk(reduce_stream *s)
     return -(int)s->fault.code;
 }
 
-/* If the current chunk is under way, the first free one becomes it: with a quick daemon, memory that is in the cache. False: all
- * are under way. */
+/* If the current chunk is under way, the first free one becomes it: with a quick daemon, memory that is in the cache. False:
+ * all are under way. */
 static bool find_free(reduce_stream *s)
 {
     for (unsigned i = 0; i < CHUNKS && current(s)->busy; i++)

@@ -5,7 +5,8 @@
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
  *   integers.h        blocks of integers as text (pure)
  *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
- *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
+ *   decimal.h         decimals of floats (pure)      nearest_float.h floats of decimals (pure)
+ *   powers.h          powers of ten for both         digit_runs.h, text_block.h: many bytes of text at a time (pure)
  *   read_text.c       text as elements
  *   input.c           files and pipes as elements    shape.c         which of them belong to which result
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_axes.c: one input each
@@ -220,9 +221,10 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. So is a file if
- * `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's in any
- * case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why` say why. */
+/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. So is a file
+ * if `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's
+ * in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why`
+ * say why. */
 ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY]);
 bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);

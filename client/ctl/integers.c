@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "client/ctl/digits.h"
+#include "client/ctl/digit_runs.h"
 #include "client/ctl/text_block.h"
 
 enum {

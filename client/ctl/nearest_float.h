@@ -35,8 +35,8 @@ static inline bool ctl_round_decimal(const ctl_power *powers, uint64_t digits, i
     return true;
 }
 
-/* The bits of the f64 nearest to digits * 10^exponent (ties to even). False: not certain, or outside of the normal numbers; then
- * the C library has to say. */
+/* The bits of the f64 nearest to digits * 10^exponent (ties to even). False: not certain, or outside of the normal numbers;
+ * then the C library has to say. */
 static inline bool ctl_nearest_f64(const ctl_power *powers, uint64_t digits, int exponent, uint64_t *out)
 {
     uint64_t m;

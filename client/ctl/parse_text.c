@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/digits.h"
+#include "client/ctl/digit_runs.h"
 #include "client/ctl/integers.h"
 #include "client/ctl/nearest_float.h"
 #include "client/ctl/text_block.h"
@@ -176,8 +176,8 @@ const char *ctl_text_plain(const char *first, const char *text, const char *end,
     return q && store_plain(&x, dtype, out) ? q : NULL;
 }
 
-/* Tokens of the text [first, end) from `p` on, which is between two, into floats at *out, which moves on. Returns where the first
- * one begins that is not plain, or is too near to an end. */
+/* Tokens of the text [first, end) from `p` on, which is between two, into floats at *out, which moves on. Returns where the
+ * first one begins that is not plain, or is too near to an end. */
 static const char *feed_floats(const char *first, const char *p, const char *end, int dtype, uint8_t **out)
 {
     uint8_t *to = *out;

@@ -1,8 +1,8 @@
 /* Decimal digits of text, many at a time. With SSE2 sixteen digits are joined by three multiplications of a vector, which is
  * the way of D. Lemire and G. Langdale ("Quickly parsing eight digits", 2018, after a note of W. Mula); without it eight
  * digits by three multiplications of a word. No branch depends on how many digits there are. */
-#ifndef CTL_DIGITS_H
-#define CTL_DIGITS_H
+#ifndef CTL_DIGIT_RUNS_H
+#define CTL_DIGIT_RUNS_H
 
 #include <stdint.h>
 #include <string.h>
