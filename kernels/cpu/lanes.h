@@ -21,20 +21,22 @@ static inline uint64_t bits_of(double d)
 }
 
 /* Lanes start at -0.0, the identity: one that ends so saw nothing else, and so does their total. */
-typedef struct lanes {
-    vf64 sum[SUMS];
-    double total;
-} lanes;
-
 INLINE vf64 no_sum(void) { return (vf64)((vi64){0} + INT64_MIN); }
 
-/* The total of `vectors` of lanes, rounded if the flag says so. */
+/* Whole vectors: the compiler would make a copy by halves of it, which a load of the whole has to wait for. */
+INLINE void put_lanes(vf64 *out, const vf64 *sums, int vectors)
+{
+    for (int u = 0; u < vectors; u++)
+        *(volatile vf64 *)&out[u] = sums[u];
+}
+
+/* The total of `vectors` of lanes, an even number, rounded if the flag says so. */
 static __attribute__((noinline)) void total_lanes(const vf64 *sums, int vectors, double *total)
 {
-    vf64 v[SUMS];
-    for (int u = 0; u < vectors; u++)
-        v[u] = sums[u];
-    for (int half = vectors / 2; half; half /= 2)
+    vf64 v[SUMS / 2];
+    for (int u = 0; u < vectors / 2; u++)
+        v[u] = sums[u] + sums[u + vectors / 2];
+    for (int half = vectors / 4; half; half /= 2)
         for (int u = 0; u < half; u++)
             v[u] += v[u + half];
     double t[LANES64];

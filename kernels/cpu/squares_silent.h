@@ -46,11 +46,11 @@ INLINE vf64 square_less(vf64 x, vf64 from) { return (vf64)_mm512_fmsub_pd((__m51
                 if (both)                                                                                                \
                     sum[u] += v;                                                                                         \
             }                                                                                                            \
-        for (int u = 0; u < SQUARE_SUMS; u++) {                                                                          \
-            out->sum[u] = sum[u];                                                                                        \
-            out->square[u] = square[u] - start;                                                                          \
-            out->rest[u] = rest[u];                                                                                      \
-        }                                                                                                                \
+        for (int u = 0; u < SQUARE_SUMS; u++)                                                                            \
+            square[u] -= start;                                                                                          \
+        put_lanes(out->sum, sum, SQUARE_SUMS);                                                                           \
+        put_lanes(out->square, square, SQUARE_SUMS);                                                                     \
+        put_lanes(out->rest, rest, SQUARE_SUMS);                                                                         \
     }                                                                                                                    \
     static __attribute__((noinline)) void square_lanes_##TYPE##_fused(const void *x, size_t n, int k, square_lanes *out) \
     {                                                                                                                    \

@@ -78,8 +78,7 @@ INLINE vf64 add_plain(vf64 sum, vf64 v, bool magnitudes) { return sum + (magnitu
                     prefetch(p, AHEAD);                                                                              \
                 sum[u] = add_plain(sum[u], load_##TYPE(p), magnitudes);                                              \
             }                                                                                                        \
-        for (int u = 0; u < SUMS; u++)                                                                               \
-            out[u] = sum[u];                                                                                         \
+        put_lanes(out, sum, SUMS);                                                                                   \
     }                                                                                                                \
     static __attribute__((noinline)) void lanes_plain_##TYPE(const void *x, size_t n, vf64 *out)                     \
     {                                                                                                                \

@@ -53,10 +53,8 @@ INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
             upper[u] += high;
             lower[u] += (vf64)v - high;
         }
-    for (int u = 0; u < HALF_SUMS; u++) {
-        out[u] = upper[u];
-        out[HALF_SUMS + u] = lower[u];
-    }
+    put_lanes(out, upper, HALF_SUMS);
+    put_lanes(out + HALF_SUMS, lower, HALF_SUMS);
 }
 
 static __attribute__((noinline)) void halves_plain(const void *x, size_t n, vf64 *out) { halves_of(x, n, false, out); }
