@@ -20,7 +20,7 @@ static void squares_start(square_acc *s, const rk_state *state, uint64_t n, int 
 {
     acc_start(&s->a, rk_square_limbs(state->layout), 2 * rk_e0(state->dtype), false, n, nan_policy);
     s->a.nz = 1; /* no sign to look for */
-    s->p = s->q = (pace){0};
+    s->lanes = s->p = s->q = (pace){0};
 }
 
 /* n rounded up to whole steps; the elements behind n are set to 0. */
@@ -132,6 +132,8 @@ static __attribute__((noinline)) void add_odd_squares(acc *a, double *x, size_t 
 static void add_squares_f64(square_acc *s, const void *x, size_t n)
 {
     double copy[BLOCK64], p[BLOCK64], q[BLOCK64];
+    if (n % STEP64 == 0 && add_square_block_f64(s, x, n))
+        return;
     if (n % STEP64) {
         memcpy(copy, x, 8 * n);
         n = pad64(copy, n);

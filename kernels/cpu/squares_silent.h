@@ -109,17 +109,17 @@ static bool try_square_lanes(acc *sum, square_acc *s, const void *x, size_t n, s
 /* The squares of n elements, a multiple of STEP32, and with `sum` the elements. */
 static bool add_square_lanes(acc *sum, square_acc *s, const void *x, size_t n, square_lanes_fn *read, highest_field_fn *highest)
 {
-    if (try_skipped(&s->q.last))
+    if (try_skipped(&s->lanes.last))
         return false;
-    if (!s->q.guess || !try_square_lanes(sum, s, x, n, read)) {
+    if (!s->lanes.guess || !try_square_lanes(sum, s, x, n, read)) {
         int field = highest(x, n);
-        s->q.guess = field + 1;
+        s->lanes.guess = field + 1;
         if (field == 0xff || !try_square_lanes(sum, s, x, n, read)) {
-            try_failed(&s->q.last);
+            try_failed(&s->lanes.last);
             return false;
         }
     }
-    try_fitted(&s->q.last);
+    try_fitted(&s->lanes.last);
     return true;
 }
 
@@ -127,5 +127,98 @@ SQUARES(f32, 4)
 SQUARES(bf16, 2)
 SQUARES(f16, 2)
 #undef SQUARES
+
+/* ---- f64: x^2 = p + e, rounded and its error; two anchors, and lanes for what both round off ---- */
+
+typedef struct square_lanes64 {
+    vf64 square[SQUARE_SUMS], middle[SQUARE_SUMS], rest[SQUARE_SUMS];
+    double squares, middles, rests;
+} square_lanes64;
+
+INLINE vf64 add_silently(vf64 a, vf64 b)
+{
+    return (vf64)_mm512_add_round_pd((__m512d)a, (__m512d)b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+INLINE vf64 square_silently(vf64 x)
+{
+    return (vf64)_mm512_mul_round_pd((__m512d)x, (__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* Add v to an anchored sum; what that rounds off comes back. */
+INLINE vf64 add_anchored(vf64 *sum, vf64 v)
+{
+    vf64 with = add_silently(*sum, v), rest = v - (with - *sum);
+    *sum = with;
+    return rest;
+}
+
+/* n: a multiple of STEP64. e raises the flag where it is not the whole error, for want of small enough exponents. */
+static __attribute__((noinline)) void square_lanes_f64_fused(const void *x, size_t n, const int k[2], square_lanes64 *out)
+{
+    const vf64 start[2] = {(vf64){0} + anchor(k[0]), (vf64){0} + anchor(k[1])};
+    vf64 square[SQUARE_SUMS], middle[SQUARE_SUMS], rest[SQUARE_SUMS];
+    for (int u = 0; u < SQUARE_SUMS; u++) {
+        square[u] = start[0];
+        middle[u] = start[1];
+        rest[u] = (vf64){0};
+    }
+    for (size_t i = 0; i < n; i += SQUARE_SUMS * LANES64)
+        for (int u = 0; u < SQUARE_SUMS; u++) {
+            const char *at = (const char *)x + 8 * (i + (size_t)u * LANES64);
+            vf64 v = *(const vf64_loose *)(const void *)at, p = square_silently(v), e = square_less(v, p);
+            prefetch(at, AHEAD);
+            rest[u] += add_anchored(&middle[u], add_anchored(&square[u], p));
+            rest[u] += add_anchored(&middle[u], e);
+        }
+    for (int u = 0; u < SQUARE_SUMS; u++) {
+        square[u] -= start[0];
+        middle[u] -= start[1];
+    }
+    put_lanes(out->square, square, SQUARE_SUMS);
+    put_lanes(out->middle, middle, SQUARE_SUMS);
+    put_lanes(out->rest, rest, SQUARE_SUMS);
+}
+
+/* As try_square_lanes. Elements are expected to lie below 2^(guess - 1022): per lane their squares sum to at most 2^(k-1) of the
+ * first anchor, and two rests for each element, of at most half of its last place, to at most that of the second one. */
+static bool try_square_lanes64(square_acc *s, const void *x, size_t n)
+{
+    int k[2] = {2 * (s->lanes.guess - 1022) + log2_share(n) + 1, 0};
+    square_lanes64 l;
+    k[1] = k[0] - 53 + log2_share(n) + 2;
+    if (k[0] > HIGHEST_ANCHOR || k[1] < -1022)
+        return false;
+    inexact_clear(&l);
+    square_lanes_f64_fused(x, n, k, &l);
+    if (inexact_seen(&l))
+        return false;
+    total_lanes(l.square, SQUARE_SUMS, &l.squares);
+    total_lanes(l.middle, SQUARE_SUMS, &l.middles);
+    total_lanes(l.rest, SQUARE_SUMS, &l.rests);
+    bool rounded = inexact_seen(&l);
+    if (!finite(l.squares) || !finite(l.middles) || !finite(l.rests))
+        return false;
+    add_lanes(&s->a, l.square, SQUARE_SUMS, l.squares, rounded);
+    add_lanes(&s->a, l.middle, SQUARE_SUMS, l.middles, rounded);
+    add_lanes(&s->a, l.rest, SQUARE_SUMS, l.rests, rounded);
+    return true;
+}
+
+/* n: a multiple of STEP64. False, and nothing added: not in lanes. */
+static bool add_square_block_f64(square_acc *s, const void *x, size_t n)
+{
+    if (try_skipped(&s->lanes.last))
+        return false;
+    if (!s->lanes.guess || !try_square_lanes64(s, x, n)) {
+        s->lanes.guess = largest_field(x, n) + 1;
+        if (!try_square_lanes64(s, x, n)) {
+            try_failed(&s->lanes.last);
+            return false;
+        }
+    }
+    try_fitted(&s->lanes.last);
+    return true;
+}
 
 #endif

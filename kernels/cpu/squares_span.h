@@ -167,11 +167,11 @@ static int64_t sum_of_anchored(const vf64 *squares, int k)
 static bool take_square_lanes(square_acc *s, const square_lanes *l, span r, size_t n)
 {
     const int k = square_anchor(s, n), unit = 2 * (r.lowest + RK_E0_32);
-    if (r.highest > s->q.guess || s->q.guess - r.lowest > 27 - log2_share(n))
+    if (r.highest > s->lanes.guess || s->lanes.guess - r.lowest > 27 - log2_share(n))
         return false;
     acc_add(&s->a, sum_of_anchored(l->square, k), k - 52);
     acc_add(&s->a, sum_of_lanes(l->rest, unit), unit);
-    try_fitted(&s->q.last);
+    try_fitted(&s->lanes.last);
     return true;
 }
 
@@ -180,7 +180,7 @@ static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lane
 {
     const int most = 27 - log2_share(n);
     square_lanes l;
-    if (try_skipped(&s->q.last))
+    if (try_skipped(&s->lanes.last))
         return false;
     for (int attempt = 0; attempt < 2; attempt++) {
         span r = read(x, n, square_anchor(s, n), &l);
@@ -188,9 +188,9 @@ static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lane
             break;
         if (take_square_lanes(s, &l, r, n))
             return true;
-        s->q.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
+        s->lanes.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
     }
-    try_failed(&s->q.last);
+    try_failed(&s->lanes.last);
     return false;
 }
 
@@ -199,7 +199,7 @@ static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lane
 static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t n, square_lanes_fn *read)
 {
     square_lanes l;
-    if (a->magnitudes || p->last.skip > 0 || s->q.last.skip > 0)
+    if (a->magnitudes || p->last.skip > 0 || s->lanes.last.skip > 0)
         return false;
     span r = read(x, n, square_anchor(s, n), &l);
     if (r.highest == 0xff || r.zero || !take_square_lanes(s, &l, r, n))
@@ -231,5 +231,13 @@ SQUARES(f32)
 SQUARES(bf16)
 SQUARES(f16)
 #undef SQUARES
+
+/* ---- f64 has no such way ---- */
+
+static bool add_square_block_f64(const square_acc *s, const void *x, size_t n)
+{
+    (void)s, (void)x, (void)n;
+    return false;
+}
 
 #endif
