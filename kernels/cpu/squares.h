@@ -54,7 +54,7 @@ static size_t pad64(double *x, size_t n)
     {                                                                                             \
         double p[BLOCK64];                                                                        \
         size_t whole = n / STEP32 * STEP32;                                                       \
-        if (!whole || !add_square_block_##TYPE(s, x, whole))                        \
+        if (!whole || !add_square_block_##TYPE(s, x, whole))                                      \
             whole = 0;                                                                            \
         if (whole == n)                                                                           \
             return;                                                                               \
