@@ -150,6 +150,18 @@ static int64_t sum_of_lanes(const vf64 *sums, int unit)
     return (int64_t)sum_lanes(v);
 }
 
+/* Did any lane see more than -0.0? */
+static bool lanes_nonzero(const vf64 *sums)
+{
+    vi64 differ = {0};
+    int64_t any = 0;
+    for (int u = 0; u < SQUARE_SUMS; u++)
+        differ |= (vi64)sums[u] ^ INT64_MIN;
+    for (int j = 0; j < LANES64; j++)
+        any |= differ[j];
+    return any != 0;
+}
+
 /* The anchored lanes' sum as an integer in units of 2^(k - 52); unsigned as sum_of_lanes. */
 static int64_t sum_of_anchored(const vf64 *squares, int k)
 {
@@ -204,7 +216,7 @@ static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t
     span r = read(x, n, square_anchor(s, n), &l);
     if (r.highest == 0xff || r.zero || !take_square_lanes(s, &l, r, n))
         return false;
-    a->nz = 1; /* there are nonzero elements */
+    a->nz |= lanes_nonzero(l.sum);
     acc_add(a, sum_of_lanes(l.sum, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
     try_fitted(&p->last);
     return true;
