@@ -27,8 +27,8 @@ static rk_device *least_loaded(const rk_engine *e)
 /* Data of the host that are worth being shared with the CPU: less is done by a device before the CPU's workers are awake. */
 enum { SHARED_BYTES = 512 << 10 };
 
-/* Which of the devices and the CPU would be done first. Tiles of a large array come one after the other, so both take their share,
- * and end at about the same time. */
+/* Which of the devices and the CPU would be done first. Tiles of a large array come one after the other, so both take their
+ * share, and end at about the same time. */
 static rk_device *first_done(const rk_engine *e, const rk_task *t)
 {
     const uint64_t size = rk_task_size(t);
