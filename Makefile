@@ -589,8 +589,8 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
 
-docs: python-docs ## the documentation as static HTML in build/docs/
-	$(Q).docs/build
+docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
+	$(Q)tests/build/docs
 
 man-pages: ## write client/man/man3/ and reduced-python.7 anew, after a change of client/reduce.h or the Python package
 	$(Q)client/man/generate && client/python/manual.py
