@@ -592,8 +592,8 @@ test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root,
 docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs
 
-man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
-	$(Q)client/man/generate
+man-pages: ## write client/man/man3/ and reduced-python.7 anew, after a change of client/reduce.h or the Python package
+	$(Q)client/man/generate && client/python/manual.py
 
 fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
 	$(Q)client/fortran/generate

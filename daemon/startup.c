@@ -72,7 +72,9 @@ static void label_devices(rd_server *s)
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
-    rk_options o = {.backend = (int)s->config.backend,
+    const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
+    rk_options o = {.backend = hybrid ? RP_BACKEND_CUDA : (int)s->config.backend,
+                    .hybrid = hybrid,
                     .devices = s->config.devices,
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,

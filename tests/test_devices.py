@@ -6,6 +6,7 @@ import random
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
 from oracle import SIZE
-from rawclient import COLUMNS, REDUCE, STORE, Fault, spec, store
+from rawclient import COLUMNS, REDUCE, STORE, Fault, parse_result, spec, store
 from sideclient import Side
 from test_side import refused
 
@@ -240,6 +241,56 @@ def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypa
     assert ctl("sum", scratch / "x.npy", url=daemon.url).stdout == b"4999950000\n"
 
 
+@pytest.mark.parametrize("program", [DEVICE, RUNTIME])
+def test_device_and_processor_share_large_data(start, scratch, ctl, monkeypatch, program):
+    """--backend hybrid: the same bits as the CPU's, of messages, files and arenas; both take part; what is small, resident or asked
+    of the device goes there."""
+    options = {**memory_device(program), "backend": "hybrid"}
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
+    rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
+    oracle = start("--small-bytes", 0, directory=make(scratch / "oracle"))
+    daemon = start("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
+
+    def shared():
+        status = daemon.status()
+        return status["tasks"] - status["gpu.0.tasks"]
+
+    with daemon.connect() as c, oracle.connect() as cpu:
+        data = np_rng.standard_normal(1 << 19).tobytes()  # 4 MiB
+        c.reduce("sum", "f64", data, device=1)
+        c.reduce("sum", "f64", data[:4096])
+        c.reduce_at("sum", "f64", c.put("x", "f64", data), 0, len(data))
+        assert shared() == 0
+        while not 2 <= shared() < daemon.status()["tasks"] - 8:  # once its rate is known, the slower one may rest for a while
+            cases = []
+            for _ in range(12):
+                op, dtype = rng.choice(("sum", "var", "argmax", "stats", "norm2", "count_nan")), rng.choice(("f32", "f64", "i16", "bf16"))
+                rows = rng.choice((1, 1, 7, 1000))
+                row_len = rng.randrange(1 << 19, 3 << 18) // SIZE[dtype] // rows
+                first = rng.randrange(1000) * 8
+                cases.append((op, dtype, data[first : first + rows * row_len * SIZE[dtype]], {"rows": rows, "flags": rng.choice((0, COLUMNS)), "nan": "omit"}))
+            sent = [c.send(REDUCE, c.reduce_body(op, dtype, part, **kw)) for op, dtype, part, kw in cases]
+            for i, (op, dtype, part, kw) in zip(sent, cases):
+                assert outcome(lambda i=i: parse_result(c.wait(i))) == outcome(lambda op=op, dtype=dtype, part=part, kw=kw: cpu.reduce(op, dtype, part, **kw))
+    np.save(scratch / "x.npy", np_rng.standard_normal(1 << 20))
+    for args in (["stats"], ["sum", "--path", "shm"]):
+        want, got = (ctl(*args, scratch / "x.npy", url=d.url) for d in (oracle, daemon))
+        assert want.returncode == 0 and got.stdout == want.stdout
+
+
+def make(folder):
+    folder.mkdir()
+    return folder
+
+
+def outcome(ask):
+    """Cells, or the fault."""
+    try:
+        return ask().cells
+    except Fault as f:
+        return f.code, f.field, f.index, f.text
+
+
 class Allocation:
     """What another process has on device `ordinal`."""
 
@@ -304,11 +355,12 @@ def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
     (scratch / "lost1").touch()
     with daemon.connect() as c:
         refused("DEVICE_LOST", "device", c.reduce, "max", "f64", data, device=3)
-    lines = [line for line in ctl("top", "--once", url=daemon.url).stdout.decode().splitlines() if line.startswith("gpu ")]
+    with ThreadPoolExecutor() as pool:  # each takes a second
+        text, told = pool.map(lambda args: ctl("top", "--once", *args, url=daemon.url).stdout.decode(), ([], ["--json"]))
+    lines = [line for line in text.splitlines() if line.startswith("gpu ")]
     assert [(line.split()[1], line.split()[-1]) for line in lines] == [("0", "GPU-ab000000"), ("1", "LOST"), ("2", "GPU-ab020000")]
     assert "40 C  1 W" in lines[0] and "32.0 KiB of" in lines[2]
-    gpus = json.loads(ctl("top", "--once", "--json", url=daemon.url).stdout)["gpus"]
-    assert [(g["gpu"], g["uuid"], g["healthy"]) for g in gpus] == [("0", uuids[0], True), ("1", uuids[2], False), ("2", uuids[1], True)]
+    assert [(g["gpu"], g["uuid"], g["healthy"]) for g in json.loads(told)["gpus"]] == [("0", uuids[0], True), ("1", uuids[2], False), ("2", uuids[1], True)]
     daemon.stop()
     trace = json.loads((scratch / "trace").read_text())["traceEvents"]
     kernels = [e["args"].get("device") for e in trace if e["name"] == "kernel"]

@@ -11,7 +11,8 @@ DOCS_PIP    := pdoc numpy dask ipython
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
-WHEEL        = $(wildcard build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl)
+# The shell expands it: make would do that before the first wheel is built.
+WHEEL        = build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
 W           := $(B)/wheel
 archive      = $(shell $(CC) -print-file-name=lib$(1).a)
 WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l))) -lm -pthread

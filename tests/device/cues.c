@@ -1,6 +1,6 @@
-/* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file $LOSE_DEVICE,
- * followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked memory fails
- * everywhere from then on. */
+/* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
+ * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
+ * memory fails everywhere from then on. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* An engine with two devices while calls of one of them fail, one at a time, for all calls: like memory, like a kernel that
  * breaks the context, and like that with page-locked memory refused to both devices from then on. Kernels compute here
- * (tests/device/kernels.cu). Work that any device can do is answered, and right. What lies on the failing device, or is asked of
- * it by number, is right or DEVICE_LOST. The other device goes on, and is not reported as lost. */
+ * (tests/device/kernels.cu). Work that any device can do is answered, and right. What lies on the failing device, or is asked
+ * of it by number, is right or DEVICE_LOST. The other device goes on, and is not reported as lost. */
 #include <driver_types.h>
 #include <semaphore.h>
 #include <stdio.h>

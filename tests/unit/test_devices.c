@@ -306,6 +306,33 @@ static void tasks_go_to_the_least_loaded(void **state)
     rk_close(e);
 }
 
+/* Without a rate, work counts in bytes; with one, in the time that the device would take. */
+static void work_counts_in_time_once_a_rate_is_known(void **state)
+{
+    (void)state;
+    enum { TASK = 8 << 20, TIMES = 4 };
+    const rk_options o = {0};
+    rk_inflight f;
+    rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = TASK}, .bytes = TASK};
+    assert_int_equal(rp_spec_check(&t.spec, NULL), RP_OK);
+    rk_inflight_init(&f, &o);
+    assert_true(rk_inflight_finish(&f, 1000) == 1000);
+    for (int i = 0; i < TIMES; i++) {
+        rk_inflight_enter(&f, &t, NULL);
+        assert_true(f.rate > 0 || rk_inflight_finish(&f, 1000) == (double)(1000 + t.load));
+        rk_complete(&f, &t);
+        assert_ptr_equal(rk_inflight_poll(&f), &t);
+    }
+    const double ns = (double)rk_busy_ns(&f.busy) + 1, bytes = (double)TIMES * (double)t.load;
+    const double got = rk_inflight_finish(&f, 1000), want = 1000 * ns / bytes;
+    assert_true(got > want * 0.999 && got < want * 1.001);
+    rk_inflight_enter(&f, &t, NULL);
+    assert_true(rk_inflight_finish(&f, 1000) > got);
+    rk_complete(&f, &t);
+    rk_inflight_drop(&f);
+    rk_inflight_fini(&f);
+}
+
 /* ---- failing ---- */
 
 static void a_lost_device_leaves_its_work_to_the_others(void **state)
@@ -409,6 +436,7 @@ int main(void)
         cmocka_unit_test(spread_memory_gives_the_same_bits),
         cmocka_unit_test(memory_goes_where_most_is_free),
         cmocka_unit_test(tasks_go_to_the_least_loaded),
+        cmocka_unit_test(work_counts_in_time_once_a_rate_is_known),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
         cmocka_unit_test(stopping_frees_what_is_cut),

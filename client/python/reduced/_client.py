@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 import weakref
@@ -117,6 +118,10 @@ class Client:
             time.sleep(0.0005)
         if handle is not None:
             lib().reduce_close(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None and not sys.is_finalizing():  # whose threads may stand still in a call
+            self.close()
 
     def __enter__(self) -> Client:
         return self

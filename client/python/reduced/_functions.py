@@ -3,6 +3,8 @@
 All of them take segments of different lengths, too. `offsets` has one number more than there are segments: segment i has the elements
 offsets[i] up to, not including, offsets[i + 1], along `axis` where the array has several. Segments may be empty; elements before the
 first offset and from the last one on are in no segment. Places count from the begin of their segment.
+
+Names that begin with "nan" are the same with nan="omit": nansum, nanprod, nanmean, nanvar, nanstd, nanmin, nanmax, nanargmin, nanargmax.
 """
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _finish_all() -> None:
 def _start_finisher() -> None:
     """The thread that completes tasks: their callbacks may call anything, which those of the library must not."""
     global _finisher
-    if _finisher is None or not _finisher.is_alive():  # also in a forked child
+    if _finisher is None:
         _finisher = threading.Thread(target=_finish_all, name="reduced", daemon=True)
         _finisher.start()
 
@@ -102,7 +102,9 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the tasks are the parent's."""
+    """In a forked child: the tasks are the parent's, and so is a thread that may hold the queue's lock."""
+    global _ended, _finisher
+    _ended, _finisher = SimpleQueue(), None
     _under_way.clear()
 
 
