@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import memory_device, select_a_moment
 from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import Client
 from libreduce import Fault as LibFault
@@ -24,18 +24,16 @@ from test_side import descriptors, refused
 PATH_DEVICE = 6
 SEED = 20261123
 MIB = 1 << 20
-PROGRAM = BIN.parent / "tests" / "reduced-device"
 
 
 @pytest.fixture
 def device(start):
     """start(*flags) -> a daemon with such a device. At its end it aborts if anything is still pinned."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+    options = memory_device()
 
     def run(*flags, **kw):
         # This "driver" opens what other processes have in /proc, which the sandbox refuses.
-        return start("--batch-bytes", 0, "--sandbox", "no", *flags, program=PROGRAM, backend="cuda", **kw)
+        return start("--batch-bytes", 0, "--sandbox", "no", *flags, **options, **kw)
 
     return run
 
