@@ -297,7 +297,7 @@ class Allocation:
     def __init__(self, data, ordinal):
         self.fd = os.memfd_create("allocation")
         os.write(self.fd, data)
-        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + bytes(44)
+        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + random.randbytes(44)
 
 
 def uuid(i):
