@@ -1044,7 +1044,9 @@ def test_autostart_by_a_program_without_standard_streams(scratch):
         opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
         for closed in {{closed}}:
             os.close(closed)
-        os._exit(lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0)
+        failed = lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0
+        kept = any(os.readlink(f"/proc/self/fd/{{n}}").endswith(".log") for n in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{n}}"))
+        os._exit(2 * kept + failed)
     """
     env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     log = str(scratch / "reduced.log")

@@ -137,7 +137,7 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     acc a;
     square_acc q;
     ends e = ends_start(&t->l, nan_policy);
-    pace p = {0, 0, 0};
+    pace p = {0};
     const acc *first = sum ? &a : &q.a; /* it sees all elements */
     if (sum)
         acc_start(&a, sum, rk_e0(s->dtype), rk_is_abs(s->layout), n, nan_policy);

@@ -7,56 +7,97 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/exact/state.h"
 
-enum { CHOOSE_BLOCK = 4096 }; /* elements */
+enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
 
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
+enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
  * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`. */
-#define CHOOSE_WIDTH(W)                                                                                                     \
-    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)            \
-    {                                                                                                                       \
-        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                                       \
-        if (d == MAGNITUDE && inf)                                                                                          \
-            k = (int##W##_t)(k & INT##W##_MAX);                                                                             \
-        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                                \
-            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);            \
-        else if (inf)                                                                                                       \
-            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                                \
-        k = d == LEAST ? (int##W##_t) ~k : k;                                                                               \
-        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                               \
-    }                                                                                                                       \
-    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key) \
-    {                                                                                                                       \
-        const u##W##_loose *x = data;                                                                                       \
-        int##W##_t best = INT##W##_MIN;                                                                                     \
-        for (size_t i = 0; i < n; i++) {                                                                                    \
-            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                            \
-            best = k > best ? k : best;                                                                                     \
-        }                                                                                                                   \
-        return best;                                                                                                        \
-    }                                                                                                                       \
-    INLINE void extremes_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, int##W##_t nan_key,             \
-                             int64_t best[2])                                                                               \
-    {                                                                                                                       \
-        const u##W##_loose *x = data;                                                                                       \
-        int##W##_t least = INT##W##_MIN, largest = INT##W##_MIN;                                                            \
-        for (size_t i = 0; i < n; i++) {                                                                                    \
-            int##W##_t down = key_##W(x[i], inf, turn, LEAST, nan_key), up = key_##W(x[i], inf, turn, LARGEST, nan_key);    \
-            least = down > least ? down : least;                                                                            \
-            largest = up > largest ? up : largest;                                                                          \
-        }                                                                                                                   \
-        best[0] = least;                                                                                                    \
-        best[1] = largest;                                                                                                  \
-    }                                                                                                                       \
-    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
-                            int64_t key)                                                                                    \
-    {                                                                                                                       \
-        const u##W##_loose *x = data;                                                                                       \
-        size_t i = 0;                                                                                                       \
-        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != key)                                                    \
-            i++;                                                                                                            \
-        return i;                                                                                                           \
+#define CHOOSE_WIDTH(W)                                                                                                            \
+    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)                   \
+    {                                                                                                                              \
+        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                                              \
+        if (d == MAGNITUDE && inf)                                                                                                 \
+            k = (int##W##_t)(k & INT##W##_MAX);                                                                                    \
+        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                                       \
+            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);                   \
+        else if (inf)                                                                                                              \
+            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                                       \
+        k = d == LEAST ? (int##W##_t) ~k : k;                                                                                      \
+        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                                      \
+    }                                                                                                                              \
+    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)        \
+    {                                                                                                                              \
+        const u##W##_loose *x = data;                                                                                              \
+        int##W##_t best = INT##W##_MIN;                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                           \
+            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                                   \
+            best = k > best ? k : best;                                                                                            \
+        }                                                                                                                          \
+        return best;                                                                                                               \
+    }                                                                                                                              \
+    INLINE void extremes_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, int##W##_t nan_key,                    \
+                             int64_t best[2])                                                                                      \
+    {                                                                                                                              \
+        const u##W##_loose *x = data;                                                                                              \
+        int##W##_t least = INT##W##_MIN, largest = INT##W##_MIN;                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                                                           \
+            int##W##_t down = key_##W(x[i], inf, turn, LEAST, nan_key), up = key_##W(x[i], inf, turn, LARGEST, nan_key);           \
+            least = down > least ? down : least;                                                                                   \
+            largest = up > largest ? up : largest;                                                                                 \
+        }                                                                                                                          \
+        best[0] = least;                                                                                                           \
+        best[1] = largest;                                                                                                         \
+    }                                                                                                                              \
+    /* The least signed integer that the bits are. */                                                                              \
+    INLINE int##W##_t least_signed_##W(const void *data, size_t n)                                                                 \
+    {                                                                                                                              \
+        const u##W##_loose *x = data;                                                                                              \
+        int##W##_t least = INT##W##_MAX;                                                                                           \
+        for (size_t i = 0; i < n; i++)                                                                                             \
+            least = (int##W##_t)x[i] < least ? (int##W##_t)x[i] : least;                                                           \
+        return least;                                                                                                              \
+    }                                                                                                                              \
+    /* Of floats, by the integers that their bits are: the largest signed one is the largest float, if that has no sign; the     \
+     * largest unsigned one is the least float, if that has one. Else all signs are alike, and the least signed integer is what  \
+     * is left. NaNs are above the infinities in either order. False: there are some. */ \
+    INLINE bool without_nans_##W(const void *data, size_t n, uint##W##_t inf, int ends, int64_t best[2])                           \
+    {                                                                                                                              \
+        const u##W##_loose *x = data;                                                                                              \
+        const uint##W##_t sign = (uint##W##_t)INT##W##_MIN;                                                                        \
+        int##W##_t most = INT##W##_MIN;                                                                                            \
+        uint##W##_t top = 0;                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                                           \
+            most = (int##W##_t)x[i] > most ? (int##W##_t)x[i] : most;                                                              \
+            top = x[i] > top ? x[i] : top;                                                                                         \
+        }                                                                                                                          \
+        if (most > (int##W##_t)inf || top > (inf | sign))                                                                          \
+            return false;                                                                                                          \
+        if ((ends & WANT_LEAST && top < sign) || (ends & WANT_LARGEST && most < 0)) {                                              \
+            uint##W##_t least = (uint##W##_t)least_signed_##W(x, n);                                                               \
+            top = top < sign ? least : top;                                                                                        \
+            most = most < 0 ? (int##W##_t)least : most;                                                                            \
+        }                                                                                                                          \
+        best[0] = key_##W(top, inf, 0, LEAST, 0);                                                                                  \
+        best[1] = key_##W((uint##W##_t)most, inf, 0, LARGEST, 0);                                                                  \
+        return true;                                                                                                               \
+    }                                                                                                                              \
+    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key,        \
+                            int64_t key)                                                                                           \
+    {                                                                                                                              \
+        const u##W##_loose *x = data;                                                                                              \
+        const int##W##_t want = (int##W##_t)key;                                                                                   \
+        size_t i = 0;                                                                                                              \
+        for (uint##W##_t here = 0; n - i > PLACE_STEP; i += PLACE_STEP) {                                                          \
+            for (size_t j = 0; j < PLACE_STEP; j++)                                                                                \
+                here |= key_##W(x[i + j], inf, turn, d, nan_key) == want;                                                          \
+            if (here)                                                                                                              \
+                break;                                                                                                             \
+        }                                                                                                                          \
+        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != want)                                                          \
+            i++;                                                                                                                   \
+        return i;                                                                                                                  \
     }
 CHOOSE_WIDTH(8)
 CHOOSE_WIDTH(16)
@@ -72,10 +113,30 @@ typedef struct chooser {
     size_t (*place)(const void *x, size_t n, bool nan_wins, int64_t key);
 } chooser;
 
+/* Keys of the least and of the largest element, in one pass. */
+typedef void extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
+
+/* The ends that are not wanted come out as anything. */
+#define EXTREMES(NAME, W, INF, TURN)                                                                                  \
+    INLINE void ends_of_##NAME(const void *x, size_t n, bool nan_wins, int ends, int64_t best[2])                     \
+    {                                                                                                                 \
+        if (INF == 0 || !without_nans_##W(x, n, INF, ends, best))                                                     \
+            extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                              \
+    }                                                                                                                 \
+    static __attribute__((noinline)) void extremes_of_##NAME(const void *x, size_t n, bool nan_wins, int64_t best[2]) \
+    {                                                                                                                 \
+        ends_of_##NAME(x, n, nan_wins, WANT_LEAST | WANT_LARGEST, best);                                              \
+    }
+
+/* The least and the largest float are found alike. */
 #define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                              \
     static __attribute__((noinline)) int64_t best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins) \
     {                                                                                                    \
-        return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                     \
+        int64_t best[2];                                                                                 \
+        if (INF == 0 || D == MAGNITUDE)                                                                  \
+            return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                 \
+        ends_of_##NAME(x, n, nan_wins, 1 << D, best);                                                    \
+        return best[D == LARGEST];                                                                       \
     }                                                                                                    \
     static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)              \
     {                                                                                                    \
@@ -83,17 +144,11 @@ typedef struct chooser {
     }                                                                                                    \
     static const chooser HOW##_##NAME = {D, W, best_##HOW##_##NAME, place_##HOW##_##NAME};
 
-/* Keys of the least and of the largest element, in one pass. */
-typedef void extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
-
-#define CHOOSERS(NAME, W, INF, TURN)                                                                                  \
-    CHOOSER(NAME, W, INF, TURN, LEAST, least)                                                                         \
-    CHOOSER(NAME, W, INF, TURN, LARGEST, largest)                                                                     \
-    CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)                                                                 \
-    static __attribute__((noinline)) void extremes_of_##NAME(const void *x, size_t n, bool nan_wins, int64_t best[2]) \
-    {                                                                                                                 \
-        extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                                  \
-    }
+#define CHOOSERS(NAME, W, INF, TURN)              \
+    EXTREMES(NAME, W, INF, TURN)                  \
+    CHOOSER(NAME, W, INF, TURN, LEAST, least)     \
+    CHOOSER(NAME, W, INF, TURN, LARGEST, largest) \
+    CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)
 CHOOSERS(i8, 8, 0, 0)
 CHOOSERS(u8, 8, 0, 0x80)
 CHOOSERS(i16, 16, 0, 0)
@@ -108,6 +163,7 @@ CHOOSERS(f32, 32, 0x7f800000, 0)
 CHOOSERS(f64, 64, 0x7ff0000000000000, 0)
 #undef CHOOSERS
 #undef CHOOSER
+#undef EXTREMES
 
 /* The best so far. Until a key passes the least one, the first element is the best: right for integers, and floats have no
  * least key. */

@@ -52,21 +52,35 @@ static void acc_start(acc *a, int limbs, int e0, bool magnitudes, uint64_t n, in
     a->bucketed = 0;
 }
 
-/* What the blocks of one kind of data have shown: what to try with the next one. */
-typedef struct pace {
-    int guess;       /* f64: exponent field that the next block is expected to stay below; 0: none yet */
-    int fails, skip; /* block attempts that failed in a row, blocks to send to the buckets untried */
-} pace;
+/* How often one way of adding a block failed of late. */
+typedef struct tries {
+    int fails, skip; /* attempts that failed in a row, blocks that are to go another way untried */
+} tries;
 
-/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go to the buckets untried. */
-static inline void block_failed(pace *p)
+/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go another way untried. */
+static inline void try_failed(tries *t)
 {
-    if (p->fails < 7)
-        p->fails++;
-    p->skip = (1 << p->fails) - 2;
+    if (t->fails < 7)
+        t->fails++;
+    t->skip = (1 << t->fails) - 2;
 }
 
-static inline void block_fitted(pace *p) { p->fails -= p->fails > 0; }
+static inline void try_fitted(tries *t) { t->fails -= t->fails > 0; }
+
+static inline bool try_skipped(tries *t)
+{
+    if (t->skip == 0)
+        return false;
+    t->skip--;
+    return true;
+}
+
+/* What the blocks of one kind of data have shown: what to try with the next one. */
+typedef struct pace {
+    int guess;   /* f64: exponent field that the next block is expected to stay below; 0: none yet */
+    tries quick; /* the way for data of a usual range, if a type has one of its own */
+    tries last;  /* the one before the buckets */
+} pace;
 
 /* ---- digits ---- */
 
@@ -324,7 +338,6 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
     }                                                                                                   \
     static void add_wide_block##W(acc *a, pace *p, const void *x, size_t n)                             \
     {                                                                                                   \
-        p->skip--;                                                                                      \
         if (a->omit && has_special##W(x, n))                                                            \
             add_odd_block##W(a, p, x, n);                                                               \
         else                                                                                            \

@@ -124,37 +124,79 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
     rk_log2_flush(s->limb, &l->batch);
 }
 
-/* At most RK_LOG2_BATCH elements */
-#define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                          \
-    static void logarithms_##NAME(rk_state *s, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)     \
-    {                                                                                                          \
-        const rk_format f = rk_format_of(DTYPE);                                                               \
-        logarithms l;                                                                                          \
-        logarithms_start(&l, f, n);                                                                            \
-        for (size_t i = 0; i < n; i++) {                                                                       \
-            uint64_t magnitude = x[i] & ~rk_sign_bit(f, 1);                                                    \
-            bool nan = magnitude > rk_inf_bits(f);                                                             \
-            s->limb[3] += !nan && magnitude != x[i];                                                           \
-            *nans += nan;                                                                                      \
-            if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                                 \
-                s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                         \
-            else if (!s->special) /* else there are no logarithms */                                           \
-                logarithms_add(&l, f, magnitude);                                                              \
-        }                                                                                                      \
-        logarithms_end(&l, f, s);                                                                              \
-    }                                                                                                          \
-    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)      \
-    {                                                                                                          \
-        const u##W##_loose *x = data;                                                                          \
-        const bool omit = nan_policy != RP_NAN_PROPAGATE;                                                      \
-        uint64_t nans = 0;                                                                                     \
-        (void)index;                                                                                           \
-        for (uint64_t i = 0; i < n; i += RK_LOG2_BATCH)                                                        \
-            logarithms_##NAME(s, x + i, n - i < RK_LOG2_BATCH ? (size_t)(n - i) : RK_LOG2_BATCH, omit, &nans); \
-        s->count = omit ? n - nans : n;                                                                        \
-        s->skipped = omit && nans;                                                                             \
-        if (s->special)                                                                                        \
-            rk_products_void(s);                                                                               \
+enum { LOGARITHMS_TOGETHER = 256 }; /* elements of which one look says whether they are all plain */
+
+/* all_normal: finite, with the hidden bit */
+#define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                                     \
+    static bool all_normal_##NAME(const u##W##_loose *x, size_t n)                                                        \
+    {                                                                                                                     \
+        const rk_format f = rk_format_of(DTYPE);                                                                          \
+        const uint##W##_t hidden = (uint##W##_t)((uint64_t)1 << (f.precision - 1));                                       \
+        const uint##W##_t most = (uint##W##_t)(rk_inf_bits(f) - hidden);                                                  \
+        uint##W##_t odd = 0;                                                                                              \
+        for (size_t i = 0; i < n; i++)                                                                                    \
+            odd |= (uint##W##_t)((x[i] & INT##W##_MAX) - hidden) >= most;                                                 \
+        return odd == 0;                                                                                                  \
+    }                                                                                                                     \
+    static __attribute__((noinline)) void add_normal_##NAME(rk_log2_batch *b, uint64_t *negatives, const u##W##_loose *x, \
+                                                            size_t n)                                                     \
+    {                                                                                                                     \
+        const rk_format f = rk_format_of(DTYPE);                                                                          \
+        const uint64_t hidden = (uint64_t)1 << (f.precision - 1);                                                         \
+        uint64_t fields = 0, signs = 0;                                                                                   \
+        rk_u128 fractions = 0;                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                  \
+            uint64_t magnitude = x[i] & INT##W##_MAX;                                                                     \
+            uint64_t significand = (hidden | (magnitude & (hidden - 1))) << (53 - f.precision);                           \
+            fields += magnitude >> (f.precision - 1);                                                                     \
+            signs += (uint64_t)x[i] >> (W - 1);                                                                           \
+            fractions += rk_log2_uncut(significand, f.precision <= 24) >> 16;                                             \
+        }                                                                                                                 \
+        b->fractions += fractions;                                                                                        \
+        b->exponents += (int64_t)fields + (int64_t)n * (f.emin - 1);                                                      \
+        *negatives += signs;                                                                                              \
+    }                                                                                                                     \
+    static void add_any_##NAME(rk_state *s, logarithms *l, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)    \
+    {                                                                                                                     \
+        const rk_format f = rk_format_of(DTYPE);                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                                                  \
+            uint64_t magnitude = x[i] & ~rk_sign_bit(f, 1);                                                               \
+            bool nan = magnitude > rk_inf_bits(f);                                                                        \
+            s->limb[3] += !nan && magnitude != x[i];                                                                      \
+            *nans += nan;                                                                                                 \
+            if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                                            \
+                s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                                    \
+            else if (!s->special) /* else there are no logarithms */                                                      \
+                logarithms_add(l, f, magnitude);                                                                          \
+        }                                                                                                                 \
+    }                                                                                                                     \
+    /* At most RK_LOG2_BATCH elements */                                                                                  \
+    static void logarithms_##NAME(rk_state *s, const u##W##_loose *x, size_t n, bool omit, uint64_t *nans)                \
+    {                                                                                                                     \
+        const rk_format f = rk_format_of(DTYPE);                                                                          \
+        logarithms l;                                                                                                     \
+        logarithms_start(&l, f, n);                                                                                       \
+        for (size_t i = 0, some; i < n; i += some) {                                                                      \
+            some = n - i < LOGARITHMS_TOGETHER ? n - i : LOGARITHMS_TOGETHER;                                             \
+            if (!l.counting && !s->special && all_normal_##NAME(x + i, some))                                             \
+                add_normal_##NAME(&l.batch, &s->limb[3], x + i, some);                                                    \
+            else                                                                                                          \
+                add_any_##NAME(s, &l, x + i, some, omit, nans);                                                           \
+        }                                                                                                                 \
+        logarithms_end(&l, f, s);                                                                                         \
+    }                                                                                                                     \
+    static void product_##NAME(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy)                 \
+    {                                                                                                                     \
+        const u##W##_loose *x = data;                                                                                     \
+        const bool omit = nan_policy != RP_NAN_PROPAGATE;                                                                 \
+        uint64_t nans = 0;                                                                                                \
+        (void)index;                                                                                                      \
+        for (uint64_t i = 0; i < n; i += RK_LOG2_BATCH)                                                                   \
+            logarithms_##NAME(s, x + i, n - i < RK_LOG2_BATCH ? (size_t)(n - i) : RK_LOG2_BATCH, omit, &nans);            \
+        s->count = omit ? n - nans : n;                                                                                   \
+        s->skipped = omit && nans;                                                                                        \
+        if (s->special)                                                                                                   \
+            rk_products_void(s);                                                                                          \
     }
 PRODUCT_FLOAT(f16, 16, RP_F16)
 PRODUCT_FLOAT(bf16, 16, RP_BF16)

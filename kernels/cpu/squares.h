@@ -1,7 +1,7 @@
 /* Exact sums of squares of floats.
  *
- * The square of an f32, bf16 or f16 is a double. Most blocks are summed by the loops of sum_f32.h, in an anchored lane and
- * one for the rests; squares that span too much for that, by the block adder of sum_f64.h.
+ * The square of an f32, bf16 or f16 is a double. Most blocks are summed in anchored lanes and others for the rests
+ * (squares_silent.h, squares_span.h); squares that span too much for that, by the block adder of sum_f64.h.
  *
  * The square of an f64 is two doubles for that adder, p + q with p = x^2 rounded and q its error (Dekker 1971; one fused
  * multiply-add where there is one), as long as q does not underflow nor p overflow; the few elements beyond that are squared
@@ -9,18 +9,18 @@
 #ifndef RK_CPU_SQUARES_H
 #define RK_CPU_SQUARES_H
 
-#include "kernels/cpu/sum_f32.h"
-
-typedef struct square_acc {
-    acc a;
-    pace p, q; /* f64: of the two doubles; others: of squares as doubles, and of those in lanes */
-} square_acc;
+#include "kernels/cpu/vec.h"
+#if VB == 64
+#include "kernels/cpu/squares_silent.h"
+#else
+#include "kernels/cpu/squares_span.h"
+#endif
 
 static void squares_start(square_acc *s, const rk_state *state, uint64_t n, int nan_policy)
 {
     acc_start(&s->a, rk_square_limbs(state->layout), 2 * rk_e0(state->dtype), false, n, nan_policy);
     s->a.nz = 1; /* no sign to look for */
-    s->p = s->q = (pace){0, 0, 0};
+    s->lanes = s->p = s->q = (pace){0};
 }
 
 /* n rounded up to whole steps; the elements behind n are set to 0. */
@@ -32,74 +32,6 @@ static size_t pad64(double *x, size_t n)
 }
 
 /* ---- f32, bf16, f16 ---- */
-
-typedef span square_lanes_fn(const void *x, size_t n, int k, lanes *out);
-
-/* The anchored lanes' sum as an integer in units of 2^(k - 52); unsigned as sum_of_lanes. */
-static int64_t sum_of_anchored(const vf64 *squares, int k)
-{
-    const vf64 start = (vf64){0} + anchor(k);
-    vu64 v = {0};
-    for (int u = 0; u < SQUARE_SUMS; u++)
-        v += (vu64)squares[u] - (vu64)start;
-    return (int64_t)sum_lanes(v);
-}
-
-/* 2^log2_share(n) elements of n go to a lane. */
-static inline int log2_share(size_t n) { return log2_up(n / (SQUARE_SUMS * LANES64)); }
-static inline int square_anchor(const square_acc *s, size_t n) { return 2 * (s->q.guess - 126) + log2_share(n) + 1; }
-
-/* Let elements be multiples of u = 2^(lowest - 150) below 2^(guess - 126), and 2^c of them go to a lane. Their squares sum
- * to at most 2^(k-1). A rest is at most 2^(k-53), half of the anchor's last place, and 2^c of them at most 2^50 u^2, if guess -
- * lowest is at most 27 - c; multiples of u^2 they are. So both lanes' additions are exact. The same bound makes plain sums
- * of the elements exact (take_lanes). */
-static bool take_square_lanes(square_acc *s, const lanes *l, span r, size_t n)
-{
-    const int k = square_anchor(s, n), unit = 2 * (r.lowest + RK_E0_32);
-    if (r.highest > s->q.guess || s->q.guess - r.lowest > 27 - log2_share(n))
-        return false;
-    acc_add(&s->a, sum_of_anchored(l->square, k), k - 52);
-    acc_add(&s->a, sum_of_lanes(l->rest, SQUARE_SUMS, unit), unit);
-    block_fitted(&s->q);
-    return true;
-}
-
-/* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart. */
-static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lanes_fn *read)
-{
-    const int most = 27 - log2_share(n);
-    lanes l;
-    if (s->q.skip > 0) {
-        s->q.skip--;
-        return false;
-    }
-    for (int tries = 0; tries < 2; tries++) {
-        span r = read(x, n, square_anchor(s, n), &l);
-        if (r.highest == 0xff || r.highest - r.lowest > most)
-            break;
-        if (take_square_lanes(s, &l, r, n))
-            return true;
-        s->q.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
-    }
-    block_failed(&s->q);
-    return false;
-}
-
-/* Elements and squares in one pass. n: a multiple of STEP32, at most BLOCK64. False, and nothing added: each must take its
- * own way. */
-static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t n, square_lanes_fn *read)
-{
-    lanes l;
-    if (a->magnitudes || p->skip > 0 || s->q.skip > 0)
-        return false;
-    span r = read(x, n, square_anchor(s, n), &l);
-    if (r.highest == 0xff || r.zero || !take_square_lanes(s, &l, r, n))
-        return false;
-    a->nz |= lanes_nonzero(l.sum, SQUARE_SUMS);
-    acc_add(a, sum_of_lanes(l.sum, SQUARE_SUMS, r.lowest + RK_E0_32), r.lowest + RK_E0_32);
-    block_fitted(p);
-    return true;
-}
 
 /* n is at most BLOCK64 */
 #define SQUARES(TYPE, BYTES)                                                                      \
@@ -122,16 +54,12 @@ static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t
     {                                                                                             \
         double p[BLOCK64];                                                                        \
         size_t whole = n / STEP32 * STEP32;                                                       \
-        if (!whole || !add_square_lanes(s, x, whole, square_lanes_##TYPE))                        \
+        if (!whole || !add_square_block_##TYPE(s, x, whole))                                      \
             whole = 0;                                                                            \
         if (whole == n)                                                                           \
             return;                                                                               \
         squared_##TYPE(p, (const char *)x + BYTES * whole, n - whole);                            \
         add_block64(&s->a, &s->p, p, pad64(p, n - whole));                                        \
-    }                                                                                             \
-    static bool add_both_##TYPE(acc *a, pace *p, square_acc *s, const void *x, size_t n)          \
-    {                                                                                             \
-        return add_both_lanes(a, p, s, x, n, both_lanes_##TYPE);                                  \
     }
 SQUARES(f32, 4)
 SQUARES(bf16, 2)
@@ -204,6 +132,8 @@ static __attribute__((noinline)) void add_odd_squares(acc *a, double *x, size_t 
 static void add_squares_f64(square_acc *s, const void *x, size_t n)
 {
     double copy[BLOCK64], p[BLOCK64], q[BLOCK64];
+    if (n % STEP64 == 0 && add_square_block_f64(s, x, n))
+        return;
     if (n % STEP64) {
         memcpy(copy, x, 8 * n);
         n = pad64(copy, n);

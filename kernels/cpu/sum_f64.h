@@ -1,5 +1,11 @@
-/* Exact sums of f64: block-anchored accumulation.
+/* Exact sums of f64, in two ways.
  *
+ * The quick one cuts each significand into an upper and a lower half, by a mask and a subtraction, and adds both in plain lanes.
+ * With 2^c elements for each lane the upper halves, multiples of 2^-25 of the smallest element's power of two, need no more than
+ * 53 bits if the elements' exponents lie within 26 - c of one another, and neither do the lower ones. Nothing depends on that
+ * bound, however: whether every addition was exact is seen afterwards (inexact.h).
+ *
+ * The other one is block-anchored accumulation.
  * Adding x to S = anchor + (sum so far), with a large power of two as the anchor, rounds x to a multiple of the
  * anchor's last place and leaves an exactly known rest (Dekker's Fast2Sum; AccSum of Rump, Ogita and Oishi splits so).
  * The rest goes to a second, smaller anchor. If nothing is left then, the block is exact, and since every S stayed in
@@ -10,7 +16,7 @@
 #ifndef RK_CPU_SUM_F64_H
 #define RK_CPU_SUM_F64_H
 
-#include "kernels/cpu/digits.h"
+#include "kernels/cpu/lanes.h"
 
 enum {
     UNROLL = 4,
@@ -21,20 +27,64 @@ enum {
     HIGHEST_ANCHOR = 1000 /* above this S could overflow */
 };
 
-static inline double f64_of(uint64_t b)
-{
-    double d;
-    memcpy(&d, &b, 8);
-    return d;
-}
-static inline uint64_t bits_of(double d)
-{
-    uint64_t b;
-    memcpy(&b, &d, 8);
-    return b;
-}
 /* 2^c >= n */
 static inline int log2_up(size_t n) { return n > 1 ? 64 - __builtin_clzll(n - 1) : 0; }
+
+/* ---- the quick way ---- */
+
+enum { HALF_SUMS = SUMS / 2, LOWER_BITS = 27 };
+
+/* The sums of the upper halves, then those of the lower ones, of n elements (a multiple of STEP64) or their magnitudes. An
+ * infinity or a NaN leaves a NaN among the lower ones. */
+INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
+{
+    vf64 upper[HALF_SUMS], lower[HALF_SUMS];
+    for (int u = 0; u < HALF_SUMS; u++) {
+        upper[u] = no_sum();
+        lower[u] = (vf64){0};
+    }
+    for (size_t i = 0; i < n; i += STEP64)
+        for (int u = 0; u < UNROLL; u++) {
+            const void *p = (const char *)x + 8 * (i + (size_t)u * LANES64);
+            vi64 v = *(const vi64_loose *)p & (magnitudes ? INT64_MAX : -1);
+            vf64 high = (vf64)(v & (int64_t)(UINT64_MAX << LOWER_BITS));
+            if (u * VB % 64 == 0)
+                prefetch(p, AHEAD);
+            upper[u] += high;
+            lower[u] += (vf64)v - high;
+        }
+    put_lanes(out, upper, HALF_SUMS);
+    put_lanes(out + HALF_SUMS, lower, HALF_SUMS);
+}
+
+static __attribute__((noinline)) void halves_plain(const void *x, size_t n, vf64 *out) { halves_of(x, n, false, out); }
+static __attribute__((noinline)) void halves_abs(const void *x, size_t n, vf64 *out) { halves_of(x, n, true, out); }
+
+/* False, and nothing added: an addition rounded, or infinities or NaNs are there. */
+static bool add_halves64(acc *a, const void *x, size_t n)
+{
+    vf64 sum[SUMS];
+    double total[2];
+    inexact_clear(sum);
+    if (a->magnitudes)
+        halves_abs(x, n, sum);
+    else
+        halves_plain(x, n, sum);
+    if (inexact_seen(sum))
+        return false;
+    total_lanes(sum, HALF_SUMS, &total[0]);
+    total_lanes(sum + HALF_SUMS, HALF_SUMS, &total[1]);
+    bool rounded = inexact_seen(total);
+    if (!finite(total[0]) || !finite(total[1]))
+        return false;
+    add_lanes(a, sum, HALF_SUMS, total[0], rounded);
+    if (rounded || total[1] != 0) /* the lower half of -0.0 is +0.0 */
+        add_lanes(a, sum + HALF_SUMS, HALF_SUMS, total[1], rounded);
+    return true;
+}
+
+/* ---- anchors ---- */
+
 /* 1.5 * 2^k: stays in its binade while less than 2^(k-1) is added or taken away */
 static inline double anchor(int k) { return f64_of((uint64_t)(k + 1023) << 52 | (uint64_t)1 << 51); }
 
@@ -163,20 +213,19 @@ static __attribute__((noinline)) void retry_block64(acc *a, pace *p, const void 
     for (int levels = 2; levels <= MAX_LEVELS && k[0] <= HIGHEST_ANCHOR; levels++)
         if (split(a, x, n, levels, k, sum, &top)) {
             add_levels(a, k, sum, levels);
-            block_fitted(p);
+            try_fitted(&p->last);
             return;
         }
-    block_failed(p);
+    try_failed(&p->last);
     fill_buckets64(a, x, n);
 }
 
-/* n: a multiple of STEP64, at most BLOCK64 */
-static void add_block64(acc *a, pace *p, const void *x, size_t n)
+static void add_anchored64(acc *a, pace *p, const void *x, size_t n)
 {
     int k[MAX_LEVELS];
     int64_t sum[MAX_LEVELS];
     double top;
-    if (p->skip > 0) {
+    if (try_skipped(&p->last)) {
         add_wide_block64(a, p, x, n);
         return;
     }
@@ -190,8 +239,21 @@ static void add_block64(acc *a, pace *p, const void *x, size_t n)
         return;
     }
     add_levels(a, k, sum, 2);
-    block_fitted(p);
+    try_fitted(&p->last);
     a->nz = a->nz || top != 0 || !all_negative_zero(x, n);
+}
+
+/* n: a multiple of STEP64, at most BLOCK64 */
+static void add_block64(acc *a, pace *p, const void *x, size_t n)
+{
+    if (!try_skipped(&p->quick)) {
+        if (add_halves64(a, x, n)) {
+            try_fitted(&p->quick);
+            return;
+        }
+        try_failed(&p->quick);
+    }
+    add_anchored64(a, p, x, n);
 }
 
 static void add_rest64(acc *a, const void *data, size_t n)

@@ -33,6 +33,7 @@ typedef VEC(uint16_t, VB) vu16;
 typedef VEC(int8_t, VB) vi8;
 typedef VEC(uint8_t, VB) vu8;
 typedef LOOSE(double, VB) vf64_loose;
+typedef LOOSE(int64_t, VB) vi64_loose;
 typedef LOOSE(int32_t, VB) vi32_loose;
 typedef LOOSE(int16_t, VB) vi16_loose;
 typedef LOOSE(uint64_t, VB) vu64_loose;

@@ -1,0 +1,56 @@
+/* Did an addition round? IEEE 754 has every operation raise a sticky flag, "inexact", when its result is not the exact one. So
+ * a loop of plain additions needs no look at its elements: it runs between inexact_clear and inexact_seen, and if the flag is
+ * not raised, every partial sum was exact, whatever the elements were.
+ *
+ * The operations in between must be those of functions that are not inlined and leave their results in memory, to which both
+ * calls are given a pointer: the compiler cannot move such a call past either. An operation from elsewhere that comes in
+ * between can raise the flag, which costs another way, but never hides a rounding. */
+#ifndef RK_CPU_INEXACT_H
+#define RK_CPU_INEXACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __x86_64__
+
+enum { FP_FLAGS = 0x3f, FP_INEXACT = 0x20 };
+
+static inline uint32_t fp_status(const void *results)
+{
+    uint32_t status;
+    __asm__ volatile("stmxcsr %0" : "=m"(status) : "r"(results) : "memory");
+    return status;
+}
+
+static inline void fp_set_status(uint32_t status, const void *results)
+{
+    __asm__ volatile("ldmxcsr %0" : : "m"(status), "r"(results) : "memory");
+}
+
+#else /* aarch64 */
+
+enum { FP_FLAGS = 0x9f, FP_INEXACT = 0x10 };
+
+static inline uint64_t fp_status(const void *results)
+{
+    uint64_t status;
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status) : "r"(results) : "memory");
+    return status;
+}
+
+static inline void fp_set_status(uint64_t status, const void *results)
+{
+    __asm__ volatile("msr fpsr, %0" : : "r"(status), "r"(results) : "memory");
+}
+
+#endif
+
+static inline void inexact_clear(const void *results)
+{
+    if (fp_status(results) & FP_INEXACT)
+        fp_set_status(fp_status(results) & ~(uint32_t)FP_FLAGS, results);
+}
+
+static inline bool inexact_seen(const void *results) { return fp_status(results) & FP_INEXACT; }
+
+#endif

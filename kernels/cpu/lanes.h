@@ -1,0 +1,72 @@
+/* The sums of a block by lane, as plain additions of doubles made them, and their way into an exact sum. */
+#ifndef RK_CPU_LANES_H
+#define RK_CPU_LANES_H
+
+#include "kernels/cpu/digits.h"
+#include "kernels/cpu/inexact.h"
+
+enum { SUMS = 8 }; /* vectors of lanes: enough to hide the latency of additions */
+
+static inline double f64_of(uint64_t b)
+{
+    double d;
+    memcpy(&d, &b, 8);
+    return d;
+}
+static inline uint64_t bits_of(double d)
+{
+    uint64_t b;
+    memcpy(&b, &d, 8);
+    return b;
+}
+
+/* Lanes start at -0.0, the identity: one that ends so saw nothing else, and so does their total. */
+INLINE vf64 no_sum(void) { return (vf64)((vi64){0} + INT64_MIN); }
+
+/* Whole vectors: the compiler would make a copy by halves of it, which a load of the whole has to wait for. */
+INLINE void put_lanes(vf64 *out, const vf64 *sums, int vectors)
+{
+    for (int u = 0; u < vectors; u++)
+        *(volatile vf64 *)&out[u] = sums[u];
+}
+
+/* The total of `vectors` of lanes, an even number, rounded if the flag says so. */
+static __attribute__((noinline)) void total_lanes(const vf64 *sums, int vectors, double *total)
+{
+    vf64 v[SUMS / 2];
+    for (int u = 0; u < vectors / 2; u++)
+        v[u] = sums[u] + sums[u + vectors / 2];
+    for (int half = vectors / 4; half; half /= 2)
+        for (int u = 0; u < half; u++)
+            v[u] += v[u + half];
+    double t[LANES64];
+    for (int j = 0; j < LANES64; j++)
+        t[j] = v[0][j];
+    for (int half = LANES64 / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            t[j] += t[j + half];
+    *total = t[0];
+}
+
+static void add_one_by_one(acc *a, const vf64 *sums, int vectors)
+{
+    for (int u = 0; u < vectors; u++)
+        for (int j = 0; j < LANES64; j++)
+            add_f64(a, bits_of(sums[u][j]));
+    count_adds(a, (uint32_t)(vectors * LANES64));
+}
+
+/* Add the exact and finite sums of `vectors` of lanes, of which total_lanes made `total`. */
+static void add_lanes(acc *a, const vf64 *sums, int vectors, double total, bool total_rounded)
+{
+    if (total_rounded) {
+        add_one_by_one(a, sums, vectors);
+        return;
+    }
+    add_f64(a, bits_of(total));
+    count_adds(a, 1);
+}
+
+static inline bool finite(double x) { return x - x == 0; }
+
+#endif
