@@ -53,7 +53,7 @@ INLINE vf64 load_f16(const void *p)
     uint16x4_t bits = {((const u16_loose *)p)[0], ((const u16_loose *)p)[1]};
     return (vf64)vcvt_f64_f32(vget_low_f32(vcvt_f32_f16((float16x4_t)bits)));
 #else
-    vf64 v;
+    vf64 v = {0};
     for (int j = 0; j < LANES64; j++)
         v[j] = f64_of(rk_convert_float(RP_F16, ((const u16_loose *)p)[j], RP_F64));
     return v;
