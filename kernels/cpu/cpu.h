@@ -14,8 +14,8 @@ typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index
 typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
 enum { RK_CHAINS = 8 };
 
-/* Sums of neighbouring columns, a multiple of RK_COLUMN_STEP, over rows that lie `stride` bytes apart. Each is sum + lower. False:
- * they are not exact, or not finite. */
+/* Sums of neighbouring columns, a multiple of RK_COLUMN_STEP, over rows that lie `stride` bytes apart. Each is sum + lower.
+ * False: they are not exact, or not finite. */
 typedef bool rk_columns_fn(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower);
 enum { RK_COLUMN_STEP = 8 };
 

@@ -1,9 +1,9 @@
 /* Exact sums of f32, bf16 and f16: plain additions of doubles in lanes, of which the flag tells whether they were exact
  * (inexact.h).
  *
- * They are for most data. Of elements that are multiples of u and sum to less than 2^53 u no addition rounds: with 2^c elements
- * for each lane that is any block of f32 whose exponents lie within 29 - c of one another, of bf16 within 45 - c, and of f16 every
- * block, for they are multiples of 2^-24 below 2^16. An infinity or a NaN stays one in its lane. */
+ * They are for most data. Of elements that are multiples of u and sum to less than 2^53 u no addition rounds. With 2^c elements
+ * for each lane that is any block of f32 whose exponents lie within 29 - c of one another, of bf16 within 45 - c. Of f16 it is
+ * every block, for those are multiples of 2^-24 below 2^16. An infinity or a NaN stays one in its lane. */
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
