@@ -40,7 +40,8 @@ DEPS_DEMO  := proj-data
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),pandoc mandoc)
+DEPS_DOCS  := pandoc mandoc python3-venv
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -315,7 +316,7 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/req0
+unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -329,9 +330,16 @@ $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
+# ... and a driver that says how warm it is
+$(B)/tests/driver/libcuda.so.1: tests/device/nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CPPFLAGS) -std=c11 -O1 $(WARN) -fPIC -shared $< -o $@
+	$(Q)ln -sf libcuda.so.1 $(@D)/libnvidia-ml.so.1
+
 # ---- faults: daemon and libreduce with calls that fail on cue (tests/faults/calls.def) ----
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,$(shell awk -F, '/^    X/ {print $$2}' tests/faults/calls.def))
-fault-tools: $(B)/faults/reduced $(B)/faults/client $(if $(filter yes,$(CUDA)),$(B)/faults/cuda)
+fault-tools: $(B)/faults/reduced $(B)/faults/client $(if $(filter yes,$(CUDA)),$(B)/faults/cuda $(B)/faults/devices $(B)/faults/reduced-devices)
 
 # A runtime without a device, for a static one would have its own calls wrapped as well
 FAULT_CUDART := $(if $(filter yes,$(CUDA)),$(B)/tests/faults/cudart.c.o)
@@ -350,7 +358,19 @@ $(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(FAULT_CUDART) $(B)/tests/faults/w
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
-$(B)/tests/faults/cuda.c.o $(B)/tests/faults/cudart.c.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+
+# The CUDA engine's runtime on several devices made of memory, with kernels that compute: in a walk, and in a daemon
+DEVICES_O := $(call obj,$(KERNEL_C) $(wildcard kernels/cuda/runtime/*.cu) tests/device/kernels.cu tests/faults/cudart.c tests/faults/wrap.c) $(SIMD_O) $(PROTO_O)
+$(B)/faults/devices: $(B)/tests/faults/devices.c.o $(DEVICES_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
+
+$(B)/faults/reduced-devices: $(B)/tests/device/cues.c.o $(DAEMON_O) $(DEVICES_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
+$(B)/tests/faults/cuda.c.o $(B)/tests/faults/devices.c.o $(B)/tests/faults/cudart.c.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 
 faults: all fault-tools ## walk every call that can fail, and show how each failure ended
 	@REDUCED_BIN_DIR=$(abspath $(B))/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_faults.py
@@ -569,11 +589,11 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
 
-docs: ## the documentation as static HTML in build/docs/ (with the Python reference after `make python-docs`)
-	$(Q).docs/build
+docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
+	$(Q)tests/build/docs
 
-man-pages: ## write client/man/man3/ anew, after a change of client/reduce.h
-	$(Q)client/man/generate
+man-pages: ## write client/man/man3/ and reduced-python.7 anew, after a change of client/reduce.h or the Python package
+	$(Q)client/man/generate && client/python/manual.py
 
 fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
 	$(Q)client/fortran/generate

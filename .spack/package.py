@@ -1,5 +1,10 @@
 # A recipe for Spack: copy it to <repository>/packages/reduced/package.py
-from spack.package import MakefilePackage, depends_on, variant, version
+from spack.package import depends_on, variant, version
+
+try:  # Spack 1 has the build systems in its repository of packages
+    from spack_repo.builtin.build_systems.makefile import MakefilePackage
+except ImportError:
+    from spack.package import MakefilePackage
 
 
 class Reduced(MakefilePackage):
@@ -16,7 +21,8 @@ class Reduced(MakefilePackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("pkgconfig", type="build")
-    depends_on("nng +tls")
+    depends_on("nng@1")
+    depends_on("mbedtls")
     depends_on("libuv")
     depends_on("inih")
     depends_on("ncurses")

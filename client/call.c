@@ -144,7 +144,7 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
         pthread_cond_wait(cond, &c->lock);
         return true;
     }
-    struct timespec end = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
+    struct timespec end = rc_timespec(until_ns);
     return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
 }
 

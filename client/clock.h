@@ -15,6 +15,13 @@ static inline uint64_t rc_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* A time of rc_now_ns, or a duration, as the kernel takes it. */
+static inline struct timespec rc_timespec(uint64_t ns)
+{
+    const uint64_t second = 1000000000;
+    return (struct timespec){(time_t)(ns / second), (long)(ns % second)};
+}
+
 /* 0, no deadline, for 0. */
 static inline uint64_t rc_deadline_after(uint32_t ms) { return ms ? rc_now_ns() + ms * RC_NS_PER_MS : 0; }
 

@@ -481,8 +481,7 @@ static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_p
 
 static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms)
 {
-    uint64_t until = after_ms(timeout_ms);
-    struct timespec end = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    struct timespec end = rc_timespec(after_ms(timeout_ms));
     pthread_mutex_lock(&l->lock);
     dial(l);
     while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)

@@ -32,6 +32,8 @@ static rc_device known(reduce_client *c, const uint8_t *device)
         here = *d;
     if (here.session != c->session)
         here.handle = 0;
+    if (c->welcome.version < 2) /* it knows no UUID */
+        memset(here.uuid, 0, sizeof here.uuid);
     rc_leave(c);
     return here;
 }
@@ -136,6 +138,25 @@ int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle)
     }
     memcpy(handle, d.device, sizeof d.device);
     return 0;
+}
+
+int reduce_device_uuid(reduce_client *c, const void *handle, const void *uuid)
+{
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (!handle || !uuid)
+        return rc_error(REDUCE_E_ARGUMENT, handle ? "uuid" : "handle", "the %s is NULL", handle ? "UUID" : "handle");
+    rc_enter(c);
+    rc_device **at = find(c, handle), *d = *at;
+    if (!d && (d = *at = calloc(1, sizeof *d))) {
+        memcpy(d->device, handle, sizeof d->device);
+        d->fd = -1;
+    }
+    if (d)
+        memcpy(d->uuid, uuid, sizeof d->uuid);
+    rc_leave(c);
+    return d ? 0 : rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a handle");
 }
 
 int reduce_device_close(reduce_client *c, const void *handle)

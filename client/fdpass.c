@@ -230,6 +230,7 @@ uint64_t rc_fdpass_device(reduce_client *c, const rc_device *d, uint64_t *sessio
     rp_side ask = {.kind = d->fd < 0 ? RP_SIDE_DEVICE : RP_SIDE_DEVICE_FD, .value = d->bytes}, reply;
     int got;
     memcpy(ask.device, d->device, sizeof ask.device);
+    memcpy(ask.uuid, d->uuid, sizeof ask.uuid);
     f->code = RP_OK;
     pthread_mutex_lock(&c->fdpass.lock);
     bool opened = open_locked(c) && exchange(c, &ask, d->fd, &reply, &got, f);

@@ -28,6 +28,7 @@ typedef struct rc_arena {
 /* An allocation on the device. */
 typedef struct rc_device {
     uint8_t device[RP_DEVICE_HANDLE]; /* its handle: CUDA's, or, with fd >= 0, made up here */
+    uint8_t uuid[RP_UUID];            /* of the GPU that it is on; all 0: not known */
     int fd;
     uint64_t bytes;           /* of fd */
     uint64_t handle, session; /* the daemon's, which has opened it; 0: none */

@@ -206,7 +206,7 @@ static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f
 
 static void pause_ms(unsigned ms)
 {
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    struct timespec t = rc_timespec(ms * RC_NS_PER_MS);
     while (nanosleep(&t, &t) && errno == EINTR)
         ;
 }

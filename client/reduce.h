@@ -670,6 +670,28 @@ int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle,
  * REDUCE_E_TYPE (field "device": the daemon computes on the CPU), REDUCE_E_QUOTA. */
 int reduce_device_import(reduce_client *c, int fd, uint64_t bytes, void *handle);
 
+/* The daemon's GPUs. It may see other ones than this process, in another order: a GPU is known by its UUID, which is in
+ * cudaDeviceProp.uuid (cudaGetDeviceProperties), and as text in `nvidia-smi -L`. */
+typedef struct reduce_gpu {
+    uint32_t size;
+    uint32_t device;  /* for reduce_spec.device. REDUCE_PLACE_DEVICE + device - 1 for reduce_put_opts.place */
+    int32_t ordinal;  /* CUDA's number of it in the daemon */
+    uint32_t lost;    /* 1: it has failed; the daemon goes on with the others */
+    uint8_t uuid[16]; /* all 0: an engine of the CPU */
+    char name[48];    /* the UUID as text, "GPU-2c7b8d4e-..." */
+} reduce_gpu;
+
+/* Ask, then call each(arg, gpu) for every GPU in the order of their numbers, in this thread; the struct is valid during that
+ * call. A value other than 0 from `each` stops the calls and is returned. None is called for a daemon that computes on the CPU,
+ * or one of 0.1. Errors: the common ones. */
+int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg);
+
+/* The memory behind `handle` (of cudaIpcGetMemHandle) is on the GPU with this UUID of 16 bytes: to be called before the first
+ * reduce_device on it. Else the daemon asks each of its GPUs. With it, the error for memory on a GPU that the daemon does not
+ * have says so: REDUCE_E_BAD_HANDLE, field "device", with the GPUs that it has. It holds until reduce_device_close.
+ * Errors: the common ones. */
+int reduce_device_uuid(reduce_client *c, const void *handle, const void *uuid);
+
 /* Release an allocation; no reduce_device on it may be under way. An unknown one has no effect. */
 int reduce_device_close(reduce_client *c, const void *handle);
 

@@ -138,15 +138,23 @@ static int send_chunk(reduce_stream *s)
     s->busy++;
     s->sent += s->filled / s->item;
     s->filled = 0;
-    s->now = (s->now + 1) % CHUNKS;
     rc_call_start(s->c, &k->call);
     return -(int)s->fault.code;
+}
+
+/* If the current chunk is under way, the first free one becomes it: with a quick daemon, memory that is in the cache. False:
+ * all are under way. */
+static bool find_free(reduce_stream *s)
+{
+    for (unsigned i = 0; i < CHUNKS && current(s)->busy; i++)
+        s->now = s->chunks[i].busy ? s->now : i;
+    return !current(s)->busy;
 }
 
 /* Wait until at most `busy` chunks are under way and the current chunk is free. */
 static void await(reduce_stream *s, unsigned busy)
 {
-    while (s->busy > busy || current(s)->busy)
+    while (s->busy > busy || !find_free(s))
         rc_cond_wait(&s->changed, s->c, 0);
 }
 

@@ -22,7 +22,7 @@ enum {
     MOST_THREADS = RC_STAGE_PARTS + 1, /* each copies into a part of the stage, and one leads */
 };
 
-static const uint64_t NEVER = UINT64_MAX, NS_PER_S = 1000000000;
+static const uint64_t NEVER = UINT64_MAX;
 static const uint64_t REST_NS = 100000000; /* so long it is left to helpers to come back and read: else both would wake */
 static const uint64_t KNOCK_NS = 5000000;  /* between attempts to connect while the daemon's queue is full */
 
@@ -69,7 +69,7 @@ static void signal_fd(int fd) { eventfd_write(fd, 1); } /* fails after 2^64 of t
 static void wait_for(struct pollfd fds[2], uint64_t until)
 {
     uint64_t now = until == NEVER ? 0 : rc_now_ns(), left = until > now ? until - now : 0;
-    struct timespec t = {(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
+    struct timespec t = rc_timespec(left);
     if (ppoll(fds, 2, until == NEVER ? NULL : &t, NULL) < 0)
         fds[0].revents = fds[1].revents = 0;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/host_memory.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
@@ -46,10 +47,15 @@ static void set_resident_caps(rd_server *s)
 /* For monitoring only: without NVML it shows less. */
 static void open_meter(rd_server *s)
 {
+    const unsigned n = rk_devices(s->requests.engine);
+    int ordinals[RK_MAX_DEVICES];
     rk_stats k;
-    rk_get_stats(s->requests.engine, &k);
+    for (unsigned i = 0; i < n; i++) {
+        rk_get_device_stats(s->requests.engine, i, &k);
+        ordinals[i] = k.ordinal;
+    }
     if (k.backend == RP_BACKEND_CUDA)
-        s->requests.meter = s->meter = rd_device_meter_open(k.ordinal);
+        s->requests.meter = s->meter = rd_device_meter_open(ordinals, n);
 }
 
 /* As the log names them. */
@@ -66,7 +72,9 @@ static void label_devices(rd_server *s)
 static bool open_engine(rd_server *s)
 {
     rd_requests *q = &s->requests;
-    rk_options o = {.backend = (int)s->config.backend,
+    const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
+    rk_options o = {.backend = hybrid ? RP_BACKEND_CUDA : (int)s->config.backend,
+                    .hybrid = hybrid,
                     .devices = s->config.devices,
                     .threads = (int)s->config.threads,
                     .small_bytes = s->config.small_bytes,
@@ -197,20 +205,23 @@ static bool open_tls(rd_server *s)
 }
 
 /* Half of a machine's cores fill its memory bus; the others are for small requests. */
-static unsigned readers(const rd_server *s)
+static unsigned half_the_cores(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 2 ? 1 : (unsigned)cores / 2;
+}
+
+/* On few cores more: they wait for disks. */
+static unsigned readers(const rd_server *s)
+{
+    unsigned half = half_the_cores();
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return cores < 8 ? 4 : cores > 32 ? 16 : (unsigned)cores / 2;
+    return half < 4 ? 4 : half > 16 ? 16 : half;
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */
-static uint64_t direct_bytes(const rd_server *s)
-{
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return s->config.direct ? s->config.direct << 20 : memory / 2;
-}
+static uint64_t direct_bytes(const rd_server *s) { return s->config.direct ? s->config.direct << 20 : rd_host_memory() / 2; }
 
 static bool open_workers(rd_server *s)
 {
@@ -219,7 +230,7 @@ static bool open_workers(rd_server *s)
     s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
-    else if (!rd_workers_open(&s->workers, n, rd_waker_ring, &s->waker))
+    else if (!rd_workers_open(&s->workers, n, half_the_cores(), rd_waker_ring, &s->waker))
         rd_log(RD_LOG_ERROR, "no threads to read files");
     else
         return true;
@@ -251,7 +262,7 @@ static void choose_keep(rd_server *s)
         h->keep = RD_KEEP_NONE;
     else
         h->keep = k.backend == RP_BACKEND_CPU ? RD_KEEP_IN_PLACE : RD_KEEP_COPY;
-    h->copied_cap = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+    h->copied_cap = rd_host_memory() / 4;
 }
 
 static void serve(rd_server *s);
@@ -368,10 +379,12 @@ static void fill_pages(rd_http_page pages[RD_SERVED])
 
 static bool serve_metrics(rd_server *s)
 {
+    bool loopback = false;
     char bound[RD_MAX_URL + 16], why[RD_MAX_WHY];
     if (!s->config.metrics_url[0])
         return true;
-    rd_metrics_want_json(&s->metrics, rd_status_entries);
+    rd_is_http(s->config.metrics_url, &loopback);
+    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
     s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,

@@ -48,6 +48,7 @@ enum {
 
 typedef struct rk_options {
     int backend;             /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
+    bool hybrid;             /* with CUDA: the CPU's workers take their share of large data of the host, by measured rates */
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
     int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */

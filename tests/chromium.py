@@ -35,11 +35,18 @@ class Browser:
 
     def look(self, width, dark):
         """From now on the window is so wide, and the user prefers dark pages or not."""
+        self.width = width
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
-    def picture(self, path):
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
+    def picture(self, path, most_height=4000, quality=60):
+        """The page from its top, as PNG or WebP by the name of the file."""
+        kind = path.suffix[1:]
+        height = self.call("Page.getLayoutMetrics")["cssContentSize"]["height"]
+        clip = {"x": 0, "y": 0, "width": self.width, "height": min(height, most_height), "scale": 1}
+        loss = {} if kind == "png" else {"quality": quality}
+        shot = self.call("Page.captureScreenshot", format=kind, captureBeyondViewport=True, clip=clip, **loss)
+        path.write_bytes(base64.b64decode(shot["data"]))
 
     def take(self, message):
         method, params = message.get("method"), message.get("params", {})

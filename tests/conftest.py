@@ -174,6 +174,14 @@ def select_a_moment(process):
         pass
 
 
+def memory_device(program="tests/reduced-device"):
+    """Options that start a daemon whose devices are made of memory (tests/device/device.c)."""
+    program = BIN.parent / program
+    if not program.exists():
+        pytest.skip("`make unit-tests`, and with CUDA `make fault-tools`, build the daemons with devices of memory")
+    return {"program": program, "backend": "cuda"}
+
+
 @pytest.fixture
 def scratch():
     """A short directory: a unix socket's path has 107 bytes at most."""

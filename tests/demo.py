@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """make demo: one real daemon on a private socket, real data, several processes, every answer checked.
 
-    tests/demo.py [BIN_DIR]
+    tests/demo.py [BIN_DIR [ELEMENTS]]
 
 1. The geoid of the Earth (EGM96, float32 grid of Debian's proj-data): sum, extremes and where they are, sums by latitude,
    highest points by longitude, statistics in one pass, halves reduced apart and merged.
 2. The same numbers in another order: the same bits, where an ordinary float32 sum changes.
-3. A 256 MiB array reduced by 8 processes at once, compared bit for bit with a sum in exact integer arithmetic.
+3. An array of 2^26 elements, 256 MiB, or of ELEMENTS, reduced by 8 processes at once, compared bit for bit with a sum in exact integer arithmetic.
 
 Ends with exit code 0 only if every answer was right.
 """
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/bin").resolve()
 GEOID = Path("/usr/share/proj/egm96_15.gtx")  # Debian's proj-data, GTX: a 40-byte header, then big-endian float32
 PROCESSES = 8
-BIG = 64 << 20  # elements: 256 MiB of float32
+BIG = int(sys.argv[2]) if len(sys.argv) > 2 else 64 << 20  # elements of float32
 TTY = sys.stdout.isatty()
 failures = 0
 
@@ -185,7 +185,7 @@ def exact_sum(a):
 
 
 def together(daemon, folder):
-    title(f"3. {PROCESSES} processes at once, 256 MiB each")
+    title(f"3. {PROCESSES} processes at once, {BIG * 4 >> 20} MiB each")
     rng = np.random.default_rng(2)
     big = rng.standard_normal(BIG, dtype=np.float32)
     big[::1000] *= 1e9  # a wide range of magnitudes: an ordinary sum loses the small ones

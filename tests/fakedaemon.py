@@ -49,8 +49,9 @@ class FakeDaemon:
     """FakeDaemon(path, answer): answer(request) is called for everything but HELLO, in a thread for each connection. Each
     connection has a session of its own, which HELLO tells; `requests` has all that came, in the order of coming."""
 
-    def __init__(self, path, answer, max_inflight=64, chunk=1 << 20):
+    def __init__(self, path, answer, max_inflight=64, chunk=1 << 20, max_data=4 << 20, session=None):
         self.url, self.answer, self.max_inflight, self.chunk = f"ipc://{path}", answer, max_inflight, chunk
+        self.max_data, self.session = max_data, session  # that HELLO reports; None: the connection's
         self.requests, self.connections, self.threads, self.lock = [], [], [], threading.Lock()
         self._sessions = itertools.count(1000)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -97,7 +98,7 @@ class FakeDaemon:
                 with self.lock:
                     self.requests.append(request)
                 if kind == rawclient.HELLO:
-                    welcome = struct.pack("<BB2xIIII4xQH6x16x", 1, 0, 4 << 20, self.chunk, self.max_inflight, 32, c.session, 4)
+                    welcome = struct.pack("<BB2xIIII4xQH6x16x", 1, 0, self.max_data, self.chunk, self.max_inflight, 32, c.session if self.session is None else self.session, 4)
                     request.reply(welcome + b"fake")
                 else:
                     self.answer(request)

@@ -50,6 +50,10 @@ class Fault(Exception):
         super().__init__(lib.reduce_errmsg().decode())
 
 
+class Gpu(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("device", C.c_uint32), ("ordinal", C.c_int32), ("lost", C.c_uint32), ("uuid", C.c_uint8 * 16), ("name", C.c_char * 48)]
+
+
 def load():
     lib = C.CDLL(str(LIB / "libreduce.so"))
     lib.reduce_errmsg.restype = C.c_char_p
@@ -136,9 +140,9 @@ class Client:
 
     @staticmethod
     def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
-             planes=0):
+             planes=0, device=0):
         """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps."""
-        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, 0, rows, index_base,
+        return Spec(C.sizeof(Spec), OPS[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, device, rows, index_base,
                     initial, mask, offsets, planes)
 
     def _room(self, spec, data=b""):
@@ -173,6 +177,23 @@ class Client:
 
     def device(self, op, dtype, handle, offset, size, **kw):
         return self._result(self.lib.reduce_device, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
+
+    def gpus(self):
+        found = []
+
+        @C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(Gpu))
+        def each(_, g):
+            found.append((g[0].device, g[0].ordinal, g[0].lost, bytes(g[0].uuid), g[0].name.decode()))
+            return 0
+
+        self._check(self.lib.reduce_gpus(self.handle, each, None))
+        return found
+
+    def device_uuid(self, handle, uuid):
+        self._check(self.lib.reduce_device_uuid(self.handle, handle, uuid))
+
+    def device_close(self, handle):
+        self._check(self.lib.reduce_device_close(self.handle, handle))
 
     def alloc(self, size):
         """An address."""

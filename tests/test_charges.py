@@ -253,6 +253,7 @@ def test_a_user_sees_its_own_use_and_limits(start, scratch):
         assert mine["held.arena_bytes"] == 8192 and mine["held.streams"] == 1 and mine["held.channels"] == 1
         assert mine["limit.arenas"] == 512 and mine["limit.files"] == 256
         assert not any(k.startswith(("user.", "all.")) for k in mine)
+        assert [all_of_it[f"all_limit.{k}"] for k in ("files", "arenas", "devices", "residents")] == [1024, 2048, 256, 4096]
         assert all_of_it[f"user.{USERS[1]}.arena_bytes"] == 8192 == all_of_it["all.arena_bytes"]
         assert f'reduced_user_held{{uid="{USERS[1]}",what="arena_bytes"}} 8192' in admin.metrics()
         assert 'reduced_user_limit{what="files"} 256' in c.metrics() and "user_held{" not in c.metrics()

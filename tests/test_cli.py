@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import select
 import shutil
@@ -724,6 +725,81 @@ def test_long_text(run, ctl, shared, scratch):
         assert done.returncode == FAILED and f"line {at // 2}: '1' is followed by a zero byte".encode() in done.stderr, (at, done.stdout, done.stderr)
 
 
+@pytest.mark.parametrize("last, value, out", [
+    ("2.5", 2.5, "f64"), ("-0", 0.0, "f64"), ("-0x0", 0.0, "f64"), ("-000", 0.0, "f64"), ("nan", math.nan, "f64"), ("-7", -7, "i64"),
+    (str(2**63), 2**63, "u64"), (str(2**64 - 1), 2**64 - 1, "u64")])
+def test_the_type_of_a_file_is_that_of_all_its_numbers(run, scratch, last, value, out):
+    """Its beginning is taken for all of it first: what comes after the first piece still counts, and nothing is printed twice."""
+    n = 1_200_000  # 2.4 MB: more than a piece of eight threads
+    path = scratch / "late"
+    path.write_bytes(b"1\n" * n + last.encode() + b"\n" + b"1\n" * 100)
+    got = json.loads(run("max", "--json", "--text", path))
+    assert got["out"] == out and got["count"] == n + 101, got
+    assert math.isnan(value) and got["value"] == "nan" or got["value"] == max(value, 1), got
+    assert run("count_nonzero", "--text", path) == f"{n + 100 + (value != 0)}\n"
+
+
+def test_a_file_of_text_that_has_no_type(run, fails, scratch):
+    n = 1_200_000
+    path = scratch / "wide"
+    path.write_bytes(b"1\n" * n + b"18446744073709551616\n")
+    fails(FAILED, "TYPE: integers that fit neither i64 nor u64", "sum", "--text", path)
+    path.write_bytes(b"18446744073709551616\n" + b"1\n" * n + b"0.5\n")
+    assert float(run("sum", "--text", path)) == float(2**64 + n)
+    path.write_bytes(b"1\n" * n + b"1.5.5\n")
+    fails(FAILED, f"TYPE: line {n + 1}: '1.5.5' is not a number", "sum", "--text", path)
+    path.write_bytes(b" " * (3 << 20) + b"7\n-0x10")
+    assert run("sum", "--text", path) == "-9\n"
+
+
+def hostile_numbers(r, n):
+    """Decimals of all lengths and forms, near to what rounds the other way, and to the ends of windows and of 64 bits."""
+    for _ in range(n):
+        sign, kind = r.choice(["", "", "-", "+"]), r.randrange(8)
+        digits = str(r.randrange(10**r.randrange(1, 40)))
+        point = r.randrange(len(digits) + 1)
+        decimal = digits[:point] + "." + digits[point:]
+        if kind == 0:
+            yield sign + repr(abs(struct.unpack("<d", struct.pack("<Q", r.randrange(0x7ff << 52)))[0]))
+        elif kind == 1:
+            yield sign + "0" * r.randrange(30) + decimal
+        elif kind == 2:
+            yield sign + decimal + r.choice("eE") + r.choice(["", "-", "+"]) + "0" * r.randrange(3) + str(r.randrange(290))
+        elif kind == 3:  # the middle between two doubles, and a digit beside it
+            yield sign + str(2**53 + 2 * r.randrange(2**52) + 1) + r.choice(["", ".", ".0", ".00000000001", "e0", "0e-1"])
+        elif kind == 4:
+            yield sign + str(2**r.randrange(1, 120) + r.randrange(-2, 3)) + r.choice(["", ".", ".5", "e1"])
+        elif kind == 5:
+            yield sign + f"{r.random() * 10**r.randrange(-8, 9):.{r.randrange(0, 25)}f}"
+        elif kind == 6:
+            yield sign + f"{r.gauss(0, 1):.18e}".lstrip("-")
+        else:
+            yield sign + digits
+
+
+def elements(run, path, dtype, n):
+    run("put", "elements", "-t", dtype, "--text", path)
+    printed = run("max", "--rows", n, "@elements").split()
+    run("drop", "elements")
+    return printed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_as_python_reads_it(run, scratch, seed):
+    r = random.Random(seed)
+    blank = lambda: r.choice(["\n", "\n", " ", "\t", "\r\n", "  ", "\n\n"])
+    path = scratch / "hostile"
+    tokens = [t for t in hostile_numbers(r, 20_000) if math.isfinite(float(t))]
+    path.write_text("".join(t + blank() for t in tokens))
+    got = elements(run, path, "f64", len(tokens))
+    wrong = [(t, g) for t, g in zip(tokens, got, strict=True) if float(t) != float(g) or (t[0] == "-") != (g[0] == "-")]
+    assert not wrong, wrong[:5]
+    for dtype, low, high in (("i64", -2**63, 2**63), ("u64", 0, 2**64), ("i8", -128, 128), ("u32", 0, 2**32)):
+        values = [max(low, min(high - 1, r.choice([-1, 1]) * r.getrandbits(r.randrange(1, 66)))) for _ in range(20_000)]
+        path.write_text("".join(r.choice(["", "", "+"] if v >= 0 else [""]) + str(v) + blank() for v in values))
+        assert list(map(int, elements(run, path, dtype, len(values)))) == values
+
+
 def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     """The place once, in the user's words; nothing about rows where there are none; caps and values with their figures."""
     big = npy(scratch / "u.npy", np.array([2**64 - 1, 2**64 - 1, 1, 2], "<u8"))
@@ -968,7 +1044,9 @@ def test_autostart_by_a_program_without_standard_streams(scratch):
         opts = Opts(C.sizeof(Opts), 1, daemon={str(BIN / "reduced")!r}.encode(), idle=60)
         for closed in {{closed}}:
             os.close(closed)
-        os._exit(lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0)
+        failed = lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0
+        kept = any(os.readlink(f"/proc/self/fd/{{n}}").endswith(".log") for n in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{n}}"))
+        os._exit(2 * kept + failed)
     """
     env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}
     log = str(scratch / "reduced.log")

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import memory_device, select_a_moment
 from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import Client
 from libreduce import Fault as LibFault
@@ -24,18 +24,16 @@ from test_side import descriptors, refused
 PATH_DEVICE = 6
 SEED = 20261123
 MIB = 1 << 20
-PROGRAM = BIN.parent / "tests" / "reduced-device"
 
 
 @pytest.fixture
 def device(start):
     """start(*flags) -> a daemon with such a device. At its end it aborts if anything is still pinned."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+    options = memory_device()
 
     def run(*flags, **kw):
         # This "driver" opens what other processes have in /proc, which the sandbox refuses.
-        return start("--batch-bytes", 0, "--sandbox", "no", *flags, program=PROGRAM, backend="cuda", **kw)
+        return start("--batch-bytes", 0, "--sandbox", "no", *flags, **options, **kw)
 
     return run
 
@@ -58,6 +56,11 @@ def allocate():
     yield lambda data: made.append(Allocation(data)) or made[-1]
     for a in made:
         a.free()
+
+
+def names_here():
+    """What this process has open."""
+    return [os.readlink(p) for p in pathlib.Path("/proc/self/fd").iterdir() if p.is_symlink()]
 
 
 def mappings(daemon):
@@ -420,4 +423,6 @@ def test_libreduce_imports_a_descriptor(device, allocate, scratch):
             assert (e.value.code, e.value.field) == want
         assert lib.lib.reduce_device_import(lib.handle, a.fd, ctypes.c_uint64(8192), None) == -101
         assert lib.device("sum", "f64", handle, 8184, 8)[0] == struct.pack("<d", 0.25)
+        assert names_here().count("/memfd:allocation (deleted)") == 2, "the test's and the library's"
+    assert names_here().count("/memfd:allocation (deleted)") == 1, "reduce_close closed what it had kept"
     settle(again)

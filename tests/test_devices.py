@@ -1,21 +1,25 @@
-"""Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, and devices made of memory
-(tests/device/device.c) that fail on cue."""
+"""Several devices behind one daemon, on machines without a GPU: the CPU engine opened several times, devices made of memory
+(tests/device/device.c) that fail on cue, and the CUDA engine's own runtime on a CUDA made of memory (tests/device/kernels.cu)."""
+import json
 import os
 import random
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from conftest import BIN, select_a_moment
+from conftest import BIN, memory_device, select_a_moment
+from libreduce import Client as LibClient
+from libreduce import Fault as LibFault
 from oracle import SIZE
-from rawclient import COLUMNS, REDUCE, STORE, Fault, spec, store
+from rawclient import COLUMNS, REDUCE, STORE, Fault, parse_result, spec, store
 from sideclient import Side
 from test_side import refused
 
-PROGRAM = BIN.parent / "tests" / "reduced-device"
+DEVICE, RUNTIME = "tests/reduced-device", "faults/reduced-devices"
 SEED = 20261122
 ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 
@@ -23,12 +27,11 @@ ANY, SPREAD, FIRST = 0, 1, 2  # places of resident data
 @pytest.fixture
 def memory(start, monkeypatch):
     """memory(n, *flags) -> a daemon with n devices made of memory."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
+    options = memory_device()
 
     def run(n, *flags, **kw):
         monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
-        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, program=PROGRAM, backend="cuda", **kw)
+        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, **options, **kw)
 
     return run
 
@@ -177,6 +180,52 @@ def test_a_device_lost_under_load(memory, scratch, monkeypatch):
     assert "device 1 (GPU-ab010000-0000-0000-0000-000000000000) is lost" in daemon.log()
 
 
+@pytest.mark.parametrize("program,breaks", [(DEVICE, "a device"), (RUNTIME, "a context"), (RUNTIME, "a context and page-locked memory")])
+def test_sixteen_clients_and_a_context_that_breaks(start, scratch, monkeypatch, program, breaks):
+    """Nothing is lost and nothing is wrong, with small and large tasks, few and many results; the daemon goes on, and opens what
+    it needs of page-locked memory later."""
+    options = memory_device(program)
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    if breaks.endswith("page-locked memory"):
+        monkeypatch.setenv("LOSE_HOST", "1")
+    daemon = start("--small-bytes", 0, "--sandbox", "no", **options)
+    stop, failed, done = threading.Event(), [], [0] * 16
+    data = np.arange(1 << 18, dtype="<i4")
+
+    def load(i):
+        mine = data[: (1 << 10) << (i % 3 * 4)]  # 4 KiB, 64 KiB, 1 MiB
+        rows = (1, 1024)[i % 2]
+        want = [struct.pack("<q", int(x)) for x in mine.reshape(rows, -1).sum(axis=1, dtype="i8")]
+        try:
+            with daemon.connect() as c:
+                while not stop.is_set():
+                    if c.reduce("sum", "i32", mine.tobytes(), rows=rows, row_len=mine.size // rows).cells != want:
+                        failed.append("bits")
+                    done[i] += 1
+        except Exception as e:  # told below
+            failed.append(repr(e))
+
+    def each_answers(times):
+        before = list(done)
+        wait(daemon, lambda: failed or all(now >= then + times for now, then in zip(done, before)))
+
+    clients = [threading.Thread(target=load, args=(i,)) for i in range(len(done))]
+    for t in clients:
+        t.start()
+    each_answers(3)
+    (scratch / "lost1").touch()
+    wait(daemon, lambda: failed or daemon.status()["health"] == "degraded")
+    each_answers(3)
+    stop.set()
+    for t in clients:
+        t.join()
+    assert not failed
+    assert daemon.status()["devices_lost"] == 1
+    assert daemon.process.poll() is None
+    daemon.notified("degraded: 1 of 2 devices lost")
+
+
 def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypatch):
     """DEVICE_LOST with other devices left is an answer, not a reason to wait for a new daemon."""
     monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
@@ -192,13 +241,63 @@ def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypa
     assert ctl("sum", scratch / "x.npy", url=daemon.url).stdout == b"4999950000\n"
 
 
+@pytest.mark.parametrize("program", [DEVICE, RUNTIME])
+def test_device_and_processor_share_large_data(start, scratch, ctl, monkeypatch, program):
+    """--backend hybrid: the same bits as the CPU's, of messages, files and arenas; both take part; what is small, resident or asked
+    of the device goes there."""
+    options = {**memory_device(program), "backend": "hybrid"}
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
+    rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
+    oracle = start("--small-bytes", 0, directory=make(scratch / "oracle"))
+    daemon = start("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
+
+    def shared():
+        status = daemon.status()
+        return status["tasks"] - status["gpu.0.tasks"]
+
+    with daemon.connect() as c, oracle.connect() as cpu:
+        data = np_rng.standard_normal(1 << 19).tobytes()  # 4 MiB
+        c.reduce("sum", "f64", data, device=1)
+        c.reduce("sum", "f64", data[:4096])
+        c.reduce_at("sum", "f64", c.put("x", "f64", data), 0, len(data))
+        assert shared() == 0
+        while not 2 <= shared() < daemon.status()["tasks"] - 8:  # once its rate is known, the slower one may rest for a while
+            cases = []
+            for _ in range(12):
+                op, dtype = rng.choice(("sum", "var", "argmax", "stats", "norm2", "count_nan")), rng.choice(("f32", "f64", "i16", "bf16"))
+                rows = rng.choice((1, 1, 7, 1000))
+                row_len = rng.randrange(1 << 19, 3 << 18) // SIZE[dtype] // rows
+                first = rng.randrange(1000) * 8
+                cases.append((op, dtype, data[first : first + rows * row_len * SIZE[dtype]], {"rows": rows, "flags": rng.choice((0, COLUMNS)), "nan": "omit"}))
+            sent = [c.send(REDUCE, c.reduce_body(op, dtype, part, **kw)) for op, dtype, part, kw in cases]
+            for i, (op, dtype, part, kw) in zip(sent, cases):
+                assert outcome(lambda i=i: parse_result(c.wait(i))) == outcome(lambda op=op, dtype=dtype, part=part, kw=kw: cpu.reduce(op, dtype, part, **kw))
+    np.save(scratch / "x.npy", np_rng.standard_normal(1 << 20))
+    for args in (["stats"], ["sum", "--path", "shm"]):
+        want, got = (ctl(*args, scratch / "x.npy", url=d.url) for d in (oracle, daemon))
+        assert want.returncode == 0 and got.stdout == want.stdout
+
+
+def make(folder):
+    folder.mkdir()
+    return folder
+
+
+def outcome(ask):
+    """Cells, or the fault."""
+    try:
+        return ask().cells
+    except Fault as f:
+        return f.code, f.field, f.index, f.text
+
+
 class Allocation:
     """What another process has on device `ordinal`."""
 
     def __init__(self, data, ordinal):
         self.fd = os.memfd_create("allocation")
         os.write(self.fd, data)
-        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + bytes(44)
+        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + random.randbytes(44)
 
 
 def uuid(i):
@@ -226,6 +325,81 @@ def test_memory_of_other_processes_is_reduced_where_it_lies(memory):
             side.device(a.handle, uuid(0))
         assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
         os.close(a.fd)
+
+
+def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
+    """In status, info, metrics, top and trace, with its number and UUID; what the driver says of it, where it knows it."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(BIN.parent / "tests" / "driver"))
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(3, "--devices", "0,2,1", "--trace", scratch / "trace")
+    data = np.arange(4096, dtype="<f8").tobytes()
+    with daemon.connect() as c:
+        c.put("x", "f64", data, place=FIRST + 1)
+        for device in (1, 1, 2, 3):
+            c.reduce("max", "f64", data, device=device)
+        wait(daemon, lambda: "device.power_w" in c.query(2))
+        info, status = c.query(1), c.query(2)
+    uuids = [f"GPU-ab{i:02}0000-0000-0000-0000-000000000000" for i in (0, 2, 1)]
+    for topic in (info, status):
+        assert [(topic[f"gpu.{i}.uuid"], topic[f"gpu.{i}.ordinal"], topic[f"gpu.{i}.state"]) for i in range(3)] == [(u, int(u[7]), "ok") for u in uuids]
+    assert [status[f"gpu.{i}.resident_bytes"] for i in range(3)] == [0, len(data), 0]
+    assert [status[f"gpu.{i}.tasks"] - status["gpu.2.tasks"] for i in range(3)] == [1, 1, 0]  # beside a probe each; `put` is a task
+    assert [status.get(f"gpu.{i}.temperature_c") for i in range(3)] == [40, None, 41]
+    assert (status["device.temperature_c"], status["device.memory_bytes"], status["device.busy_percent"], status["device.power_w"]) == (41, 3 << 30, 5, 3)
+    text = ctl("metrics", url=daemon.url).stdout.decode()
+    for line in (f'gpu_memory_bytes{{gpu="1",uuid="{uuids[2]}",kind="used"}} {2 << 30}', f'gpu_temperature_celsius{{gpu="0",uuid="{uuids[0]}"}} 40',
+                 f'gpu_busy_ratio{{gpu="1",uuid="{uuids[2]}"}} 0.1', f'gpu_power_watts{{gpu="1",uuid="{uuids[2]}"}} 2', f'gpu_batches_total{{gpu="2",uuid="{uuids[1]}"}} 0',
+                 f'gpu_pool_bytes{{gpu="0",uuid="{uuids[0]}",pool="locked"}} 0'):
+        assert f"\nreduced_{line}\n" in text, line
+    assert 'gpu_power_watts{gpu="2"' not in text
+    (scratch / "lost1").touch()
+    with daemon.connect() as c:
+        refused("DEVICE_LOST", "device", c.reduce, "max", "f64", data, device=3)
+    with ThreadPoolExecutor() as pool:  # each takes a second
+        text, told = pool.map(lambda args: ctl("top", "--once", *args, url=daemon.url).stdout.decode(), ([], ["--json"]))
+    lines = [line for line in text.splitlines() if line.startswith("gpu ")]
+    assert [(line.split()[1], line.split()[-1]) for line in lines] == [("0", "GPU-ab000000"), ("1", "LOST"), ("2", "GPU-ab020000")]
+    assert "40 C  1 W" in lines[0] and "32.0 KiB of" in lines[2]
+    assert [(g["gpu"], g["uuid"], g["healthy"]) for g in json.loads(told)["gpus"]] == [("0", uuids[0], True), ("1", uuids[2], False), ("2", uuids[1], True)]
+    daemon.stop()
+    trace = json.loads((scratch / "trace").read_text())["traceEvents"]
+    kernels = [e["args"].get("device") for e in trace if e["name"] == "kernel"]
+    assert kernels[:4] == [f"device {i} ({u})" for i, u in ((0, uuids[0]), (0, uuids[0]), (2, uuids[1]), (1, uuids[2]))]
+
+
+def test_a_program_finds_its_gpu_by_uuid(memory, start, scratch, monkeypatch):
+    """The daemon numbers its devices in an order of its own; libreduce tells their UUIDs, and the daemon where memory lies."""
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    daemon = memory(3, "--devices", "2,0")
+    data = np.arange(5000, dtype="<u4")
+    with LibClient(daemon.url) as c:
+        gpus = c.gpus()
+        assert gpus == [(1, 2, 0, uuid(2), "GPU-ab020000-0000-0000-0000-000000000000"), (2, 0, 0, uuid(0), "GPU-ab000000-0000-0000-0000-000000000000")]
+        number = {u: device for device, _, _, u, _ in gpus}
+        before = daemon.status()["gpu.0.tasks"]
+        c.run("sum", "u32", data.tobytes(), device=number[uuid(2)])
+        assert daemon.status()["gpu.0.tasks"] == before + 1
+        for ordinal in (0, 2):
+            a = Allocation(data.tobytes(), ordinal)
+            c.device_uuid(a.handle, uuid(ordinal))
+            assert c.device("sum", "u32", a.handle, 0, data.nbytes)[0] == struct.pack("<Q", int(data.sum()))
+            c.device_close(a.handle)
+            os.close(a.fd)
+        a = Allocation(data.tobytes(), 0)
+        c.device_uuid(a.handle, uuid(1))  # of a device that the daemon does not have
+        with pytest.raises(LibFault) as e:
+            c.device("sum", "u32", a.handle, 0, data.nbytes)
+        assert "GPU-ab010000" in str(e.value) and "this daemon has 2 (GPU-ab02" in str(e.value)
+        c.device_close(a.handle)
+        assert c.device("sum", "u32", a.handle, 0, data.nbytes)[0] == struct.pack("<Q", int(data.sum()))
+        os.close(a.fd)
+        (scratch / "lost0").touch()
+        with pytest.raises(LibFault):
+            c.run("sum", "u32", data.tobytes(), device=number[uuid(0)])
+        assert [(device, lost) for device, _, lost, _, _ in c.gpus()] == [(1, 0), (2, 1)]
+    daemon.stop()
+    with LibClient(start("--devices", 2, "--threads", 1).url) as c:
+        assert [(device, u, name) for device, _, _, u, name in c.gpus()] == [(1, bytes(16), "CPU-0"), (2, bytes(16), "CPU-1")]
 
 
 def test_metrics_have_a_label_for_each_gpu(ctl, start):

@@ -255,7 +255,58 @@ def test_a_call_that_is_cancelled_in_the_queue(scratch, which):
             client.lib.reduce_job_free(job)
 
 
+def test_a_request_that_is_cancelled_while_it_is_copied(scratch):
+    """One thread submits, and copies 4 MiB into a message without the client's lock; another one cancels meanwhile. The fake
+    never answers: only the cancellation ends the job."""
+    data = bytes(4 << 20)
+
+    def cancel(client, job):
+        while not job.value:
+            pass
+        client.lib.reduce_cancel(job)
+
+    with FakeDaemon(scratch / "s", lambda r: None) as fake, Client(fake.url) as client:
+        spec = client.spec("sum", "f32", path=1)
+        for _ in range(10):
+            out, job = C.create_string_buffer(8), C.c_void_p()
+            other = threading.Thread(target=cancel, args=(client, job))
+            other.start()
+            assert client.lib.reduce_submit(client.handle, C.byref(spec), data, C.c_size_t(len(data)), out, C.c_size_t(8), None, None, C.byref(job)) == 0
+            other.join()
+            assert client.lib.reduce_wait(job, C.c_uint32(20_000), None) == -13
+            client.lib.reduce_job_free(job)
+
+
+def test_a_job_is_freed_after_its_callback(scratch):
+    """reduce_job_free in another thread waits for a callback that runs."""
+    job, freed = C.c_void_p(), threading.Event()
+
+    def free():
+        client.lib.reduce_job_free(job)
+        freed.set()
+
+    @C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, C.c_int)
+    def done(*_):
+        other.start()
+        early.append(freed.wait(0.2))
+
+    early, other = [], threading.Thread(target=free)
+    with FakeDaemon(scratch / "s", lambda r: r.reply(result())) as fake, Client(fake.url) as client:
+        spec, out = client.spec("sum", "f32"), C.create_string_buffer(8)
+        assert client.lib.reduce_submit(client.handle, C.byref(spec), DATA, C.c_size_t(len(DATA)), out, C.c_size_t(8), done, None, C.byref(job)) == 0
+        assert freed.wait(60)
+        other.join()
+    assert early == [False] and out.raw == SUM
+
+
 # ---- it lies ----
+@pytest.mark.parametrize("lie", [{"session": 0}, {"max_data": 4095}], ids=lambda lie: next(iter(lie)))
+def test_greetings_that_no_daemon_sends(scratch, lie):
+    with FakeDaemon(scratch / "s", lambda r: r.reply(result()), **lie) as fake, pytest.raises(lib.Fault) as caught:
+        Client(fake.url)
+    assert caught.value.code == "-106"
+
+
 @pytest.mark.parametrize("body", [
     pytest.param(result(dtype=I64), id="integers instead of floats"),
     pytest.param(result(dtype=0), id="a state instead of a value"),

@@ -206,6 +206,14 @@ def test_every_call_of_the_cuda_engine_may_fail():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(not (TOOLS / "devices").exists(), reason="no CUDA engine in this build")
+def test_every_call_of_one_of_two_devices_may_fail():
+    """Answers stay right, or DEVICE_LOST for what lay there; the other device goes on."""
+    done = subprocess.run([TOOLS / "devices"], capture_output=True, text=True, timeout=300)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+
+
 # ---- the health check: a real reduction with a known answer ----
 def drained(daemon):
     """What the service manager was told since the last look."""

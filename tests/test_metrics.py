@@ -1,6 +1,7 @@
 """What the daemon tells about itself as Prometheus text: well formed, and right."""
 import os
 import re
+import select
 import socket
 import struct
 import time
@@ -98,6 +99,8 @@ def test_requests_are_counted_by_op_type_path_and_result(daemon):
     for stage in STAGES:
         assert get(m, "request_seconds_count", stage=stage) == requests(m, result="OK") == n + 3
     assert get(m, "request_seconds_sum", stage="total") >= get(m, "request_seconds_sum", stage="kernel") > 0
+    done = {where: get(m, "engine_tasks_total", where=where) for where in ("caller", "device", "workers")}
+    assert done["caller"] >= n and done["device"] == 0 and 1 <= done["workers"] <= 6, f"{done}: the large ones are the workers'"
     uid = str(os.getuid())
     assert get(m, "user_data_bytes_total", uid=uid) == n * 8 + (1 << 20) + 800 and get(m, "user_errors_total", uid=uid) == 3
     assert get(m, "batch_requests_bucket", le="+Inf") == get(m, "batch_requests_count") and get(m, "queue_length", queue="small") == 0
@@ -172,13 +175,27 @@ def test_silent_and_rude_scrapers_hurt_nobody(start):
 
 @pytest.mark.slow
 def test_a_scraper_that_asks_nothing_is_closed(start):
+    """One that is silent, and one that sends a byte of its request now and then."""
     url = served(start("--metrics-url", "http://127.0.0.1:0"))
     host, port = re.match(r"http://([\d.]+):(\d+)/", url).groups()
-    with socket.create_connection((host, int(port)), 30) as peer:
-        begin = time.monotonic()
-        while peer.recv(4096):  # perhaps it is told why
-            pass
-        assert 8 < time.monotonic() - begin < 20
+    with socket.create_connection((host, int(port)), 30) as silent, socket.create_connection((host, int(port)), 30) as slow:
+        begin, peers = time.monotonic(), [silent, slow]
+        while peers and time.monotonic() - begin < 30:
+            for peer in select.select(peers, [], [], 0.2)[0]:  # poll interval
+                if not received(peer):
+                    peers.remove(peer)
+                    assert 8 < time.monotonic() - begin < 20
+            if slow in peers:
+                received(slow, b"a")
+        assert not peers
+
+
+def received(peer, sent=b""):
+    """What comes, perhaps why it is closed; nothing: it is, or its bytes came too late. With `sent`, nothing is waited for."""
+    try:
+        return peer.sendall(sent) if sent else peer.recv(4096)
+    except ConnectionError:
+        return b""
 
 
 def test_an_address_that_is_taken_is_said(start):

@@ -3,6 +3,7 @@ import gzip
 import http.client
 import json
 import os
+import pwd
 import re
 import socket
 import struct
@@ -16,6 +17,7 @@ from conftest import select_a_moment
 from rawclient import Fault
 
 needs_browser = pytest.mark.skipif(not chromium.PROGRAM, reason="needs Debian's chromium")
+LOGIN = next((p.pw_name for p in pwd.getpwall() if p.pw_uid == os.getuid()), None)
 FILES = {"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/ladder.json": "application/json"}
 
 
@@ -102,6 +104,8 @@ def test_status_json_is_the_status(served, ctl):
     assert shown["requests.sum"] == 41 and shown["errors"] == 2 and shown["errors.NAN"] == shown["errors.EMPTY"] == 1
     assert {(o["op"], o["dtype"], o["path"]): (o["ok"], o["errors"]) for o in s["ops"]} == {
         ("sum", "f32", "inline"): (40, 0), ("max", "i64", "inline"): (1, 0), ("min", "u8", "inline"): (0, 1), ("sum", "f64", "inline"): (0, 1)}
+    assert {(o["op"], o["path"]): o["bytes"] for o in s["ops"] if o["ok"]} == {("sum", "inline"): 40 * 8, ("max", "inline"): 1 << 20}
+    assert [d["bytes"] for d in s["devices"]] == [40 * 8 + (1 << 20)]
     assert s["times"]["total"][-1] == 41 and s["bytes"]["inline"] == 40 * 8 + (1 << 20)
     assert str(os.getuid()) in [u["uid"] for u in s["users"]]
 
@@ -112,8 +116,29 @@ def test_status_json_says_no_more_of_users_than_the_metrics(served):
         s = settled(served, c, 43)
     text = json.dumps(s)
     assert str(os.getpid()) not in re.findall(r'"pid": *"?(\d+)', text) and str(served.path) not in text
-    assert {k for u in s["users"] for k in u} == {"uid", "requests", "pieces", "errors", "bytes", "engine_s"}
+    assert {k for u in s["users"] for k in u} - {"name"} == {"uid", "requests", "pieces", "errors", "bytes", "engine_s"}
+    assert {u["uid"]: u["name"] for u in s["users"] if "name" in u} == ({str(os.getuid()): LOGIN} if LOGIN else {})
     assert {k for x in s["slow"] for k in x} <= {"op", "dtype", "path", "bytes", "age_s", "queue_s", "copy_s", "kernel_s", "total_s"}
+
+
+def test_names_of_users_stay_on_this_machine(start):
+    daemon = start("--metrics-url", "http://0.0.0.0:0", "--allow-remote-metrics", "yes")
+    daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
+    with daemon.connect() as c:
+        load(c)
+        s = settled(daemon, c, 43)
+    assert str(os.getuid()) in [u["uid"] for u in s["users"]] and not [u for u in s["users"] if "name" in u]
+
+
+def test_each_device_has_a_line(start):
+    daemon = start("--metrics-url", "http://127.0.0.1:0", "--devices", 2, "--threads", 1, "--small-bytes", 0)
+    daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
+    with daemon.connect() as c:
+        load(c)
+        s = settled(daemon, c, 43)
+    assert [(d["uuid"], d["lost"]) for d in s["devices"]] == [("CPU-0", False), ("CPU-1", False)]
+    assert sum(d["bytes"] for d in s["devices"]) == sum(s["bytes"].values()) == 40 * 8 + (1 << 20)
+    assert sum(d["tasks"] for d in s["devices"]) == s["status"]["tasks"]
 
 
 @needs_browser
@@ -126,12 +151,13 @@ def test_the_page_shows_what_the_status_says(served, ctl, browser):
         b.call("Page.navigate", url=origin)
         b.until("document.documentElement?.dataset.samples >= 2 && document.querySelector('#ops td[data-raw=\"40\"]') !== null")
         table = "[...document.querySelectorAll('#{} tbody tr')].map((r) => [...r.cells].map((c) => c.dataset.raw || c.textContent))"
-        ops, users, errors = (b.evaluate(table.format(t)) for t in ("ops", "users", "errors"))
+        ops, users, errors, devices = (b.evaluate(table.format(t)) for t in ("ops", "users", "errors", "devices"))
         page = dict(b.evaluate(table.format("status")))
         s, asked = status(served), json.loads(ctl("status", "--json", url=served.url).stdout)
-    assert sorted((r[0], r[1], r[2], *map(int, r[4:])) for r in ops) == sorted((o["op"], o["dtype"], o["path"], o["ok"] - o["pieces"], o["pieces"], o["errors"]) for o in s["ops"])
+    assert sorted((r[0], r[1], r[2], *map(int, r[5:])) for r in ops) == sorted((o["op"], o["dtype"], o["path"], o["ok"] - o["pieces"], o["pieces"], o["errors"]) for o in s["ops"])
     assert sorted(errors) == [["EMPTY", "1"], ["NAN", "1"]]
-    assert {r[0]: int(r[5]) for r in users}[str(os.getuid())] == 2
+    assert {(r[0], r[1]): int(r[6]) for r in users}[LOGIN or str(os.getuid()), str(os.getuid())] == 2
+    assert [(r[0], r[1], int(r[6])) for r in devices] == [(d["name"], "ok", d["tasks"]) for d in s["devices"]]
     for key in ("version", "backend", "device", "health", "requests.reduce", "requests.sum", "errors", "resident.cap", "threads"):
         assert page[key] == str(s["status"][key]) == str(asked[key]), key
     assert b.evaluate("document.getElementById('health').textContent").startswith("Healthy")
@@ -140,6 +166,12 @@ def test_the_page_shows_what_the_status_says(served, ctl, browser):
     b.until("document.querySelectorAll('#rungs tbody tr').length > 20")
     b.evaluate("[...document.querySelectorAll('#rungs button')].find((x) => x.textContent === 'unroll8').click()")
     assert "__global__" in b.evaluate("document.getElementById('rung-text').textContent")
+    fresh = {"rung": "cub", "dtype": "i32", "n": 5, "block": 128, "finish": "atomic", "verdict": "right", "gbs": 12.25, "gpu": "mine", "date": "now"}
+    b.evaluate(f"openRun(new File([{json.dumps(json.dumps(fresh))}], 'run.json'))")
+    assert b.evaluate(table.format("rungs")) == [["cub", "12.3", "", "", ""]]
+    assert b.evaluate("document.getElementById('run-note').textContent") == "run.json: mine, now"
+    b.evaluate("openRun(new File(['{}'], 'other.json'))")
+    assert b.evaluate("document.getElementById('run-note').textContent") == "other.json is not the output of reducectl ladder --json."
     assert not [r for r in b.requests if not r.startswith(origin) and r != "about:blank"], b.requests
     assert not [x for x in b.complaints if "favicon" not in x], b.complaints
 
@@ -167,6 +199,9 @@ def test_the_page_fits_and_is_accessible(served, browser):
         assert b.evaluate("document.activeElement.id") == "pause"
         b.evaluate("document.activeElement.click()")
         assert b.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+        b.evaluate("location.hash = '#ladder'")
+        b.until("document.querySelector('#rungs tbody tr') !== null")
+        assert b.evaluate("document.documentElement.scrollWidth") <= width, width
 
 
 @needs_browser

@@ -205,6 +205,18 @@ def test_an_error_in_the_middle_leaves_nothing(shared, scratch):
     settle(shared, before)
 
 
+def test_closing_unmaps_the_stage(shared):
+    def arenas():
+        return [line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "memfd:" in line]
+
+    before = arenas()
+    with Client(shared.url) as client:
+        data = noise(4 * MIB)
+        _, result = client.run_at("sum", "u8", address(data), len(data), path=SHM)
+        assert result.path == SHM and len(arenas()) == len(before) + 1
+    assert arenas() == before
+
+
 def test_many_threads_share_one_stage(lib):
     arrays = [noise(5 * MIB + 8 * i, i) for i in range(6)]
     wants = [int(np.frombuffer(a, "u8").sum(dtype="u8")) for a in arrays]

@@ -3,6 +3,7 @@ import ctypes
 import mmap
 import os
 import random
+import shutil
 import struct
 import warnings
 import weakref
@@ -10,11 +11,12 @@ import weakref
 import numpy as np
 import pytest
 
-from conftest import BIN
+from conftest import memory_device
+from otheruser import needs_root
 from pythonpackage import reduced
-from reduced import _client, _device, _layout, _plan
+from reduced import _abi, _client, _device, _layout, _plan, _run
 
-PROGRAM = BIN.parent / "tests" / "reduced-device"
+OTHER = 12345  # a user without an account
 
 
 class Allocation:
@@ -94,9 +96,7 @@ class Tensor:
 @pytest.fixture
 def device(start, monkeypatch):
     """A fake driver; the package's calls go to a daemon that has the device, and opens memory of this process as no sandbox lets it."""
-    if not PROGRAM.exists():
-        pytest.skip("`make unit-tests` builds the daemon with a device")
-    daemon = start("--batch-bytes", 0, "--sandbox", "no", program=PROGRAM, backend="cuda")
+    daemon = start("--batch-bytes", 0, "--sandbox", "no", **memory_device())
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     _device._warn.cache_clear()
@@ -256,6 +256,64 @@ def test_a_stream_is_asked_and_then_waited_for(library, stream, calls):
     if stream == 5000:
         with pytest.raises(_device.CudaError, match="700"):
             driver.settle(4096, stream)
+
+
+def test_long_segments_are_reduced_in_place(device):
+    a = np.random.default_rng(1).standard_normal(120_000)
+    t = Tensor(device.make(1 << 20), a, offset=64)
+    offsets = [5, 50_000, 50_000, 120_000]  # with an empty one
+    for name in ("sum", "mean", "var", "count_nonzero", "norm", "any"):
+        ours, expected = (getattr(reduced, name)(x, offsets=offsets) for x in (t, a))
+        assert np.array_equal(ours, expected, equal_nan=True) and ours.dtype == expected.dtype, name
+    some = [5, 50_000, 120_000]
+    for name in ("min", "argmax", "ptp"):
+        assert np.array_equal(getattr(reduced, name)(t, offsets=some), getattr(reduced, name)(a, offsets=some)), name
+    assert reduced.stats(t, offsets=some).argmin.tolist() == [a[5:50_000].argmin(), a[50_000:].argmin()]
+    assert np.array_equal(reduced.minmax(t, offsets=some).max, [a[5:50_000].max(), a[50_000:].max()])
+    z = Tensor(device.make(1 << 20), a[:100_000].view("c16"))
+    assert reduced.submit("sum", t, offsets=some).result().tolist() == reduced.sum(a, offsets=some).tolist() and device.exported == 1
+    with pytest.raises(reduced.EmptyError) as e:
+        reduced.max(t, offsets=offsets)
+    assert e.value.index == 1
+    with pytest.warns(RuntimeWarning, match="short segments") as seen:
+        assert np.array_equal(reduced.sum(t, offsets=range(0, 120_001, 1000)), reduced.sum(a, offsets=range(0, 120_001, 1000)))
+        assert np.array_equal(reduced.norm(z, offsets=[0, 7, 50_000]), reduced.norm(z.a, offsets=[0, 7, 50_000]))
+        matrix = Tensor(device.make(1 << 20), a.reshape(400, 300))
+        assert np.array_equal(reduced.sum(matrix, axis=0, offsets=[0, 300, 400]), reduced.sum(matrix.a, axis=0, offsets=[0, 300, 400]))
+    assert len(seen) == 1
+
+
+@needs_root
+def test_another_users_daemon(start, scratch, monkeypatch):
+    """Its daemon may not open an allocation by its handle: a copy with one warning. A descriptor says that we may: of an allocation
+    and of a file that the daemon's user cannot open."""
+    program = shutil.copy(memory_device()["program"], scratch)  # which that user can reach
+    wrapper = scratch / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\nunset NOTIFY_SOCKET\nexec setpriv --reuid={OTHER} --regid={OTHER} --clear-groups {program} "$@"\n')
+    for path, mode in ((scratch, 0o777), (wrapper, 0o755), (program, 0o755)):
+        os.chmod(path, mode)
+    daemon = start("--batch-bytes", 0, "--socket-mode", "0666", program=wrapper, backend="cuda")
+    fake = FakeDriver()
+    monkeypatch.setattr(_device, "driver", lambda: fake)
+    _device._warn.cache_clear()
+    a = np.random.default_rng(1).standard_normal(2000)
+    with reduced.Client(daemon.url, autostart=False) as client:
+        with pytest.warns(RuntimeWarning, match="AUTH.*copied to the host") as seen:
+            for n in (2000, 1000):
+                t = Tensor(fake.make(16_000), a[:n])
+                assert reduced.sum(t, client=client) == reduced.sum(a[:n], client=client)
+        assert len(seen) == 1
+        fake.virtual = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert reduced.sum(Tensor(fake.make(16_000), a), client=client) == reduced.sum(a, client=client)
+            long = np.tile(a, 200)
+            np.save(scratch / "mine.npy", long)
+            os.chmod(scratch / "mine.npy", 0o600)
+            p = _plan.plan("sum", reduced.file(scratch / "mine.npy"))
+            assert _run.run(p, client) == reduced.sum(long, client=client) and p.result.path == _abi.PATH_FILE
+        with pytest.raises(reduced.BadHandleError):  # resident data belong to a user, too
+            reduced.Resident("of-the-daemons-user", client=client)
 
 
 def test_another_gpus_tensor_is_copied(device, monkeypatch):

@@ -31,6 +31,15 @@ def test_the_tutorial(package, somewhere):  # noqa: F811
     assert doctest.DocTestRunner().run(test).failed == 0 and len(ran) >= 7
 
 
+def test_the_readme(package, somewhere):  # noqa: F811
+    [block] = re.findall(r"^```python\n(.*?)^```", (PACKAGE.parents[1] / "README.md").read_text(), re.M | re.S)
+    first, *rest = block.splitlines()
+    names = {}
+    exec(first, names)
+    values = [eval(line, names) for line in rest]
+    assert values[0] == 1.0 and values[1].tolist() == [0.0] * 5
+
+
 def test_the_names_of_the_package():
     """`__all__` is what type checkers, the reference and `import *` go by: every function and exception, and what is loaded later."""
     functions = {n for n, f in vars(reduced._functions).items() if getattr(f, "__module__", "") == "reduced._functions" and n[0] != "_"}

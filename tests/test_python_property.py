@@ -13,6 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 from hypothesis.extra import numpy as arrays  # noqa: E402
 
 from pythonpackage import package  # noqa: F401, E402
+from test_python_numpy import exact_root, exact_variance  # noqa: E402
 
 # `make test-python` asks for more of them
 SETTINGS = settings(max_examples=int(os.environ.get("REDUCED_EXAMPLES", "40")), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
@@ -135,3 +136,101 @@ def test_states_in_any_order(package, data):  # noqa: F811
     for part in parts:
         total |= package.state("sum", part)
     assert float(total) == package.sum(a)
+
+
+@SETTINGS
+@given(st.data())
+def test_ranges_norms_and_roots(package, data):  # noqa: F811
+    ordinary = st.floats(-2.0**50, 2.0**50, width=32).map(lambda x: x if abs(x) > 1e-12 else 0.0)  # exact_root has 200 bits
+    a = laid(data.draw, data.draw(arrays.arrays("f8", arrays.array_shapes(min_dims=1, max_dims=4, max_side=4), elements=ordinary)))
+    axis = axes_of(data.draw, a)
+    keep = data.draw(st.none() | arrays.arrays(bool, a.shape))
+    shape, rows = lines(a, axis, keep)
+    rows = [[fractions.Fraction(float(x)) for x in r] for r in rows]
+
+    def same(got, f, least=0):
+        got = np.asarray(got)
+        assert got.shape == shape
+        for g, row in zip(got.ravel(), rows):
+            assert math.isnan(g) if len(row) < least else g == f(row)
+    same(package.norm(a, 1, axis=axis, where=keep), lambda r: rounded(sum(map(abs, r))))
+    same(package.norm(a, np.inf, axis=axis, where=keep), lambda r: float(max(map(abs, r), default=0)))
+    same(package.norm(a, axis=axis, where=keep), lambda r: exact_root(sum(x * x for x in r)))
+    same(package.rms(a, axis=axis, where=keep), lambda r: exact_root(sum(x * x for x in r) / len(r)), 1)
+    same(package.std(a, axis=axis, where=keep), lambda r: exact_root(exact_variance(r)), 1)
+    same(package.sem(a, axis=axis, where=keep), lambda r: exact_root(exact_variance(r, 1) / len(r)), 2)
+    if all(rows):
+        same(package.ptp(a, axis=axis, where=keep), lambda r: rounded(max(r) - min(r)))
+        low, high = package.minmax(a, axis=axis, where=keep)
+        same(low, min), same(high, max)
+
+
+@SETTINGS
+@given(st.data())
+def test_stats_and_bits(package, data):  # noqa: F811
+    a = laid(data.draw, data.draw(arrays.arrays(data.draw(INTEGERS), arrays.array_shapes(max_dims=4, max_side=4))))
+    axis = axes_of(data.draw, a)
+    shape, rows = lines(a, axis)
+    s = package.stats(a, axis=axis)
+    for name, f in (("count", len), ("nans", lambda r: 0), ("zeros", lambda r: r.count(0)), ("min", min), ("max", max), ("sum", sum),
+                    ("argmin", lambda r: r.index(min(r))), ("argmax", lambda r: r.index(max(r))),
+                    ("mean", lambda r: rounded(fractions.Fraction(sum(r), len(r)))), ("var", lambda r: rounded(exact_variance(r))),
+                    ("std", lambda r: exact_root(exact_variance(r)))):
+        got = np.asarray(getattr(s, name))
+        assert got.shape == shape and got.ravel().tolist() == [f([int(x) for x in row]) for row in rows], name
+    for op, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
+        assert np.array_equal(package.bits(a, op, axis=axis), ufunc.reduce(a, axis=axis))
+
+
+@SETTINGS
+@given(st.data())
+def test_what_skips_nans(package, data):  # noqa: F811
+    a = laid(data.draw, data.draw(arrays.arrays(data.draw(FLOATS), SHAPES, elements=st.sampled_from([np.nan, -3, -1, 0.5, 1, 2]))))
+    axis = axes_of(data.draw, a)
+    wide = a.astype("f8")
+    for name in ("nansum", "nanprod"):
+        assert np.array_equal(np.asarray(getattr(package, name)(a, axis=axis), "f8"), getattr(np, name)(wide, axis=axis)), name
+    some = np.all(~np.isnan(a).all(axis=axis)) if a.size else False
+    for name in ("nanmin", "nanmax") if some else ():
+        assert np.array_equal(getattr(package, name)(a, axis=axis), getattr(np, name)(wide, axis=axis)), name
+    shape, rows = lines(wide, axis, ~np.isnan(wide))
+    for name, f in (("nanmean", lambda r: rounded(sum(map(fractions.Fraction, r)) / len(r))), ("nanvar", lambda r: rounded(exact_variance(r))),
+                    ("nanstd", lambda r: exact_root(exact_variance(r)))):
+        got = np.asarray(getattr(package, name)(wide, axis=axis))
+        assert got.shape == shape
+        for g, row in zip(got.ravel(), rows):
+            assert math.isnan(g) if not row else g == f(row), name
+    for i in range(a.ndim) if a.size else ():
+        if (~np.isnan(a)).any(axis=i).all():
+            assert np.array_equal(package.nanargmin(a, axis=i), np.nanargmin(a, axis=i)) and np.array_equal(package.nanargmax(a, axis=i), np.nanargmax(a, axis=i))
+
+
+@SETTINGS
+@given(st.data())
+def test_segments(package, data):  # noqa: F811
+    """Each is the reduction of its elements, by NumPy, or by fractions where NumPy rounds on the way."""
+    dtype = data.draw(FLOATS | INTEGERS)
+    elements = {"elements": st.floats(-1000, 1000, width=16)} if dtype[0] == "f" else {}
+    a = laid(data.draw, data.draw(arrays.arrays(dtype, arrays.array_shapes(max_dims=3, max_side=7), **elements)))
+    axis = data.draw(st.integers(-a.ndim, a.ndim - 1))
+    n = a.shape[axis]
+    offsets = sorted(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=6)))
+    keep = data.draw(st.none() | arrays.arrays(bool, a.shape))
+    pieces = [(np.take(a, range(i, j), axis), None if keep is None else np.take(keep, range(i, j), axis)) for i, j in zip(offsets, offsets[1:])]
+
+    def same(got, f):
+        assert np.shape(got)[axis] == len(pieces)
+        for i, (piece, marks) in enumerate(pieces):
+            assert np.array_equal(np.take(got, i, axis), f(piece, marks), equal_nan=True)
+    for name in ("any", "all", "count_nonzero"):
+        numpys = getattr(np, name)
+        same(getattr(package, name)(a, axis=axis, offsets=offsets, where=keep),
+             lambda x, m: numpys(x if m is None else np.where(m, x, x.dtype.type(name == "all")), axis=axis))
+    if all(x.shape[axis] for x, _ in pieces) and not (a.dtype.kind == "f" and (a == 0).any()):
+        for name in ("min", "max", "argmin", "argmax"):
+            same(getattr(package, name)(a, axis=axis, offsets=offsets), lambda x, m: getattr(np, name)(x, axis=axis))
+    sums = np.asarray(package.mean(a, axis=axis, offsets=offsets, where=keep, dtype="f8"))
+    for i, (piece, marks) in enumerate(pieces):
+        _, rows = lines(piece, (axis % a.ndim,), marks)
+        exact = [rounded(sum(fractions.Fraction(x.item()) for x in r) / len(r)) if r else math.nan for r in rows]
+        assert np.array_equal(np.take(sums, i, axis).ravel(), exact, equal_nan=True)

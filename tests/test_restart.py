@@ -14,7 +14,7 @@ import libreduce
 import pytest
 
 import supervisor
-from conftest import BIN, finish
+from conftest import finish, memory_device
 from otheruser import as_user, needs_root
 from rawclient import Connection, Fault
 from sideclient import Side
@@ -23,7 +23,6 @@ from test_resident import SHM, noise, wait_until
 
 SEED = 20261122
 MIB = 1 << 20
-DEVICE = BIN.parent / "tests" / "reduced-device"
 
 
 @pytest.fixture
@@ -50,11 +49,7 @@ def in_bytes(data):
 # ---- resident data ----
 @pytest.fixture(params=["cpu", "device"])
 def engine(request):
-    if request.param == "cpu":
-        return {}
-    if not DEVICE.exists():
-        pytest.skip("make unit-tests builds the daemon with a device of memory")
-    return {"program": DEVICE, "backend": "cuda"}
+    return {} if request.param == "cpu" else memory_device()
 
 
 def test_resident_data_come_back(supervise, engine):
@@ -77,7 +72,7 @@ def test_resident_data_come_back(supervise, engine):
             assert 0 < x.left_ms < 3600_000 and x.age_ms + x.left_ms in (3599_999, 3600_000)
             assert listed["large"].left_ms == 2**64 - 1
             status = c.query(2)
-            assert (status["resident.arrays"], status["resident.bytes"]) == (2, len(data) + 48)
+            assert (status["resident.arrays"], status["resident.kept"], status["resident.bytes"]) == (2, 2, len(data) + 48)
         assert d.keeps(2) == names
     with d.connect() as c:
         c.drop("large")
@@ -245,6 +240,7 @@ def test_nothing_is_kept_if_nobody_does_or_may(supervise, flags, room):
     d = supervise(*flags, room=room)
     with d.connect() as c:
         c.put("x", "u8", b"\1")
+        assert c.query(2)["resident.kept"] == 0
     d.restart()
     with d.connect() as c:
         assert c.list() == []
@@ -257,7 +253,10 @@ def test_a_full_store_keeps_what_it_has(supervise, engine):
         for i in range(4):
             c.put(f"x{i}", "u8", bytes([i]))
         assert len(c.list()) == 4
-    d.keeps(2)
+        d.keeps(2)
+        status = c.query(2)
+        assert (status["resident.arrays"], status["resident.kept"]) == (4, 2)
+        assert "\nreduced_resident_kept 2\n" in c.metrics()
     d.crash()
     with d.connect() as c:
         assert [x.name for x in c.list()] == ["x1", "x0"] or sorted(x.name for x in c.list()) == ["x0", "x1"]

@@ -364,6 +364,29 @@ def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
         s.close()
 
 
+HANDSHAKE_S, HANDSHAKES = 0.016, 64  # daemon/net/limits.h: of an address, one in so many seconds, and so many at once
+
+
+def test_handshakes_take_turns(start, site, server, as_name):
+    """An address has its part of a core. Peers that say nothing have paid for theirs until they go, so a client waits behind them,
+    and is served; those that go while they wait, or are there when the daemon goes, do no harm."""
+    daemon = start(*site.flags(server))
+    url = tls_url(daemon)
+    n, begun = ORIGIN_STRANGERS - 8, time.monotonic()
+    silent = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
+    as_name(url, "alice").reduce("sum", "u8", DATA)
+    assert time.monotonic() - begun >= (n - HANDSHAKES - 1) * HANDSHAKE_S
+    for s in silent:
+        s.close()
+    as_name(url, "alice").reduce("sum", "u8", DATA)
+    silent = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
+    for s in silent[HANDSHAKES:]:
+        s.close()
+    daemon.stop()
+    for s in silent[:HANDSHAKES]:
+        s.close()
+
+
 @pytest.mark.slow
 def test_handshakes_have_a_deadline(start, site, server):
     """One byte at a time is not fast enough."""

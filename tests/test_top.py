@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BIN
+from conftest import BIN, memory_device
 
 HEADS = ("messages", "requests", "engine", "queues", "pools")
 
@@ -158,7 +158,7 @@ def test_the_gpus_meter(ctl, start, scratch, monkeypatch):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", scratch / name, scratch / "stubs.c"], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(scratch))
     monkeypatch.setenv("DEVICES_OF_MEMORY", "3")
-    metered = start("--device", 2, backend="cuda", program=BIN.parent / "tests" / "reduced-device")
+    metered = start("--device", 2, **memory_device())
     end = time.monotonic() + 60
     while "device.temperature_c" not in (status := metered.status()):
         assert time.monotonic() < end, status
@@ -167,7 +167,7 @@ def test_the_gpus_meter(ctl, start, scratch, monkeypatch):
     assert 'reduced_device_memory_bytes{kind="used"} 250\n' in text and "reduced_device_busy_ratio 0.37\n" in text
     assert b"device    busy 37%  memory 250 B of 1000 B  45 C" in ctl("top", "--once", url=metered.url).stdout
     metered.stop()
-    other = start("--device", 1, backend="cuda", program=BIN.parent / "tests" / "reduced-device")
+    other = start("--device", 1, **memory_device())
     assert "device.temperature_c" not in other.status() and b"reduced_device_" not in ctl("metrics", url=other.url).stdout
 
 

@@ -5,7 +5,8 @@
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
  *   integers.h        blocks of integers as text (pure)
  *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
- *   decimal.h         decimals of floats and back (pure)             powers.h: powers of ten for it
+ *   decimal.h         decimals of floats (pure)      nearest_float.h floats of decimals (pure)
+ *   powers.h          powers of ten for both         digit_runs.h, text_block.h: many bytes of text at a time (pure)
  *   read_text.c       text as elements
  *   input.c           files and pipes as elements    shape.c         which of them belong to which result
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_axes.c: one input each
@@ -137,7 +138,8 @@ typedef struct ctl_text {
     int dtype;                     /* reduce_dtype of the elements to be made; 0: f64 */
     char token[CTL_MAX_TOKEN + 1]; /* the one that the last piece began */
     size_t len;
-    uint64_t line; /* lines ended so far */
+    uint64_t line;         /* lines ended so far */
+    bool no_negative_zero; /* -0 is not an integer */
 } ctl_text;
 
 /* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how
@@ -145,9 +147,9 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input is over: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* The number that [text, end) begins with, if it is short and plain: decimal digits, a point, an exponent. Returns its end;
- * NULL: another parser has to decide. */
-const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out);
+/* The number at `text` in [first, end), if it is short and plain: decimal digits, a point, an exponent. Returns its end; NULL:
+ * another parser has to decide. */
+const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out);
 
 /* What the tokens of a text are. Zero-initialise. */
 typedef struct ctl_text_kind {
@@ -219,10 +221,12 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. `from` becomes
- * the reader's in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err
- * and `why` say why. */
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY]);
+/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. So is a file
+ * if `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's
+ * in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why`
+ * say why. */
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY]);
+bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
@@ -242,7 +246,8 @@ typedef struct ctl_source {
     const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
     int dtype;                     /* 0: not said */
     int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
-    bool text;                     /* numbers as text */
+    bool text;                     /* numbers as text, */
+    bool brief;                    /* which are reduced again if their type is not that of the first ones */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
@@ -393,6 +398,7 @@ typedef struct ctl_work {
     ctl_input *mask;  /* bytes, one for each element, or NULL */
     reduce_spec spec; /* for this type, without shape */
     uint64_t initial; /* what spec.initial points to */
+    bool mistaken;    /* the type of a text, guessed in brief: nothing is printed */
     ctl_progress progress;
 } ctl_work;
 

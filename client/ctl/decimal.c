@@ -1,4 +1,4 @@
-/* Shortest decimals of floats, nearest floats of decimals. */
+/* Shortest decimals of floats. */
 #include "client/ctl/decimal.h"
 
 #include <string.h>
@@ -136,58 +136,4 @@ char *ctl_put_decimal(char *out, ctl_decimal d)
     }
     memset(out + n, '0', (size_t)(point - n));
     return out + point;
-}
-
-/* ---- nearest floats ---- */
-
-/* digits * 10^exponent rounded to `bits` bits: *m * 2^*e. The product's upper 128 bits are wrong by less than one in the last
- * place, upwards from the power and downwards from what is cut off; a decimal so near to the middle between two floats that
- * this matters gives false. */
-static bool nearest(uint64_t digits, int exponent, int bits, uint64_t *m, int *e)
-{
-    if (exponent < CTL_POWER_MIN || exponent > CTL_POWER_MAX)
-        return false;
-    ctl_power g = ctl_powers()[exponent - CTL_POWER_MIN];
-    int shift = __builtin_clzll(digits);
-    digits <<= shift;
-    u128 low = (u128)g.low * digits, high = (u128)g.high * digits + (uint64_t)(low >> 64);
-    uint64_t upper = (uint64_t)(high >> 64), lower = (uint64_t)high;
-    int cut = 63 - bits + (int)(upper >> 63); /* bits of `upper` below the result: its highest bit is 63 or 62 */
-    uint64_t half = UINT64_C(1) << (cut - 1), rest = upper & (2 * half - 1);
-    if ((rest == half && lower <= 1) || (rest == half - 1 && lower == UINT64_MAX))
-        return false;
-    *m = (upper >> cut) + (rest >= half);
-    *e = ctl_log2_power(exponent) - 127 + 128 - shift + cut;
-    return true;
-}
-
-bool ctl_nearest_f64(uint64_t digits, int exponent, double *out)
-{
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    uint64_t m;
-    int e;
-    if (digits >> 53 == 0 && exponent <= 22 && exponent >= -22) { /* both are floats: one rounding */
-        *out = exponent < 0 ? (double)digits / power[-exponent] : (double)digits * power[exponent];
-        return true;
-    }
-    if (!digits || !nearest(digits, exponent, 53, &m, &e) || e < -1074 || e > 970)
-        return false;
-    m = ((uint64_t)(e + 1074) << 52) + m; /* the leading bit counts as one in the exponent's field */
-    memcpy(out, &m, sizeof *out);
-    return true;
-}
-
-bool ctl_nearest_f32(uint64_t digits, int exponent, float *out)
-{
-    uint64_t m;
-    int e;
-    *out = 0;
-    if (!digits)
-        return true;
-    if (!nearest(digits, exponent, 24, &m, &e) || e < -149 || e > 103)
-        return false;
-    uint32_t bits = ((uint32_t)(e + 149) << 23) + (uint32_t)m;
-    memcpy(out, &bits, sizeof *out);
-    return true;
 }

@@ -1,7 +1,4 @@
-/* Binary floats and decimals, each as the nearest of the other kind.
- *
- * A float's shortest decimal is by Schubfach: R. Giulietti, "The Schubfach way to render doubles", 2020. A decimal's float
- * takes one product of 128 bits, in the way of D. Lemire, "Number parsing at a gigabyte per second", 2021. */
+/* Floats as decimals: the shortest ones, by Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020). */
 #ifndef CTL_DECIMAL_H
 #define CTL_DECIMAL_H
 
@@ -32,10 +29,5 @@ char *ctl_put_decimal(char *out, ctl_decimal d);
 
 /* The whole number in decimal; returns the end. */
 char *ctl_put_u64(char *out, uint64_t v);
-
-/* The f64, or the f32, nearest to digits * 10^exponent (ties to even). False: not certain, or outside of the normal numbers;
- * then somebody slower has to say. */
-bool ctl_nearest_f64(uint64_t digits, int exponent, double *out);
-bool ctl_nearest_f32(uint64_t digits, int exponent, float *out);
 
 #endif

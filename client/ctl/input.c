@@ -145,7 +145,7 @@ static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     in->pull = NULL;
     if (!in->regular)
         from = ctl_pull_behind(in->head, in->head_len, from);
-    in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, &in->dtype, &in->err, why);
+    in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, source->brief, &in->dtype, &in->err, why);
     return in->reader ? 0 : in->err;
 }
 

@@ -13,18 +13,13 @@ typedef struct ctl_integer_type {
 ctl_integer_type ctl_integer_type_of(int dtype);
 
 /* Tokens of the text [first, end) from `p` on, which is between two, into elements at *out, which moves on. Returns where the
- * first token begins that is not a plain integer of the type, or is too near to an end. *feeds grows by the line feeds before
- * that. */
-const char *ctl_feed_integers(const char *first, const char *p, const char *end, const ctl_integer_type *type, uint8_t **out,
-                              uint64_t *feeds);
+ * first token begins that is not a plain integer of the type, or is too near to an end. */
+const char *ctl_feed_integers(const char *first, const char *p, const char *end, const ctl_integer_type *type, uint8_t **out);
 
 /* The same, but they are only looked at. */
 const char *ctl_look_at_integers(ctl_text_kind *k, const char *first, const char *p, const char *end);
 
 /* What one integer says about all. `fits`: its magnitude has 64 bits at most. */
 void ctl_look_at_integer(ctl_text_kind *k, bool negative, bool fits, uint64_t magnitude);
-
-/* Bytes of [p, end) in which at most `most` tokens end, and how many do. `within`: one goes on at `p`. */
-size_t ctl_count_tokens(const char *p, const char *end, bool within, size_t most, size_t *tokens);
 
 #endif

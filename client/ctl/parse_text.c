@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/decimal.h"
-#include "client/ctl/eight_digits.h"
+#include "client/ctl/digit_runs.h"
 #include "client/ctl/integers.h"
+#include "client/ctl/nearest_float.h"
+#include "client/ctl/text_block.h"
 
 enum { MAX_DIGITS = 19 /* a number of that length fits 64 bits */ };
 
@@ -17,133 +18,187 @@ static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* ---- what is plain: [+-]digits[.digits][e[+-]digits] ---- */
 
+/* The digits of a number and its point are within so many bytes; what is longer is not plain. */
+enum { WINDOW = 32, EXPONENT_DIGITS = 4, AHEAD = 1 + WINDOW + 2 + EXPONENT_DIGITS /* bytes that are looked at */ };
+
 typedef struct plain {
     bool negative, whole; /* whole: no point and no exponent */
     uint64_t digits;
     int exponent;
 } plain;
 
-/* Without a branch for each digit: how many there are differs from number to number. */
-static inline const char *take_digits(const char *p, const char *end, uint64_t *w)
-{
-    static const uint32_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
-    while (end - p >= 8) {
-        uint64_t v = ctl_load_eight(p), other = ctl_other_than_digits(v);
-        if (other) {
-            int n = __builtin_ctzll(other) / 8;
-            *w = *w * power[n] + ctl_value_of_eight(v << (56 - 8 * n) << 8);
-            return p + n;
-        }
-        *w = *w * 100000000 + ctl_value_of_eight(v);
-        p += 8;
-    }
-    for (; p < end && *p >= '0' && *p <= '9'; p++)
-        *w = *w * 10 + (uint64_t)(*p - '0');
-    return p;
-}
-
-static const char *take_exponent(const char *p, const char *end, int *exponent)
-{
-    bool negative = p < end && *p == '-';
-    p += p < end && (*p == '-' || *p == '+');
-    const char *first = p;
-    uint64_t e = 0;
-    p = take_digits(p, end, &e);
-    if (p == first || p - first > 4)
-        return NULL;
-    *exponent += negative ? -(int)e : (int)e;
-    return p;
-}
-
-/* Digits of [p, end) that count, a point among them or not. */
-static long significant(const char *p, const char *end)
-{
-    long n = 0;
-    while (p < end && (*p == '0' || *p == '.'))
-        p++;
-    for (; p < end; p++)
-        n += *p != '.';
-    return n;
-}
-
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The digits before the point, of which there is one most often. */
-static const char *take_whole(const char *p, const char *end, uint64_t *w)
+static const char *take_exponent(const char *p, int *exponent)
 {
-    if (end - p < 2 || !is_digit(p[0]) || is_digit(p[1]))
-        return take_digits(p, end, w);
-    *w = (uint64_t)(*p - '0');
-    return p + 1;
+    bool negative = *p == '-';
+    p += *p == '-' || *p == '+';
+    const char *first = p;
+    int e = 0;
+    for (; is_digit(*p) && p - first < EXPONENT_DIGITS; p++)
+        e = 10 * e + (*p - '0');
+    if (p == first || is_digit(*p))
+        return NULL;
+    *exponent += negative ? -e : e;
+    return p;
 }
 
-/* Returns the end of the number; NULL: nothing plain begins here. */
-static const char *take_plain(const char *p, const char *end, plain *x)
+/* The digits [end - n, end) behind a point, before which they had the value *w. False: they are too many for 64 bits. */
+static inline bool append_decimals(uint64_t *w, long before, const char *end, long n)
 {
-    uint64_t w = 0;
+    static const uint64_t power[CTL_DIGITS_BACK + 1] = {1,
+                                                        10,
+                                                        100,
+                                                        1000,
+                                                        10000,
+                                                        100000,
+                                                        1000000,
+                                                        10000000,
+                                                        100000000,
+                                                        1000000000,
+                                                        UINT64_C(10000000000),
+                                                        UINT64_C(100000000000),
+                                                        UINT64_C(1000000000000),
+                                                        UINT64_C(10000000000000),
+                                                        UINT64_C(100000000000000),
+                                                        UINT64_C(1000000000000000),
+                                                        UINT64_C(10000000000000000),
+                                                        UINT64_C(100000000000000000),
+                                                        UINT64_C(1000000000000000000)};
+    if (n > CTL_DIGITS_BACK)
+        return false;
+    uint64_t high = ctl_high_digits(end, n);
+    if (before + n > MAX_DIGITS && (*w || high >= 1000)) /* zeros at the beginning do not count */
+        return false;
+    *w = *w * power[n] + high * CTL_HIGH_DIGIT + ctl_low_digits(end, n);
+    return true;
+}
+
+/* The digits before `end`, 0 to MAX_DIGITS. */
+static inline uint64_t whole_number(const char *end, long n)
+{
+    uint64_t low = ctl_low_digits(end, n);
+    return n > CTL_LOW_DIGITS ? ctl_high_digits(end, n) * CTL_HIGH_DIGIT + low : low;
+}
+
+/* Returns the end of the number; NULL: nothing plain begins here. CTL_DIGITS_BACK bytes before it and AHEAD from it on can be
+ * read. The bytes that are not digits say where it has which digits, so that no branch depends on one. */
+__attribute__((always_inline)) static inline const char *take_window(const char *p, plain *x)
+{
     x->negative = *p == '-';
     p += *p == '-' || *p == '+';
-    const char *first = p, *q = take_whole(p, end, &w), *last = q;
-    long digits = q - first;
-    x->exponent = 0;
-    if (q < end && *q == '.') {
-        last = take_digits(q + 1, end, &w);
-        x->exponent = (int)(q + 1 - last);
-        digits += last - q - 1;
-        q = last;
-    }
-    x->digits = w;
-    x->whole = q == first + digits;
-    if (digits == 0 || (digits > MAX_DIGITS && significant(first, last) > MAX_DIGITS))
+    uint64_t other = ~ctl_bits_of(p, WINDOW, '0', 9, '0') & UINT32_MAX;
+    long before = __builtin_ctzll(other | UINT64_C(1) << WINDOW), decimals = 0;
+    const char *q = p + before;
+    if (before > MAX_DIGITS)
         return NULL;
-    if (q < end && (*q == 'e' || *q == 'E')) {
-        x->whole = false;
-        q = take_exponent(q + 1, end, &x->exponent);
+    x->digits = whole_number(q, before);
+    x->whole = *q != '.';
+    if (!x->whole) {
+        other &= other - 1;
+        if (!other)
+            return NULL;
+        q = p + __builtin_ctzll(other);
+        decimals = q - p - before - 1;
+        if (!append_decimals(&x->digits, before, q, decimals))
+            return NULL;
     }
-    return q;
+    if (before + decimals == 0)
+        return NULL;
+    x->exponent = (int)-decimals;
+    if (*q != 'e' && *q != 'E')
+        return q;
+    x->whole = false;
+    return take_exponent(q + 1, &x->exponent);
+}
+
+/* The same near to an end of the text, by a copy with zeros around it. */
+static const char *take_at_end(const char *p, const char *end, plain *x)
+{
+    char copy[CTL_DIGITS_BACK + AHEAD] = {0}, *begin = copy + CTL_DIGITS_BACK;
+    memcpy(begin, p, end - p < AHEAD ? (size_t)(end - p) : AHEAD);
+    const char *q = take_window(begin, x);
+    return q ? p + (q - begin) : NULL;
+}
+
+/* The number at `p` in the text [first, end). Returns its end; NULL: nothing plain begins here. */
+static inline const char *take_plain(const char *first, const char *p, const char *end, plain *x)
+{
+    return p - first >= CTL_DIGITS_BACK && end - p >= AHEAD ? take_window(p, x) : take_at_end(p, end, x);
 }
 
 /* ---- as an element ---- */
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 
-/* False: somebody slower has to say. */
-static bool store_plain(const plain *x, int dtype, void *out)
+static inline bool store_f64(const ctl_power *powers, const plain *x, void *out)
 {
-    double wide;
-    float single;
-    uint64_t v;
-    ctl_integer_type type;
-    switch (dtype) {
-    case REDUCE_F64:
-        if (!ctl_nearest_f64(x->digits, x->exponent, &wide))
-            return false;
-        wide = x->negative ? -wide : wide;
-        memcpy(out, &wide, sizeof wide);
-        return true;
-    case REDUCE_F32:
-        if (!ctl_nearest_f32(x->digits, x->exponent, &single))
-            return false;
-        single = x->negative ? -single : single;
-        memcpy(out, &single, sizeof single);
-        return true;
-    default:
-        if (is_float(dtype) || !x->whole)
-            return false;
-        type = ctl_integer_type_of(dtype);
-        if (x->digits > type.most[x->negative])
-            return false;
-        v = x->negative ? 0 - x->digits : x->digits;
-        memcpy(out, &v, type.size);
-        return true;
-    }
+    uint64_t bits;
+    bool certain = ctl_nearest_f64(powers, x->digits, x->exponent, &bits);
+    bits |= (uint64_t)x->negative << 63;
+    memcpy(out, &bits, sizeof bits);
+    return certain;
 }
 
-const char *ctl_text_plain(const char *text, const char *end, int dtype, void *out)
+static inline bool store_f32(const ctl_power *powers, const plain *x, void *out)
+{
+    uint32_t bits;
+    bool certain = ctl_nearest_f32(powers, x->digits, x->exponent, &bits);
+    bits |= (uint32_t)x->negative << 31;
+    memcpy(out, &bits, sizeof bits);
+    return certain;
+}
+
+static bool store_integer(const plain *x, int dtype, void *out)
+{
+    ctl_integer_type type = ctl_integer_type_of(dtype);
+    uint64_t v = x->negative ? 0 - x->digits : x->digits;
+    if (!x->whole || x->digits > type.most[x->negative])
+        return false;
+    memcpy(out, &v, type.size);
+    return true;
+}
+
+/* False: the C library has to say. */
+static bool store_plain(const plain *x, int dtype, void *out)
+{
+    if (dtype == REDUCE_F64)
+        return store_f64(ctl_powers(), x, out);
+    if (dtype == REDUCE_F32)
+        return store_f32(ctl_powers(), x, out);
+    return !is_float(dtype) && store_integer(x, dtype, out);
+}
+
+const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out)
 {
     plain x;
-    const char *q = text < end ? take_plain(text, end, &x) : NULL;
+    const char *q = text < end ? take_plain(first, text, end, &x) : NULL;
     return q && store_plain(&x, dtype, out) ? q : NULL;
+}
+
+/* Tokens of the text [first, end) from `p` on, which is between two, into floats at *out, which moves on. Returns where the
+ * first one begins that is not plain, or is too near to an end. */
+static const char *feed_floats(const char *first, const char *p, const char *end, int dtype, uint8_t **out)
+{
+    uint8_t *to = *out;
+    const bool wide = dtype == REDUCE_F64;
+    const ctl_power *powers = ctl_powers();
+    plain x;
+    if (p - first < CTL_DIGITS_BACK || !(wide || dtype == REDUCE_F32))
+        return p;
+    while (end - p > AHEAD) {
+        if (blank(*p)) {
+            p++;
+            continue;
+        }
+        const char *q = take_window(p, &x);
+        if (!q || !blank(*q) || !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
+            break;
+        to += wide ? 8 : 4;
+        p = q + 1;
+    }
+    *out = to;
+    return p;
 }
 
 /* ---- tokens ---- */
@@ -158,6 +213,13 @@ static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
 
 static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64; }
 
+static bool is_negative_zero(const char *token)
+{
+    uint64_t magnitude;
+    bool negative, fits;
+    return *token == '-' && ctl_parse_magnitude(token, &negative, &magnitude, &fits) && magnitude == 0 && fits;
+}
+
 /* The token that is kept as an element. */
 static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
 {
@@ -166,7 +228,9 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
     const char *end = t->token + t->len;
-    if (ctl_text_plain(t->token, end, dtype, out) != end) {
+    if (t->no_negative_zero && !is_float(dtype) && is_negative_zero(t->token))
+        return bad(t, "is a float", why);
+    if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
         bool zero = memchr(t->token, 0, t->len) != NULL; /* where the other parser would end */
         if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
@@ -203,9 +267,16 @@ static const char *end_of_token(const char *p, const char *end)
     return p;
 }
 
+/* Lines are counted in one go, when a line's number is needed. */
+static void count_lines(ctl_text *t, const char **counted, const char *p)
+{
+    t->line += ctl_count(*counted, p, '\n');
+    *counted = p;
+}
+
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY])
 {
-    const char *p = bytes, *end = bytes + n;
+    const char *p = bytes, *end = bytes + n, *counted = bytes;
     int dtype = dtype_of(t);
     const ctl_integer_type type = ctl_integer_type_of(dtype);
     const size_t size = type.size;
@@ -213,27 +284,32 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
     uint8_t *w = out;
     plain x;
     while (p < end) {
-        if (whole && !t->len)
-            p = ctl_feed_integers(bytes, p, end, &type, &w, &t->line);
+        if (!t->len)
+            p = whole ? ctl_feed_integers(bytes, p, end, &type, &w) : feed_floats(bytes, p, end, dtype, &w);
         if (blank(*p)) {
             if (t->len) {
+                count_lines(t, &counted, p);
                 if (!convert(t, w, why))
                     return -1;
                 w += size;
             }
-            t->line += *p++ == '\n';
+            p++;
             continue;
         }
-        const char *q = t->len ? NULL : take_plain(p, end, &x);
-        if (q && q < end && blank(*q) && store_plain(&x, dtype, w)) {
+        const char *q = t->len ? NULL : take_plain(bytes, p, end, &x);
+        bool taken = q && q < end && blank(*q) && !(t->no_negative_zero && x.negative && x.digits == 0);
+        if (taken && store_plain(&x, dtype, w)) {
             w += size;
-        } else {
-            q = end_of_token(p, end);
-            if (!keep(t, p, (size_t)(q - p), why))
-                return -1;
+            p = q + 1;
+            continue;
         }
+        count_lines(t, &counted, p);
+        q = end_of_token(p, end);
+        if (!keep(t, p, (size_t)(q - p), why))
+            return -1;
         p = q;
     }
+    count_lines(t, &counted, end);
     return (long)((size_t)(w - (uint8_t *)out) / size);
 }
 
@@ -251,7 +327,7 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
 {
     plain x;
     char token[CTL_MAX_TOKEN + 1];
-    bool negative = *p == '-', fits = true, whole = take_plain(p, end, &x) == end && x.whole;
+    bool negative = *p == '-', fits = true, whole = take_plain(p, p, end, &x) == end && x.whole;
     uint64_t magnitude = x.digits;
     if (!whole && end - p <= CTL_MAX_TOKEN && !memchr(p, 0, (size_t)(end - p))) {
         memcpy(token, p, (size_t)(end - p));
@@ -265,10 +341,10 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
 }
 
 /* The end of an integer that is plain, and of which the end is there; NULL: there is something else. */
-static const char *look_at_plain(ctl_text_kind *k, const char *p, const char *end)
+static const char *look_at_plain(ctl_text_kind *k, const char *first, const char *p, const char *end)
 {
     plain x;
-    const char *q = take_plain(p, end, &x);
+    const char *q = take_plain(first, p, end, &x);
     if (!q || q == end || !blank(*q) || !x.whole)
         return NULL;
     ctl_look_at_integer(k, x.negative, true, x.digits);
@@ -284,7 +360,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
             p++;
             continue;
         }
-        const char *q = look_at_plain(k, p, end);
+        const char *q = look_at_plain(k, bytes, p, end);
         if (!q) {
             q = end_of_token(p, end);
             if (q == end && !last && q - p <= CTL_MAX_TOKEN)

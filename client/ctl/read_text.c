@@ -1,5 +1,6 @@
 /* Files and pipes of numbers as text. Without a type from the user they are read ahead: integers stay integers, as i64 or u64,
- * if all numbers are, and are f64 otherwise. */
+ * if all numbers are, and are f64 otherwise. A file whose reduction can begin again is taken for what its beginning is, so that
+ * it is read only once if that is right. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -8,14 +9,24 @@
 #include <unistd.h>
 
 #include "client/ctl/containers/container.h"
-#include "client/ctl/integers.h"
 
 enum {
-    PIECE = 1 << 20, /* bytes read at a time */
-    PART = 1 << 17,  /* bytes for which another thread pays */
-    MAX_PARTS = PIECE / PART,
+    PART = 1 << 18, /* bytes of text for which another thread pays; they and their elements stay in a core's cache */
+    MAX_PARTS = 8,
     LOOK_AHEAD = 64 << 20 /* bytes of a pipe that are kept while all numbers are integers: all that decides about it */
 };
+
+/* Text that ends in a blank, unless it is the last one, and its elements. */
+typedef struct part {
+    ctl_text parser;
+    const char *bytes;
+    size_t n;
+    uint8_t *out; /* room for n / 2 + 1 elements */
+    long made;
+    char why[CTL_WHY];
+    pthread_t thread;
+    bool started;
+} part;
 
 struct ctl_reader {
     ctl_pull *from;
@@ -23,11 +34,18 @@ struct ctl_reader {
     ctl_text parser;
     ctl_text_kind kind; /* of what was looked at */
     bool guessed;       /* the type is not the user's */
+    bool brief;         /* a piece of a file is enough for that */
     bool cut;           /* more came than was looked at */
+    bool mistaken;      /* the file is not what its beginning is */
     bool ended;
     int threads;
-    char *bytes; /* read, still to be turned into elements: [at, n) of `room` */
+    size_t piece; /* bytes that are read and turned into elements at a time: a part for each thread */
+    char *bytes;  /* read, still to be turned into elements: [at, n) of `room` */
     size_t at, n, room;
+    part parts[MAX_PARTS]; /* whose elements are still to be given out: n_parts from `part` on, of that one from `given` on */
+    int part, n_parts;
+    long given;
+    uint8_t *elements; /* of a piece */
 };
 
 static int no_memory(char why[CTL_WHY])
@@ -38,18 +56,18 @@ static int no_memory(char why[CTL_WHY])
 
 /* ---- looking ahead ---- */
 
-/* A piece more behind the bytes that are there. 0, or a reduce_err. */
+/* Append a piece to the bytes that are there. 0, or a reduce_err. */
 static int read_piece(ctl_reader *r, char why[CTL_WHY])
 {
-    if (r->room - r->n < PIECE) {
-        size_t room = 2 * r->room + PIECE;
+    if (r->room - r->n < r->piece) {
+        size_t room = 2 * r->room + r->piece + CTL_MAX_TOKEN; /* which a piece may leave over */
         char *more = realloc(r->bytes, room);
         if (!more)
             return no_memory(why);
         r->bytes = more;
         r->room = room;
     }
-    long n = r->from->read(r->from, r->bytes + r->n, PIECE, why);
+    long n = r->from->read(r->from, r->bytes + r->n, r->piece, why);
     if (n < 0)
         return r->from->err;
     r->ended = n == 0;
@@ -81,9 +99,11 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
     bool again = r->fd >= 0;
     off_t start = again ? lseek(r->fd, 0, SEEK_CUR) : 0;
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
-        if (again && r->n >= PIECE)
+        bool whole = r->kind.some && ctl_text_dtype(&r->kind); /* integers, of one type */
+        bool enough = r->n >= (again ? r->piece : LOOK_AHEAD);
+        if (enough && again && !(r->brief && whole))
             return look_at_rest(r, start, looked, why);
-        if (r->n >= LOOK_AHEAD) {
+        if (enough) {
             r->cut = true;
             return 0;
         }
@@ -111,7 +131,13 @@ static int count_threads(void)
     return n < MAX_PARTS ? n : MAX_PARTS;
 }
 
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char why[CTL_WHY])
+/* A parser after so many lines. A -0 in a file makes it one of floats, wherever it is. */
+static ctl_text parser_after(const ctl_reader *r, uint64_t line)
+{
+    return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut};
+}
+
+ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY])
 {
     ctl_reader *r = from ? calloc(1, sizeof *r) : NULL;
     if (!r) {
@@ -122,8 +148,10 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char w
     r->from = from;
     r->fd = fd;
     r->guessed = *dtype == 0;
+    r->brief = brief && fd >= 0;
     r->parser.dtype = *dtype;
     r->threads = count_threads();
+    r->piece = (size_t)r->threads * PART;
     *err = r->guessed ? look_ahead(r, why) : 0;
     if (!*err && r->guessed)
         *err = decide(r, why);
@@ -132,8 +160,11 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, int *dtype, int *err, char w
         return NULL;
     }
     *dtype = r->parser.dtype;
+    r->parser = parser_after(r, 0);
     return r;
 }
+
+bool ctl_reader_mistaken(const ctl_reader *r) { return r->mistaken; }
 
 void ctl_reader_free(ctl_reader *r)
 {
@@ -141,13 +172,15 @@ void ctl_reader_free(ctl_reader *r)
         return;
     ctl_pull_close(r->from);
     free(r->bytes);
+    free(r->elements);
     free(r);
 }
 
 void ctl_reader_rewind(ctl_reader *r)
 {
-    r->parser = (ctl_text){.dtype = r->parser.dtype};
+    r->parser = parser_after(r, 0);
     r->at = r->n = 0;
+    r->part = r->n_parts = 0;
     r->ended = false;
 }
 
@@ -168,18 +201,6 @@ bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
 
 /* ---- several threads on one piece ---- */
 
-/* Text that ends in a blank, unless it is the last one, and its elements. */
-typedef struct part {
-    ctl_text parser;
-    const char *bytes;
-    size_t n, tokens;
-    uint8_t *out;
-    long made;
-    char why[CTL_WHY];
-    pthread_t thread;
-    bool started;
-} part;
-
 static void *reader_parse(void *arg)
 {
     part *p = arg;
@@ -193,99 +214,122 @@ static size_t cut(const char *bytes, size_t n, size_t all)
     static const char blanks[] = {' ', '\t', '\n', '\v', '\f', '\r'};
     while (n < all && !memchr(blanks, bytes[n - 1], sizeof blanks))
         n++;
-    return n < all ? n : all;
+    return n;
 }
 
-/* What each part gets of n bytes, as far as there is room for so many elements. Returns how many parts there are. */
-static int share(const ctl_reader *r, part *all, const char *bytes, size_t n, uint8_t *out, size_t room)
+/* Divide n bytes into as many parts as are worth a thread. */
+static void share(ctl_reader *r, const char *bytes, size_t n)
 {
-    int parts = (int)(n / PART) < r->threads ? (int)(n / PART) : r->threads, i = 0;
-    size_t size = reduce_dtype_size(r->parser.dtype);
-    do {
-        part *p = &all[i];
-        size_t mine = parts > i ? cut(bytes, n / (size_t)(parts - i), n) : n;
-        *p = (part){.parser = {.dtype = r->parser.dtype}, .bytes = bytes, .out = out};
-        p->n = ctl_count_tokens(bytes, bytes + mine, i == 0 && r->parser.len > 0, room, &p->tokens);
-        out += p->tokens * size;
-        room -= p->tokens;
+    size_t size = reduce_dtype_size(r->parser.dtype), parts = n / PART ? n / PART : 1;
+    uint8_t *out = r->elements;
+    r->n_parts = 0;
+    for (size_t left = parts < (size_t)r->threads ? parts : (size_t)r->threads; n; left--) {
+        part *p = &r->parts[r->n_parts++];
+        *p = (part){.parser = parser_after(r, 0), .bytes = bytes, .n = cut(bytes, (n + left - 1) / left, n), .out = out};
+        out += (p->n / 2 + 1) * size;
         bytes += p->n;
         n -= p->n;
-        if (p->n < mine)
-            n = 0; /* there is no room for the others */
-        i++;
-    } while (i < parts && n);
-    return i;
+    }
 }
 
-/* The lines of a part are counted from those before it. -1 with `why`. */
-static long join_part(ctl_reader *r, part *p, char why[CTL_WHY])
+/* A part that another thread has turned into elements: its lines are counted from those before it. False: `why`. */
+static bool join_part(ctl_reader *r, part *p, char why[CTL_WHY])
 {
     if (p->made < 0) { /* again, so that the message has the right line */
-        p->parser = (ctl_text){.dtype = r->parser.dtype, .line = r->parser.line};
-        p->made = ctl_text_feed(&p->parser, p->bytes, p->n, p->out, why);
-        return -1;
+        p->parser = parser_after(r, r->parser.line);
+        ctl_text_feed(&p->parser, p->bytes, p->n, p->out, why);
+        return false;
     }
     p->parser.line += r->parser.line;
     r->parser = p->parser;
-    return p->made;
+    return true;
 }
 
-/* ctl_text_feed by several threads. */
-static long feed_parts(ctl_reader *r, part *all, int parts, char why[CTL_WHY])
+/* The elements of all parts, by several threads. False: `why`. */
+static bool parse_parts(ctl_reader *r, char why[CTL_WHY])
 {
-    for (int i = 1; i < parts; i++)
-        all[i].started = !pthread_create(&all[i].thread, NULL, reader_parse, &all[i]);
-    long made = ctl_text_feed(&r->parser, all[0].bytes, all[0].n, all[0].out, why), more;
-    for (int i = 1; i < parts; i++) {
-        if (all[i].started)
-            pthread_join(all[i].thread, NULL);
-        else if (made >= 0)
-            reader_parse(&all[i]); /* no thread for it */
-        more = made < 0 ? made : join_part(r, &all[i], why);
-        made = more < 0 ? more : made + more;
+    part *first = r->parts, *end = first + r->n_parts;
+    for (part *p = first + 1; p < end; p++)
+        p->started = !pthread_create(&p->thread, NULL, reader_parse, p);
+    first->made = ctl_text_feed(&r->parser, first->bytes, first->n, first->out, why);
+    bool good = first->made >= 0;
+    for (part *p = first + 1; p < end; p++) {
+        if (p->started)
+            pthread_join(p->thread, NULL);
+        else if (good)
+            reader_parse(p); /* no thread for it */
+        good = good && join_part(r, p, why);
     }
-    return made;
+    return good;
 }
 
 /* ---- reading ---- */
 
-/* At the beginning of a pipe all numbers were integers. */
-static void tell_of_guess(const ctl_reader *r, char why[CTL_WHY])
+/* A token is not of the type. At the beginning all numbers were integers, if more came than was looked at. */
+static int wrong_type(ctl_reader *r, char why[CTL_WHY])
 {
     size_t n = strlen(why);
-    if (r->cut)
+    r->mistaken = r->cut && r->brief;
+    if (r->cut && !r->brief)
         snprintf(why + n, CTL_WHY - n, " as at the pipe's beginning; --dtype f64 reads both");
+    return REDUCE_E_TYPE;
 }
 
-/* Elements of the bytes that are there, as far as there is room. */
-static long feed(ctl_reader *r, void *space, size_t room, char why[CTL_WHY])
+/* The elements of the next piece. 0, or a reduce_err. */
+static int parse_piece(ctl_reader *r, char why[CTL_WHY])
 {
-    part all[MAX_PARTS];
-    size_t n = r->n - r->at < PIECE ? r->n - r->at : PIECE;
-    int parts = share(r, all, r->bytes + r->at, n, space, room / reduce_dtype_size(r->parser.dtype));
-    r->at = (size_t)(all[parts - 1].bytes + all[parts - 1].n - r->bytes);
-    return feed_parts(r, all, parts, why);
+    size_t n = r->n - r->at < r->piece ? r->n - r->at : r->piece;
+    if (!r->elements && !(r->elements = malloc((r->piece / 2 + MAX_PARTS) * reduce_dtype_size(r->parser.dtype))))
+        return no_memory(why);
+    share(r, r->bytes + r->at, n);
+    r->at += n;
+    r->part = 0;
+    r->given = 0;
+    return parse_parts(r, why) ? 0 : wrong_type(r, why);
+}
+
+/* Elements that are there, as far as the room goes. */
+static size_t give(ctl_reader *r, uint8_t *space, size_t room)
+{
+    size_t size = reduce_dtype_size(r->parser.dtype), bytes = 0;
+    while (r->part < r->n_parts && room - bytes >= size) {
+        const part *p = &r->parts[r->part];
+        size_t left = (size_t)(p->made - r->given), most = (room - bytes) / size, n = left < most ? left : most;
+        memcpy(space + bytes, p->out + (size_t)r->given * size, n * size);
+        bytes += n * size;
+        r->given += (long)n;
+        if (r->given == p->made) {
+            r->part++;
+            r->given = 0;
+        }
+    }
+    return bytes;
+}
+
+/* The element that the text ends with, which no blank follows. Returns as ctl_reader_read. */
+static long give_last(ctl_reader *r, void *space, int *err, char why[CTL_WHY])
+{
+    long made = ctl_text_end(&r->parser, space, why);
+    if (made >= 0)
+        return made * (long)reduce_dtype_size(r->parser.dtype);
+    *err = wrong_type(r, why);
+    return -1;
 }
 
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY])
 {
-    long made = 0;
-    while (made == 0) {
+    size_t bytes;
+    while ((bytes = give(r, space, room)) == 0) {
         if (r->at == r->n && !r->ended) {
             r->at = r->n = 0;
             *err = read_piece(r, why);
-            if (*err)
-                return -1;
+        } else if (r->at < r->n) {
+            *err = parse_piece(r, why);
+        } else {
+            return give_last(r, space, err, why);
         }
-        if (r->at == r->n)
-            break;
-        made = feed(r, space, room, why);
+        if (*err)
+            return -1;
     }
-    if (made == 0 && (made = ctl_text_end(&r->parser, space, why)) == 0)
-        return 0;
-    if (made > 0)
-        return made * (long)reduce_dtype_size(r->parser.dtype);
-    tell_of_guess(r, why);
-    *err = REDUCE_E_TYPE;
-    return -1;
+    return (long)bytes;
 }

@@ -104,11 +104,11 @@ static bool needs_floats(const ctl_options *o)
     return !reduce_result_size(&spec, 0, &cell);
 }
 
-/* `array`: the member that the name says, or NULL. */
-static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array)
+/* `array`: the member that the name says, or NULL. `brief`: as of ctl_source. */
+static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
 {
     char why[CTL_WHY] = "";
-    ctl_source source = {.name = name, .dtype = w->o->spec.dtype, .text = w->o->text, .array = array};
+    ctl_source source = {.name = name, .dtype = w->o->spec.dtype, .text = w->o->text, .brief = brief, .array = array};
     if (w->o->text && !source.dtype && needs_floats(w->o))
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
@@ -119,16 +119,26 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
     return err ? fail(w, in->name, err, why) : CTL_OK;
 }
 
-int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
+static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, bool brief)
 {
     ctl_input in;
-    ctl_work w = {.c = c, .o = o, .in = &in, .n_in = 1};
-    int code = open_one(&w, &in, name, array);
-    w.name = in.name;
+    w->in = &in;
+    int code = open_one(w, &in, name, array, brief);
+    w->name = in.name;
     if (code == CTL_OK)
-        code = run_array(&w);
+        code = run_array(w);
     ctl_close(&in);
     return code;
+}
+
+/* Is there one result, which is printed in the end, and nothing but the file to be read again? */
+static bool can_begin_again(const ctl_options *o) { return !o->by_rows && !o->n_axes && !o->offsets && !o->mask; }
+
+int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
+{
+    ctl_work w = {.c = c, .o = o, .n_in = 1};
+    int code = reduce_array(&w, name, array, can_begin_again(o));
+    return w.mistaken ? reduce_array(&w, name, array, false) : code;
 }
 
 /* Each array of a file by itself. */
@@ -214,7 +224,7 @@ static int total(reduce_client *c, const ctl_options *o)
     if (!in)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (; opened < n && code == CTL_OK; opened++) {
-        code = open_one(&w, &in[opened], o->files[opened], NULL);
+        code = open_one(&w, &in[opened], o->files[opened], NULL, false);
         if (code == CTL_OK && !in[opened].guessed)
             code = check_part(&w, opened);
     }

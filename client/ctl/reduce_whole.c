@@ -81,6 +81,9 @@ int ctl_reduce_whole(ctl_work *w)
         if (err != REDUCE_E_STREAM_LOST || repeats == MAX_REPEATS || !rewind_all(w))
             break;
     }
+    w->mistaken = err && w->in[0].reader && ctl_reader_mistaken(w->in[0].reader);
+    if (w->mistaken)
+        return CTL_FAILED;
     if (err == REDUCE_E_OVERFLOW && (w->in[0].guessed || w->o->sink) && !w->o->spec.out && ctl_print_exact(w->o, &where))
         return CTL_OK; /* nobody asked for 64 bits */
     if (err)

@@ -20,6 +20,7 @@ static const section sections[] = {
     {"requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
     {"engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
     {"shared memory and files", {"side."}},
+    {"devices", {"devices", "devices_", "device.", "gpu."}},
     {"resident data", {"resident."}},
     {"held for this user, and limits", {"held.", "limit."}},
     {"held for all and for other users", {"all.", "all_limit.", "user."}},

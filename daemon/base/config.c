@@ -68,8 +68,9 @@ static const option options[] = {
      "records are dropped and counted"},
     {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
-    {"backend", CHOICE, FIELD(backend), 0, 2, 0, "auto|cpu|cuda", false,
-     "engine; auto uses CUDA if a device answers, else the CPU"},
+    {"backend", CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
+     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host: an experiment, "
+     "whose speed beside a GPU is not measured"},
     {"devices", DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The "
@@ -142,7 +143,8 @@ static const option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
-_Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2, "the choices of `backend` are in the order of the codes");
+_Static_assert(RP_BACKEND_CPU == 1 && RP_BACKEND_CUDA == 2 && RD_BACKEND_HYBRID == 3,
+               "the choices of `backend` are in the order of the codes");
 
 static uint64_t *number_of(rd_config *c, const option *o) { return (uint64_t *)((char *)c + o->at); }
 static uint64_t value_of(const rd_config *c, const option *o) { return *(const uint64_t *)((const char *)c + o->at); }
@@ -280,7 +282,8 @@ static bool set_http(rd_config *c, const option *o, const char *value, char *why
     return false;
 }
 
-/* A number that CUDA may give, or the start of a UUID. */
+/* A number that CUDA may give, or the start of a UUID. Only the form is checked here, so that --check-config needs no device.
+ * The list is read by the engine when it opens (kernels/engine/select.c), which knows what there is. */
 static bool is_device(const char *name, size_t n)
 {
     const bool uuid = strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0;

@@ -12,12 +12,17 @@ static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1
 
 /* ---- a thread ---- */
 
+static bool may_run(const rd_workers *w, const rd_work *x)
+{
+    return *x->running < w->per_user && (!x->busy || *x->busy < w->busy_per_user);
+}
+
 /* The oldest work whose user has a thread left. With the lock. */
 static rd_work *next_work(rd_workers *w)
 {
     for (rd_work **at = &w->queue; *at; at = &(*at)->next) {
         rd_work *x = *at;
-        if (*x->running >= w->per_user)
+        if (!may_run(w, x))
             continue;
         *at = x->next;
         if (!x->next)
@@ -31,8 +36,10 @@ static rd_work *next_work(rd_workers *w)
 /* With the lock, which is given up meanwhile. */
 static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 {
-    unsigned *running = x->running;
+    unsigned *running = x->running, *busy = x->busy;
     (*running)++;
+    if (busy)
+        (*busy)++;
     me->since_ns = rd_now_ns();
     pthread_mutex_unlock(&w->lock);
     x->run(x);
@@ -41,6 +48,8 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     w->stuck -= me->stuck;
     me->stuck = false;
     (*running)--;
+    if (busy)
+        (*busy)--;
     x->next = NULL;
     *w->over_end = x;
     w->over_end = &x->next;
@@ -120,7 +129,7 @@ static void init_cond(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg)
+bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake)(void *arg), void *wake_arg)
 {
     *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .most = most, .rest_ns = REST_NS};
     w->queue_end = &w->queue;
@@ -128,6 +137,7 @@ bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void
     pthread_mutex_init(&w->lock, NULL);
     init_cond(&w->work);
     w->per_user = most > 1 ? most - (most + 3) / 4 : 1;
+    w->busy_per_user = busiest;
     pthread_mutex_lock(&w->lock);
     bool started = start_worker(w);
     pthread_mutex_unlock(&w->lock);

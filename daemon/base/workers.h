@@ -21,6 +21,7 @@ typedef struct rd_work {
     void (*run)(struct rd_work *w);  /* a thread; touches what the work owns */
     void (*done)(struct rd_work *w); /* the loop, afterwards */
     unsigned *running;               /* its user's works that are in a thread now; under the lock of the workers */
+    unsigned *busy;                  /* those of these that keep a processor busy; NULL: this one waits most of the time */
     struct rd_work *next;
 } rd_work;
 
@@ -39,6 +40,7 @@ typedef struct rd_workers {
     rd_work *over, **over_end;   /* run */
     unsigned queued, idle;       /* works in the queue; threads that wait for one */
     unsigned most, per_user;     /* threads */
+    unsigned busy_per_user;      /* that keep processors busy */
     unsigned running, stuck;     /* threads that have not ended, and of these stuck ones, which are replaced */
     uint64_t rest_ns;            /* so long a thread waits before it ends */
     bool closing, closed;
@@ -47,8 +49,9 @@ typedef struct rd_workers {
     void *wake_arg;
 } rd_workers;
 
-/* At most `most` threads. False: not even one could start. Call rd_workers_close in any case. */
-bool rd_workers_open(rd_workers *w, unsigned most, void (*wake)(void *arg), void *wake_arg);
+/* At most `most` threads, of which a user may keep processors busy with `busiest`. False: not even one could start. Call
+ * rd_workers_close in any case. */
+bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake)(void *arg), void *wake_arg);
 
 /* About once a second, the loop: replace threads that are stuck. */
 void rd_workers_watch(rd_workers *w, uint64_t now_ns);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "daemon/net/cert_name.h"
 
@@ -24,7 +25,8 @@ struct nng_tls_engine_config {
 
 struct nng_tls_engine_conn {
     mbedtls_ssl_context ssl;
-    bool shaken; /* the handshake is over: what it says about the peer holds */
+    bool shaken;       /* the handshake is over: what it says about the peer holds */
+    uint64_t spent_ns; /* on it, of a processor's time */
 };
 
 /* What mbedTLS says of an operation with the stream: to be continued, or the stream's end. */
@@ -173,26 +175,39 @@ static void conn_fini(nng_tls_engine_conn *x) { mbedtls_ssl_free(&x->ssl); }
 
 static void conn_close(nng_tls_engine_conn *x) { mbedtls_ssl_close_notify(&x->ssl); }
 
+static uint64_t thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Go on with the handshake, within what receives or sends, too: nothing else begins it. 0: it is over. */
 static int conn_handshake(nng_tls_engine_conn *x)
 {
+    if (x->shaken)
+        return 0;
+    uint64_t begun = thread_ns();
     int err = outcome(mbedtls_ssl_handshake(&x->ssl));
-    x->shaken |= err == 0;
+    x->spent_ns += thread_ns() - begun;
+    x->shaken = err == 0;
     return err;
 }
 
-/* These continue the handshake, too: nothing else begins it. */
 static int conn_receive(nng_tls_engine_conn *x, uint8_t *to, size_t *n)
 {
-    int got = mbedtls_ssl_read(&x->ssl, to, *n), err = outcome(got);
-    x->shaken |= err == 0;
+    int err = conn_handshake(x);
+    int got = err ? 0 : mbedtls_ssl_read(&x->ssl, to, *n);
+    err = err ? err : outcome(got);
     *n = err ? 0 : (size_t)got;
     return err;
 }
 
 static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
 {
-    int sent = mbedtls_ssl_write(&x->ssl, data, *n), err = outcome(sent);
-    x->shaken |= err == 0;
+    int err = conn_handshake(x);
+    int sent = err ? 0 : mbedtls_ssl_write(&x->ssl, data, *n);
+    err = err ? err : outcome(sent);
     *n = err ? 0 : (size_t)sent;
     return err;
 }
@@ -200,8 +215,9 @@ static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
 /* ---- the peer ---- */
 
 /* nng_tls_engine has no operation for a name, but nng asks `verified` in the thread that asks for the option, with the
- * connection that is asked about. So what rd_tls_engine_peer wants to know passes beside it. */
+ * connection that is asked about. So what rd_tls_engine_peer and _spent want to know passes beside it. */
 static _Thread_local rd_peer *asked;
+static _Thread_local uint64_t *asked_spent;
 
 static bool conn_verified(nng_tls_engine_conn *x)
 {
@@ -209,6 +225,8 @@ static bool conn_verified(nng_tls_engine_conn *x)
     const mbedtls_x509_crt *cert = verified ? mbedtls_ssl_get_peer_cert(&x->ssl) : NULL;
     if (asked && cert)
         asked->refused = rd_cert_name(&cert->subject, asked->name);
+    if (asked_spent)
+        *asked_spent = x->spent_ns;
     return verified;
 }
 
@@ -218,6 +236,16 @@ void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer)
     asked = peer;
     nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
     asked = NULL;
+}
+
+uint64_t rd_tls_engine_spent(nng_stream *stream)
+{
+    bool verified;
+    uint64_t spent = 0;
+    asked_spent = &spent;
+    nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
+    asked_spent = NULL;
+    return spent;
 }
 
 /* ---- the engine ---- */

@@ -14,4 +14,7 @@ int rd_tls_engine_register(void);
  * asked for. */
 void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer);
 
+/* Processor time that the stream's handshake has taken so far, in ns. */
+uint64_t rd_tls_engine_spent(nng_stream *stream);
+
 #endif

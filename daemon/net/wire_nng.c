@@ -5,10 +5,15 @@
 #include <nng/supplemental/tls/tls.h>
 #include <nng/transport/tcp/tcp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "daemon/base/clock.h"
+#include "daemon/net/handshakes.h"
+#include "daemon/net/limits.h"
 #include "daemon/net/tls_engine.h"
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
@@ -17,26 +22,111 @@ enum { ACCEPT_REST_MS = 100 }; /* when accepting failed: descriptors and memory 
 
 struct rd_nng_tls {
     nng_tls_config *config;
+    rd_handshakes handshakes;
+    nng_aio *look; /* the timer of those that wait */
+    pthread_mutex_t lock;
+    bool looks; /* the timer runs */
 };
 
 typedef struct nng_door {
     rd_listener listener; /* first: a listener is its nng_door */
     nng_stream_listener *door;
     nng_aio *aio;
-    bool tls, resting;
+    rd_nng_tls *tls; /* NULL: plain tcp */
+    bool resting;
 } nng_door;
 
 typedef struct nng_wire {
     rd_wire wire; /* first: a wire is its nng_wire */
     nng_stream *stream;
-    bool tls;
+    rd_nng_tls *tls;            /* NULL: plain tcp */
     nng_aio *rx, *tx, *at_once; /* the last one without a callback */
     pthread_mutex_t lock;
     bool closed;
-    bool shaken; /* TLS: the handshake is over. What is sent before waits for it, and cannot be taken back */
+    bool shaken;                 /* TLS: the handshake is over. What is sent before waits for it, and cannot be taken back */
+    bool asked, charged;         /* TLS: for its turn at the handshake; what that took is charged */
+    bool waits, sends, receives; /* for that turn; what is to begin then */
+    rd_handshake handshake;
 } nng_wire;
 
 static nng_wire *of(rd_wire *w) { return (nng_wire *)w; }
+
+/* ---- turns at handshakes ---- */
+static nng_wire *wire_of(rd_handshake *x) { return (nng_wire *)((char *)x - offsetof(nng_wire, handshake)); }
+
+static void start_looking(rd_nng_tls *tls)
+{
+    pthread_mutex_lock(&tls->lock);
+    bool starts = !tls->looks;
+    tls->looks = true;
+    pthread_mutex_unlock(&tls->lock);
+    if (starts)
+        nng_sleep_aio(RD_HANDSHAKE_LOOK_MS, tls->look);
+}
+
+/* With the lock. The first operation asks for the turn. */
+static bool has_turn(nng_wire *w)
+{
+    if (w->tls && !w->asked) {
+        w->asked = true;
+        w->waits = !rd_handshakes_ask(&w->tls->handshakes, &w->handshake, rd_now_ns());
+        if (w->waits)
+            start_looking(w->tls);
+    }
+    return !w->waits;
+}
+
+/* Operations that waited end with an error. Receiving is last: its event may free the wire. */
+static void end_operations(nng_wire *w, bool sends, bool receives)
+{
+    if (sends) {
+        nng_aio_begin(w->tx);
+        nng_aio_finish(w->tx, NNG_ECLOSED);
+    }
+    if (receives) {
+        nng_aio_begin(w->rx);
+        nng_aio_finish(w->rx, NNG_ECLOSED);
+    }
+}
+
+/* Its turn has come: what waited for it begins. */
+static void begin_operations(nng_wire *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool closed = w->closed, sends = w->sends, receives = w->receives;
+    w->waits = w->sends = w->receives = false;
+    if (sends && !closed)
+        nng_stream_send(w->stream, w->tx);
+    if (receives && !closed)
+        nng_stream_recv(w->stream, w->rx);
+    pthread_mutex_unlock(&w->lock);
+    if (closed)
+        end_operations(w, sends, receives);
+}
+
+static void on_look(void *arg)
+{
+    rd_nng_tls *tls = arg;
+    rd_handshake *x;
+    while ((x = rd_handshakes_next(&tls->handshakes, rd_now_ns())))
+        begin_operations(wire_of(x));
+    pthread_mutex_lock(&tls->lock);
+    tls->looks = false;
+    pthread_mutex_unlock(&tls->lock);
+    if (rd_handshakes_wait(&tls->handshakes))
+        start_looking(tls);
+}
+
+/* An operation has ended, and with it the handshake: it is charged once. */
+static void charge_handshake(nng_wire *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool ended = w->asked && !w->charged;
+    w->charged |= ended;
+    pthread_mutex_unlock(&w->lock);
+    if (ended)
+        rd_handshakes_end(&w->tls->handshakes, &w->handshake, rd_tls_engine_spent(w->stream));
+}
 
 /* ---- the stream ---- */
 
@@ -67,7 +157,9 @@ static bool nng_wire_send_rest(rd_wire *wire, const void *data, size_t n)
     bool open = !w->closed;
     if (open) {
         nng_aio_set_iov(w->tx, 1, &v);
-        nng_stream_send(w->stream, w->tx);
+        w->sends = !has_turn(w);
+        if (!w->sends)
+            nng_stream_send(w->stream, w->tx);
     }
     pthread_mutex_unlock(&w->lock);
     return open;
@@ -77,6 +169,7 @@ static void on_sent(void *arg)
 {
     nng_wire *w = arg;
     bool ok = nng_aio_result(w->tx) == 0;
+    charge_handshake(w);
     pthread_mutex_lock(&w->lock);
     w->shaken |= ok;
     pthread_mutex_unlock(&w->lock);
@@ -91,7 +184,9 @@ static void nng_wire_receive(rd_wire *wire, void *to, size_t n, void *more, size
     bool open = !w->closed && n;
     if (open) {
         nng_aio_set_iov(w->rx, more_n ? 2 : 1, v);
-        nng_stream_recv(w->stream, w->rx);
+        w->receives = !has_turn(w);
+        if (!w->receives)
+            nng_stream_recv(w->stream, w->rx);
     }
     pthread_mutex_unlock(&w->lock);
     if (open)
@@ -103,6 +198,7 @@ static void nng_wire_receive(rd_wire *wire, void *to, size_t n, void *more, size
 static void on_received(void *arg)
 {
     nng_wire *w = arg;
+    charge_handshake(w);
     pthread_mutex_lock(&w->lock);
     bool ok = nng_aio_result(w->rx) == 0 && !w->closed;
     pthread_mutex_unlock(&w->lock);
@@ -115,9 +211,14 @@ static void nng_wire_hang_up(rd_wire *wire)
     pthread_mutex_lock(&w->lock);
     bool first = !w->closed;
     w->closed = true;
+    bool left = w->waits && rd_handshakes_leave(&w->tls->handshakes, &w->handshake);
+    bool sends = left && w->sends, receives = left && w->receives;
+    w->waits = w->waits && !left;
+    w->charged |= left; /* it has paid nothing */
     pthread_mutex_unlock(&w->lock);
     if (first)
         nng_stream_close(w->stream);
+    end_operations(w, sends, receives);
 }
 
 static void nng_wire_end_sending(rd_wire *w) { (void)w; }
@@ -208,6 +309,7 @@ static nng_wire *make_wire(const nng_door *l, nng_stream *stream)
     w->shaken = !l->tls;
     w->wire = (rd_wire){
         .ops = &ops, .events = l->listener.events, .listener = l->listener.number, .origin = {false, key_of(w)}};
+    w->handshake.key = w->wire.origin.key;
     pthread_mutex_init(&w->lock, NULL);
     return w;
 }
@@ -248,10 +350,23 @@ static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
     return err;
 }
 
+static rd_nng_tls *new_tls(void)
+{
+    rd_nng_tls *tls = calloc(1, sizeof *tls);
+    uint64_t seed;
+    if (!tls || getrandom(&seed, sizeof seed, 0) != sizeof seed || nng_aio_alloc(&tls->look, on_look, tls) != 0) {
+        free(tls);
+        return NULL;
+    }
+    rd_handshakes_init(&tls->handshakes, seed);
+    pthread_mutex_init(&tls->lock, NULL);
+    return tls;
+}
+
 rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap)
 {
     rp_pem p;
-    rd_nng_tls *tls = calloc(1, sizeof *tls);
+    rd_nng_tls *tls = new_tls();
     bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
                  !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key, tls-ca or tls-crl", why,
                          cap);
@@ -264,8 +379,13 @@ rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size
 
 void rd_nng_tls_close(rd_nng_tls *tls)
 {
-    if (tls && tls->config)
+    if (!tls)
+        return;
+    nng_aio_free(tls->look); /* waits for its callback; no stream is left */
+    if (tls->config)
         nng_tls_config_free(tls->config);
+    rd_handshakes_fini(&tls->handshakes);
+    pthread_mutex_destroy(&tls->lock);
     free(tls);
 }
 
@@ -298,10 +418,12 @@ static const rd_listener_ops listener_ops = {.start = nng_start, .close = nng_cl
 
 static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
 {
+    bool secure = strncmp(url, "tls", 3) == 0;
+    l->tls = secure ? tls : NULL;
     int err = nng_aio_alloc(&l->aio, on_accepted, l);
     if (!err)
         err = nng_stream_listener_alloc(&l->door, url);
-    if (!err && l->tls)
+    if (!err && secure)
         err = tls ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
     if (!err) /* how often: interpose.h */
         err = nng_stream_listener_set_bool(l->door, NNG_OPT_TCP_KEEPALIVE, true);
@@ -312,10 +434,8 @@ rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_event
                            size_t bound_cap, char *why, size_t cap)
 {
     nng_door *l = calloc(1, sizeof *l);
-    if (l) {
+    if (l)
         l->listener = (rd_listener){.ops = &listener_ops, .events = events, .arg = arg};
-        l->tls = strncmp(url, "tls", 3) == 0;
-    }
     if (failed(l ? set_up(l, url, tls) : NNG_ENOMEM, url, why, cap)) {
         if (l)
             nng_close_listener(&l->listener);

@@ -11,9 +11,11 @@ void rd_executor_open(rd_requests *q)
 {
     rk_stats k;
     rk_get_stats(q->engine, &k);
+    const bool hybrid = k.backend == RP_BACKEND_CUDA && k.threads > 0;
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
+    large += hybrid ? 2 * RP_MAX_DATA : 0;
     rd_sched_init(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA);
-    rd_sched_widen(&q->sched, k.devices); /* slots and threads of all are in `large` already */
+    rd_sched_widen(&q->sched, k.devices + hybrid); /* slots and threads of all are in `large` already */
 }
 
 /* ---- to the engine and back ---- */

@@ -66,22 +66,6 @@ static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
     put_u64(w, "threads", (uint64_t)k->threads);
 }
 
-static void put_info(rd_requests *q, const rk_stats *k, rp_writer *w)
-{
-    put_device(q, k, w);
-    put_u64(w, "protocol", RP_WIRE_VERSION);
-    put_u64(w, "limits.max_data", RP_MAX_DATA);
-    put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
-    put_u64(w, "limits.max_count", RP_MAX_COUNT);
-    put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);
-    put_u64(w, "limits.max_inflight", q->config->max_inflight);
-    put_u64(w, "limits.max_streams", q->config->max_streams);
-    put_u64(w, "limits.max_sessions", q->config->max_sessions);
-    put_u64(w, "limits.contexts", q->config->contexts);
-    put_u64(w, "limits.small_bytes", q->config->small_bytes);
-    put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
-}
-
 static void put_requests(const rd_stats *s, rp_writer *w)
 {
     const rd_tally *t = &s->tally;
@@ -129,6 +113,7 @@ static void measure_users(const rd_requests *q, rd_gauges *g)
     g->arena_bytes = rd_held(all, RD_HELD_ARENA_BYTES);
     g->arena_cap = u->cap_all[RD_HELD_ARENA_BYTES];
     g->residents = rd_held(all, RD_HELD_RESIDENTS);
+    g->residents_kept = q->holdings->stored;
     g->resident_bytes = rd_held(all, RD_HELD_RESIDENT_BYTES);
     g->resident_cap = u->cap_all[RD_HELD_RESIDENT_BYTES];
     g->resident_user_cap = u->cap[RD_HELD_RESIDENT_BYTES];
@@ -181,6 +166,8 @@ static void measure_gpus(const rd_requests *q, rd_measures *m)
     m->gpus = m->engine.backend == RP_BACKEND_CUDA || m->engine.devices > 1 ? m->engine.devices : 0;
     for (unsigned i = 0; i < m->gpus; i++)
         rk_get_device_stats(q->engine, i, &m->gpu[i]);
+    rd_device_meter_read(q->meter, m->reading, m->gpus);
+    m->device = rd_device_meter_sum(m->reading, m->gpus);
 }
 
 void rd_measure(void *requests, rd_measures *m)
@@ -189,7 +176,6 @@ void rd_measure(void *requests, rd_measures *m)
     *m = (rd_measures){.stats = q->stats, .users = q->users, .trace = q->trace};
     rd_stats_collect(q->stats);
     rk_get_stats(q->engine, &m->engine);
-    m->device = rd_device_meter_read(q->meter);
     measure_gpus(q, m);
     m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
     m->gauges.healthy = q->health == RD_HEALTH_OK;
@@ -210,28 +196,74 @@ static void put_gauges(const rd_gauges *g, rp_writer *w)
     }
 }
 
-static void put_meter(const rd_device_reading *d, rp_writer *w)
+static void put_meter(const char *group, const rd_device_reading *d, rp_writer *w)
 {
-    put_u64(w, "device.memory_bytes", d->memory_used);
-    put_u64(w, "device.memory_cap", d->memory_total);
-    put_u64(w, "device.temperature_c", d->celsius);
-    put_u64(w, "device.busy_percent", d->busy_percent);
-    put_f64(w, "device.power_w", d->milliwatts * 1e-3);
+    char key[RP_MAX_KEY + 1];
+    put_counter(w, group, "memory_bytes", d->memory_used);
+    put_counter(w, group, "memory_cap", d->memory_total);
+    put_counter(w, group, "temperature_c", d->celsius);
+    put_counter(w, group, "busy_percent", d->busy_percent);
+    snprintf(key, sizeof key, "%s.power_w", group);
+    put_f64(w, key, d->milliwatts * 1e-3);
 }
 
-/* "gpu.0.uuid" ... */
-static void put_gpu(const rk_stats *k, unsigned i, rp_writer *w)
+/* Which device it is: "gpu.0.uuid" ... */
+static void put_gpu_name(const char *group, const rk_stats *k, rp_writer *w)
 {
-    char group[16], key[RP_MAX_KEY + 1];
-    snprintf(group, sizeof group, "gpu.%u", i);
+    char key[RP_MAX_KEY + 1];
     snprintf(key, sizeof key, "%s.uuid", group);
     put_text(w, key, k->uuid);
     snprintf(key, sizeof key, "%s.state", group);
     put_text(w, key, k->lost ? "lost" : "ok");
     put_counter(w, group, "ordinal", (uint64_t)k->ordinal);
+}
+
+static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
+{
+    put_device(q, &m->engine, w);
+    put_u64(w, "protocol", RP_WIRE_VERSION);
+    put_u64(w, "limits.max_data", RP_MAX_DATA);
+    put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
+    put_u64(w, "limits.max_count", RP_MAX_COUNT);
+    put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);
+    put_u64(w, "limits.max_inflight", q->config->max_inflight);
+    put_u64(w, "limits.max_streams", q->config->max_streams);
+    put_u64(w, "limits.max_sessions", q->config->max_sessions);
+    put_u64(w, "limits.contexts", q->config->contexts);
+    put_u64(w, "limits.small_bytes", q->config->small_bytes);
+    put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
+    for (unsigned i = 0; i < m->gpus; i++) {
+        char group[16];
+        snprintf(group, sizeof group, "gpu.%u", i);
+        put_gpu_name(group, &m->gpu[i], w);
+    }
+}
+
+static void put_gpu(const char *group, const rk_stats *k, const rd_device_reading *d, rp_writer *w)
+{
+    char key[RP_MAX_KEY + 1];
+    put_gpu_name(group, k, w);
     put_counter(w, group, "tasks", k->tasks);
+    snprintf(key, sizeof key, "%s.busy_s", group);
+    put_f64(w, key, (double)k->active_ns * 1e-9);
+    put_counter(w, group, "slots", k->slots);
+    put_counter(w, group, "slots_busy", k->slots_busy);
     put_counter(w, group, "resident_bytes", k->resident_bytes);
     put_counter(w, group, "resident_cap", k->resident_cap);
+    if (d->valid)
+        put_meter(group, d, w);
+}
+
+/* A reply's entries have room for so many; `info` names all, and the metrics have the rest. */
+enum { MOST_GPUS = 6 };
+
+static void put_gpus(const rd_measures *m, rp_writer *w)
+{
+    char group[16];
+    for (unsigned i = 0; i < m->gpus && i < MOST_GPUS; i++) {
+        snprintf(group, sizeof group, "gpu.%u", i);
+        put_gpu(group, &m->gpu[i], &m->reading[i], w);
+    }
 }
 
 static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
@@ -244,9 +276,8 @@ static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
         put_text(w, key, q->urls[i]);
     }
     if (m->device.valid)
-        put_meter(&m->device, w);
-    for (unsigned i = 0; i < m->gpus && m->gpus > 1; i++)
-        put_gpu(&m->gpu[i], i, w);
+        put_meter("device", &m->device, w);
+    put_gpus(m, w);
     put_gauges(&m->gauges, w);
     put_requests(q->stats, w);
     put_batches(&m->engine, w);
@@ -284,7 +315,7 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     rp_writer w = {.out = body, .cap = ROOM};
     rd_measure(q, &m);
     if (topic == RP_TOPIC_INFO)
-        put_info(q, &m.engine, &w);
+        put_info(q, &m, &w);
     else
         put_status(q, &m, &w);
     if (topic == RP_TOPIC_STATUS)

@@ -1,6 +1,6 @@
 #include "daemon/request/record.h"
 
-#include "daemon/state/session.h"
+#include "daemon/request/requests.h"
 
 /* Does the engine work for such requests? */
 static bool is_work(uint8_t msg)
@@ -30,9 +30,12 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.backend = t->backend;
     a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.batch = t->batch;
-    a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* what FINISH merges came as data before */
+    a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes;                       /* what FINISH merges came as data before */
+    const bool numbered = !r->spread && t->device < rk_devices(r->all->engine); /* not the CPU of a hybrid engine */
+    a.device = numbered ? t->device : -1;
     a.start_ns = t->start_ns;
     if (t->start_ns) {
+        a.device_label = numbered ? r->all->devices[t->device].label : NULL;
         a.stage_ns[RD_QUEUE] = rd_queued_ns(r);
         a.stage_ns[RD_COPY] = t->copy_ns;
         a.stage_ns[RD_KERNEL] = t->compute_ns;

@@ -17,6 +17,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->stream = NULL;
     r->handle = NULL;
     r->resident = NULL;
+    r->spread = false;
     r->read.wanted = false;
     r->read.buffer = NULL;
     r->link = NULL;

@@ -32,6 +32,7 @@ typedef struct rd_request {
     struct rd_request *next_parked;        /* of the same user */
     rd_read read;                          /* REDUCE_AT, WRITE_AT: of a file */
     struct rd_resident *resident;          /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
+    bool spread;                           /* REDUCE_AT: of data that lie on several devices */
     bool written;                          /* WRITE, WRITE_AT: the bytes got where they go */
     uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
     uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */

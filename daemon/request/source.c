@@ -76,6 +76,7 @@ static void use_resident(rd_request *r, rd_resident *x, const rp_at *a)
     rd_source_hold(r, x);
     r->job.task.memory = x->memory;
     r->job.task.offset = a->offset;
+    r->spread = rk_memory_place(x->memory) == RK_PLACE_SPREAD;
 }
 
 void rd_source_release(rd_request *r)

@@ -239,7 +239,7 @@ rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *sessio
         rd_user_put(h->users, user);
         return err;
     }
-    x->work = (rd_work){.run = resident_make, .done = made, .running = &user->running};
+    x->work = (rd_work){.run = resident_make, .done = made, .running = &user->running, .busy = &user->busy};
     x->maker = maker;
     rd_workers_add(h->workers, &x->work);
     return RP_OK;
@@ -329,7 +329,7 @@ void rd_resident_seal(rd_resident *x, uint64_t now_ns, void (*sealed)(rd_work *x
         h->copied += x->bytes;
     x->maker = maker;
     rd_resident_hold(x);
-    x->work = (rd_work){.run = resident_seal, .done = sealed, .running = &x->user->running};
+    x->work = (rd_work){.run = resident_seal, .done = sealed, .running = &x->user->running, .busy = &x->user->busy};
     rd_workers_add(h->workers, &x->work);
 }
 

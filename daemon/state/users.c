@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "daemon/base/host_memory.h"
 #include "daemon/state/limits.h"
 
 static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
@@ -14,7 +14,6 @@ static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given :
  * arenas. */
 void rd_users_configure(rd_users *u, const rd_config *c)
 {
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     u->cap[RD_HELD_SESSIONS] = or (c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
     u->cap[RD_HELD_REQUESTS] = or (c->max_user_inflight, c->contexts - c->contexts / 4);
     u->cap[RD_HELD_MESSAGE_BYTES] = c->max_user_held << 20;
@@ -31,7 +30,7 @@ void rd_users_configure(rd_users *u, const rd_config *c)
     u->cap_all[RD_HELD_ARENAS] = RP_MAX_ARENAS;
     u->cap_all[RD_HELD_DEVICES] = RP_MAX_DEVICES;
     u->cap_all[RD_HELD_RESIDENTS] = RP_MAX_RESIDENTS;
-    u->cap_all[RD_HELD_ARENA_BYTES] = or (c->arena << 20, memory / 4);
+    u->cap_all[RD_HELD_ARENA_BYTES] = or (c->arena << 20, rd_host_memory() / 4);
     u->cap[RD_HELD_ARENA_BYTES] = or (c->arena_user << 20, u->cap_all[RD_HELD_ARENA_BYTES] / 2);
 }
 

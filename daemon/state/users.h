@@ -1,5 +1,5 @@
 /* Users, as the kernel reports them for connections or certificates name them: what they hold (charges.def) and how much each
- * may. The loop owns all of it but `running`; the wires' threads read the list of resident data (resident.h). */
+ * may. The loop owns all of it but `running` and `busy`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -42,6 +42,7 @@ typedef struct rd_user {
     rd_charges charges;
     rd_sched_user queues;
     unsigned running;             /* works that run in a thread now; under the lock of the workers */
+    unsigned busy;                /* of these, the works that make or copy memory */
     struct rd_resident *resident; /* the list of them (resident.h) */
     struct rd_request *parked;    /* reads that wait for one of this user's buffers, oldest first (executor.c) */
     struct rd_user *next;

@@ -3,7 +3,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "proto/limits.h"
 
 /* The part of nvml.h and cuda.h that is used here: their ABI is stable, and a build needs neither. */
 typedef struct nvml_device *nvml_device;
@@ -13,7 +16,7 @@ typedef struct nvml_memory {
 typedef struct nvml_load {
     unsigned gpu, memory;
 } nvml_load;
-enum { NVML_TEMPERATURE_GPU = 0, BUS_ID = 32 };
+enum { NVML_TEMPERATURE_GPU = 0, BUS_ID = 32, MOST = RP_MAX_GPUS };
 
 typedef struct nvml {
     void *library;
@@ -28,12 +31,13 @@ typedef struct nvml {
 
 struct rd_device_meter {
     nvml nvml;
-    nvml_device device;
+    nvml_device device[MOST]; /* NULL: it does not know the device */
+    unsigned devices;
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool asked, closing;
-    rd_device_reading last;
+    rd_device_reading last[MOST];
 };
 
 static bool symbol(void *library, const char *name, void *out)
@@ -68,19 +72,21 @@ static bool bus_of(int device, char out[BUS_ID])
 }
 
 /* What the device cannot say stays 0. */
-static rd_device_reading take_reading(const rd_device_meter *m)
+static rd_device_reading take_reading(const rd_device_meter *m, nvml_device device)
 {
     rd_device_reading r = {0};
+    if (!device)
+        return r;
     nvml_memory memory = {0};
     nvml_load load = {0};
-    r.valid = m->nvml.memory(m->device, &memory) == 0;
+    r.valid = m->nvml.memory(device, &memory) == 0;
     r.memory_used = memory.used;
     r.memory_total = memory.total;
-    if (m->nvml.temperature(m->device, NVML_TEMPERATURE_GPU, &r.celsius))
+    if (m->nvml.temperature(device, NVML_TEMPERATURE_GPU, &r.celsius))
         r.celsius = 0;
-    if (m->nvml.load(m->device, &load) == 0)
+    if (m->nvml.load(device, &load) == 0)
         r.busy_percent = load.gpu;
-    if (m->nvml.power(m->device, &r.milliwatts))
+    if (m->nvml.power(device, &r.milliwatts))
         r.milliwatts = 0;
     return r;
 }
@@ -101,9 +107,11 @@ static void *device_meter_run(void *arg)
     while (!m->closing) {
         m->asked = false;
         pthread_mutex_unlock(&m->lock);
-        rd_device_reading now = take_reading(m);
+        rd_device_reading now[MOST];
+        for (unsigned i = 0; i < m->devices; i++)
+            now[i] = take_reading(m, m->device[i]);
         pthread_mutex_lock(&m->lock);
-        m->last = now;
+        memcpy(m->last, now, m->devices * sizeof now[0]);
         wait_second(m);
         while (!m->closing && !m->asked)
             pthread_cond_wait(&m->changed, &m->lock);
@@ -130,17 +138,30 @@ static void free_meter(rd_device_meter *m)
     free(m);
 }
 
-rd_device_meter *rd_device_meter_open(int device)
+/* How many of them NVML knows. */
+static unsigned find_devices(rd_device_meter *m, const int *devices, unsigned n)
 {
     char bus[BUS_ID];
+    unsigned known = 0;
+    m->devices = n < MOST ? n : MOST;
+    for (unsigned i = 0; i < m->devices; i++) {
+        if (!bus_of(devices[i], bus) || m->nvml.device_by_bus(bus, &m->device[i]))
+            m->device[i] = NULL;
+        known += m->device[i] != NULL;
+    }
+    return known;
+}
+
+rd_device_meter *rd_device_meter_open(const int *devices, unsigned n)
+{
     rd_device_meter *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    if (!bus_of(device, bus) || !load_nvml(&m->nvml) || m->nvml.init()) {
+    if (!load_nvml(&m->nvml) || m->nvml.init()) {
         free_meter(m);
         return NULL;
     }
-    if (m->nvml.device_by_bus(bus, &m->device) == 0 && start_thread(m))
+    if (find_devices(m, devices, n) && start_thread(m))
         return m;
     m->nvml.shutdown();
     free_meter(m);
@@ -162,14 +183,33 @@ void rd_device_meter_close(rd_device_meter *m)
     free_meter(m);
 }
 
-rd_device_reading rd_device_meter_read(rd_device_meter *m)
+void rd_device_meter_read(rd_device_meter *m, rd_device_reading *out, unsigned n)
 {
+    memset(out, 0, n * sizeof *out);
     if (!m)
-        return (rd_device_reading){0};
+        return;
     pthread_mutex_lock(&m->lock);
-    rd_device_reading r = m->last;
+    memcpy(out, m->last, (n < m->devices ? n : m->devices) * sizeof *out);
     m->asked = true;
     pthread_cond_signal(&m->changed);
     pthread_mutex_unlock(&m->lock);
-    return r;
+}
+
+rd_device_reading rd_device_meter_sum(const rd_device_reading *each, unsigned n)
+{
+    rd_device_reading all = {0};
+    unsigned valid = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (!each[i].valid)
+            continue;
+        valid++;
+        all.memory_used += each[i].memory_used;
+        all.memory_total += each[i].memory_total;
+        all.celsius = each[i].celsius > all.celsius ? each[i].celsius : all.celsius;
+        all.busy_percent += each[i].busy_percent;
+        all.milliwatts += each[i].milliwatts;
+    }
+    all.valid = valid > 0;
+    all.busy_percent /= valid ? valid : 1;
+    return all;
 }

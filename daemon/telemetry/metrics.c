@@ -128,7 +128,7 @@ static void put_requests(FILE *f, const rd_stats *s)
             }
     family(f, "data_bytes_total", "counter", "Elements and states of the requests that succeeded, by path.");
     for (int path = 1; path < RD_PATHS; path++)
-        labelled(f, "data_bytes_total", "path", rp_path_name(path), s->tally.data_bytes[path]);
+        labelled(f, "data_bytes_total", "path", rp_path_name(path), rd_tally_path_bytes(&s->tally, path));
 }
 
 static void put_histogram(FILE *f, const char *stage, const rd_histogram *h)
@@ -232,6 +232,7 @@ static void put_one(FILE *f, const char *name, const char *help, double v)
     fprintf(f, "reduced_%s %.12g\n", name, v);
 }
 
+/* Of several GPUs: sums, the mean of their load, the highest temperature. */
 static void put_device(FILE *f, const rd_device_reading *d)
 {
     family(f, "device_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
@@ -268,6 +269,35 @@ static void put_gpu_health(FILE *f, const rd_measures *m)
         fprintf(f, "reduced_gpu_healthy{gpu=\"%d\",uuid=\"%s\"} %d\n", m->gpu[i].ordinal, m->gpu[i].uuid, !m->gpu[i].lost);
 }
 
+/* A line for each GPU that NVML knows. */
+static void put_readings(FILE *f, const rd_measures *m, const char *name, const char *label,
+                         double (*of)(const rd_device_reading *d))
+{
+    for (unsigned i = 0; i < m->gpus; i++)
+        if (m->reading[i].valid)
+            fprintf(f, "reduced_%s{gpu=\"%d\",uuid=\"%s\"%s} %.12g\n", name, m->gpu[i].ordinal, m->gpu[i].uuid, label,
+                    of(&m->reading[i]));
+}
+
+static double metrics_used(const rd_device_reading *d) { return (double)d->memory_used; }
+static double metrics_total(const rd_device_reading *d) { return (double)d->memory_total; }
+static double metrics_celsius(const rd_device_reading *d) { return d->celsius; }
+static double metrics_busy(const rd_device_reading *d) { return d->busy_percent * 0.01; }
+static double metrics_watts(const rd_device_reading *d) { return d->milliwatts * 1e-3; }
+
+static void put_gpu_readings(FILE *f, const rd_measures *m)
+{
+    family(f, "gpu_memory_bytes", "gauge", "Memory of the GPU, of all its processes, as its driver reports it.");
+    put_readings(f, m, "gpu_memory_bytes", ",kind=\"used\"", metrics_used);
+    put_readings(f, m, "gpu_memory_bytes", ",kind=\"total\"", metrics_total);
+    family(f, "gpu_temperature_celsius", "gauge", "Temperature of the GPU.");
+    put_readings(f, m, "gpu_temperature_celsius", "", metrics_celsius);
+    family(f, "gpu_busy_ratio", "gauge", "Share of the driver's last sample period with a kernel running, of any process.");
+    put_readings(f, m, "gpu_busy_ratio", "", metrics_busy);
+    family(f, "gpu_power_watts", "gauge", "Power that the GPU draws.");
+    put_readings(f, m, "gpu_power_watts", "", metrics_watts);
+}
+
 /* The engine's metrics, of one device each: their sums are in the families without `gpu_`. */
 static void put_gpus(FILE *f, const rd_measures *m)
 {
@@ -279,14 +309,18 @@ static void put_gpus(FILE *f, const rd_measures *m)
     } lines[] = {
         {"gpu_engine_tasks_total", "counter", "Tasks that the device finished.", "", AT(tasks), 1},
         {"gpu_engine_busy_seconds_total", "counter", "Time with at least one task at the device.", "", AT(active_ns), 1e-9},
+        {"gpu_batches_total", "counter", "Launches on the device that small requests shared.", "", AT(batches), 1},
+        {"gpu_batched_requests_total", "counter", "Requests in these launches.", "", AT(batched_tasks), 1},
         {"gpu_engine_work_seconds_total", "counter", "Time of the device's work, summed.", "", AT(busy_ns), 1e-9},
         {"gpu_slots", "gauge", "Staging slots of the device.", "", AT(slots), 1},
         {"gpu_slots_busy", "gauge", "Of these, in use.", "", AT(slots_busy), 1},
         {"gpu_pool_bytes", "gauge", "Memory in pools of the device.", "device", AT(device_bytes), 1},
         {"gpu_pool_bytes", NULL, NULL, "pinned", AT(pinned_bytes), 1},
+        {"gpu_pool_bytes", NULL, NULL, "locked", AT(locked_bytes), 1},
         {"gpu_pool_bytes", NULL, NULL, "resident", AT(resident_bytes), 1},
         {"gpu_pool_cap_bytes", "gauge", "Most that these pools may hold.", "device", AT(device_cap), 1},
         {"gpu_pool_cap_bytes", NULL, NULL, "pinned", AT(pinned_cap), 1},
+        {"gpu_pool_cap_bytes", NULL, NULL, "locked", AT(locked_cap), 1},
         {"gpu_pool_cap_bytes", NULL, NULL, "resident", AT(resident_cap), 1},
     };
 #undef AT
@@ -310,8 +344,10 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_limits(f, m->users);
     if (m->gpus)
         put_gpus(f, m);
-    if (m->device.valid)
+    if (m->device.valid) {
         put_device(f, &m->device);
+        put_gpu_readings(f, m);
+    }
     if (m->trace)
         put_trace(f, m->trace);
 }
@@ -347,33 +383,49 @@ static char *render(const rd_measures *m, size_t *len, size_t *totals)
     return NULL;
 }
 
-void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap))
+void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap),
+                          bool local)
 {
     m->entries = entries;
+    m->logins.shown = local;
 }
 
-/* The best rate so far is what others are compared with: of half a second or more, for a moment proves nothing. */
-static void rate(rd_metrics *m, const rd_stats *s, uint64_t now_ns)
+static void rate(double *best, uint64_t *then, uint64_t now, uint64_t ns)
 {
-    uint64_t bytes = 0, least_ns = UINT64_C(500000000);
-    for (int path = 1; path < RD_PATHS; path++)
-        bytes += s->tally.data_bytes[path];
-    if (m->rated_ns && now_ns - m->rated_ns < least_ns)
+    double v = (double)(now - *then) / (double)ns * 1e9;
+    *best = ns && v > *best ? v : *best;
+    *then = now;
+}
+
+/* Of half a second or more, for a moment proves nothing. */
+static void take_rates(rd_rates *r, const rd_tally *t, uint64_t now_ns)
+{
+    uint64_t bytes = 0, ns = r->at_ns ? now_ns - r->at_ns : 0;
+    if (r->at_ns && ns < UINT64_C(500000000))
         return;
-    double v = m->rated_ns ? (double)(bytes - m->rated_bytes) / (double)(now_ns - m->rated_ns) * 1e9 : 0;
-    m->best = v > m->best ? v : m->best;
-    m->rated_ns = now_ns;
-    m->rated_bytes = bytes;
+    for (int path = 1; path < RD_PATHS; path++)
+        bytes += rd_tally_path_bytes(t, path);
+    rate(&r->best, &r->bytes, bytes, ns);
+    for (unsigned i = 0; i < RP_MAX_GPUS; i++)
+        rate(&r->device_best[i], &r->device_bytes[i], t->device_bytes[i], ns);
+    r->at_ns = now_ns;
+}
+
+/* Each is looked up once, when its user is new. */
+static void take_logins(rd_logins *l, const rd_stats *s)
+{
+    for (; l->shown && l->known < s->users; l->known++)
+        rd_login_of("/etc/passwd", s->user[RD_FIRST_USER + l->known], l->name[RD_FIRST_USER + l->known]);
 }
 
 static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
 {
-    enum { ROOM = 16384 }; /* as of QUERY */
+    enum { ROOM = 32768 }; /* as of QUERY */
     if (!m->entries)
         return NULL;
     uint8_t *entries = malloc(ROOM);
     size_t n = entries ? m->entries(m->arg, now, entries, ROOM) : 0;
-    char *json = entries ? rd_status_json(now, entries, n, m->best, len) : NULL;
+    char *json = entries ? rd_status_json(now, entries, n, &m->rates, &m->logins, len) : NULL;
     free(entries);
     return json;
 }
@@ -386,7 +438,8 @@ bool rd_metrics_refresh(rd_metrics *m)
         return true;
     size_t len, totals, json_len = 0;
     m->measure(m->arg, &now);
-    rate(m, now.stats, start);
+    take_rates(&m->rates, &now.stats->tally, start);
+    take_logins(&m->logins, now.stats);
     char *text = render(&now, &len, &totals), *json = render_json(m, &now, &json_len);
     if (!text) {
         free(json);

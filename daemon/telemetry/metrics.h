@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/login.h"
 #include "daemon/state/users.h"
 #include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
@@ -21,13 +22,27 @@
 typedef struct rd_measures {
     rd_gauges gauges;
     rk_stats engine;
-    rd_device_reading device;
-    unsigned gpus; /* devices that have lines of their own: GPUs, and CPU engines if there are several */
+    rd_device_reading device; /* of all GPUs */
+    unsigned gpus;            /* devices that have lines of their own: GPUs, and CPU engines if there are several */
     rk_stats gpu[RK_MAX_DEVICES];
+    rd_device_reading reading[RK_MAX_DEVICES]; /* of gpu[i] */
     const rd_stats *stats;
     const rd_users *users;
     rd_trace *trace; /* NULL: none */
 } rd_measures;
+
+/* The best rate so far is what others are compared with. */
+typedef struct rd_rates {
+    uint64_t at_ns, bytes, device_bytes[RP_MAX_GPUS]; /* when they were taken last, and the bytes of data then */
+    double best, device_best[RP_MAX_GPUS];            /* bytes a second, the most so far: of all, and of each device */
+} rd_rates;
+
+/* What users of this machine are called, by their places in rd_stats. */
+typedef struct rd_logins {
+    bool shown;     /* to those who read the JSON */
+    unsigned known; /* places */
+    char name[RD_MAX_USERS][RD_LOGIN];
+} rd_logins;
 
 typedef struct rd_metrics {
     pthread_mutex_t lock; /* of text and len */
@@ -39,9 +54,9 @@ typedef struct rd_metrics {
     void (*measure)(void *arg, rd_measures *out);
     size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap); /* NULL: no JSON is made */
     void *arg;
-    uint64_t rated_ns, rated_bytes; /* when the rate was taken last, and the bytes of data then */
-    double best;                    /* bytes a second, the most so far */
-    uint64_t made_ns, cost_ns;      /* the loop's: when it was made, and how long that took */
+    rd_rates rates;
+    rd_logins logins;
+    uint64_t made_ns, cost_ns; /* the loop's: when it was made, and how long that took */
 } rd_metrics;
 
 /* `measure`: in the loop, by rd_metrics_refresh. */
@@ -51,8 +66,10 @@ void rd_metrics_fini(rd_metrics *m);
 /* The loop: make the text anew unless it is young. False: no memory, and none was ever made. */
 bool rd_metrics_refresh(rd_metrics *m);
 
-/* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. */
-void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap));
+/* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. `local`: only this machine's users read it, who
+ * may know each other's names. */
+void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap),
+                          bool local);
 
 /* Any thread: a copy, to be freed; NULL: no memory, or before the first text. */
 char *rd_metrics_copy(void *metrics, size_t *len);

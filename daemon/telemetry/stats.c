@@ -52,11 +52,13 @@ static void add_if_slow(rd_tally *t, const rd_record *a)
 
 static void add_work(rd_tally *t, const rd_record *a)
 {
-    unsigned path = place(a->path, RD_PATHS);
-    t->done[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path]++;
-    t->pieces[place(a->op, RD_OPS)][place(a->dtype, RD_DTYPES)][path] += a->piece;
+    unsigned op = place(a->op, RD_OPS), dtype = place(a->dtype, RD_DTYPES), path = place(a->path, RD_PATHS);
+    t->done[op][dtype][path]++;
+    t->pieces[op][dtype][path] += a->piece;
     t->use[a->user].pieces += a->piece;
-    t->data_bytes[path] += a->data_bytes;
+    t->data_bytes[op][dtype][path] += a->data_bytes;
+    if (a->device >= 0)
+        t->device_bytes[a->device] += a->data_bytes;
     t->use[a->user].bytes += a->data_bytes;
     t->use[a->user].engine_ns += a->stage_ns[RD_COPY] + a->stage_ns[RD_KERNEL];
     add_if_slow(t, a);
@@ -76,6 +78,15 @@ void rd_tally_add(rd_tally *t, const rd_record *a)
     t->use[a->user].errors += failed;
     if (a->worked && !failed)
         add_work(t, a);
+}
+
+uint64_t rd_tally_path_bytes(const rd_tally *t, int path)
+{
+    uint64_t n = 0;
+    for (int op = 0; op < RD_OPS; op++)
+        for (int dtype = 0; dtype < RD_DTYPES; dtype++)
+            n += t->data_bytes[op][dtype][path];
+    return n;
 }
 
 static void join(uint64_t *to, const uint64_t *from, size_t n)
@@ -102,7 +113,8 @@ void rd_tally_join(rd_tally *t, const rd_tally *from)
     join(t->by_op, from->by_op, RD_OPS);
     join(&t->done[0][0][0], &from->done[0][0][0], sizeof t->done / sizeof(uint64_t));
     join(&t->pieces[0][0][0], &from->pieces[0][0][0], sizeof t->pieces / sizeof(uint64_t));
-    join(t->data_bytes, from->data_bytes, RD_PATHS);
+    join(&t->data_bytes[0][0][0], &from->data_bytes[0][0][0], sizeof t->data_bytes / sizeof(uint64_t));
+    join(t->device_bytes, from->device_bytes, RP_MAX_GPUS);
     rd_histogram_join(&t->latency, &from->latency);
     for (int i = 0; i < RD_STAGES; i++)
         rd_histogram_join(&t->stage[i], &from->stage[i]);

@@ -9,6 +9,7 @@
 
 #include "daemon/base/user_name.h"
 #include "daemon/telemetry/histogram.h"
+#include "proto/limits.h"
 #include "proto/types.h"
 
 /* Places in tables by code: above the highest of types.def, and 0 for codes that are unknown. */
@@ -42,6 +43,8 @@ typedef struct rd_record {
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
     bool piece;                       /* of a reduction that comes in several requests: its answer is not a value */
+    int device;                       /* of the engine, that worked; -1: several, or none */
+    const char *device_label;         /* "device 0 (GPU-...)"; "": the only CPU; NULL: several, or none */
     unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
@@ -69,7 +72,8 @@ typedef struct rd_tally {
     uint64_t by_op[RD_OPS]; /* accepted: REDUCE, REDUCE_AT, BEGIN */
     uint64_t done[RD_OPS][RD_DTYPES][RD_PATHS];
     uint64_t pieces[RD_OPS][RD_DTYPES][RD_PATHS]; /* of `done` */
-    uint64_t data_bytes[RD_PATHS];
+    uint64_t data_bytes[RD_OPS][RD_DTYPES][RD_PATHS];
+    uint64_t device_bytes[RP_MAX_GPUS]; /* of these, by the engine's device that had them; not of memory on several */
     rd_histogram stage[RD_STAGES];
     rd_use use[RD_MAX_USERS];
     rd_slow slow[RD_SLOW]; /* the last ones, the n-th in place n % RD_SLOW */
@@ -98,6 +102,7 @@ unsigned rd_stats_user(rd_stats *s, const char *text);
 
 void rd_tally_add(rd_tally *t, const rd_record *a);
 void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */
+uint64_t rd_tally_path_bytes(const rd_tally *t, int path);
 
 /* An answer of any kind leaves: what rd_tally_add counts, and errors by kind. */
 void rd_stats_answered(rd_stats *s, const rd_record *a);

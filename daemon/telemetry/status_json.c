@@ -77,9 +77,9 @@ static void put_op(FILE *f, const rd_stats *s, int op, int dtype, int path, cons
         return;
     fprintf(f,
             "%s{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"ok\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64
-            "}",
+            ",\"bytes\":%" PRIu64 "}",
             *between, known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), done,
-            s->tally.pieces[op][dtype][path], failed);
+            s->tally.pieces[op][dtype][path], failed, s->tally.data_bytes[op][dtype][path]);
     *between = ",";
 }
 
@@ -93,7 +93,7 @@ static void put_ops(FILE *f, const rd_stats *s)
                 put_op(f, s, op, dtype, path, &between);
     fputs("],\"bytes\":{", f);
     for (int path = 1; path < RD_PATHS; path++)
-        fprintf(f, "%s\"%s\":%" PRIu64, path > 1 ? "," : "", rp_path_name(path), s->tally.data_bytes[path]);
+        fprintf(f, "%s\"%s\":%" PRIu64, path > 1 ? "," : "", rp_path_name(path), rd_tally_path_bytes(&s->tally, path));
     fputc('}', f);
 }
 
@@ -111,7 +111,7 @@ static void put_times(FILE *f, const rd_tally *t)
     fputc('}', f);
 }
 
-static void put_users(FILE *f, const rd_stats *s)
+static void put_users(FILE *f, const rd_stats *s, const rd_logins *logins)
 {
     const char *between = "";
     fputs(",\"users\":[", f);
@@ -120,11 +120,39 @@ static void put_users(FILE *f, const rd_stats *s)
         if (i < RD_FIRST_USER && !u->requests)
             continue;
         fprintf(f, "%s{\"uid\":\"%s\"", between, s->user[i]);
+        if (logins->name[i][0]) {
+            fputs(",\"name\":", f);
+            put_text(f, logins->name[i], strlen(logins->name[i]));
+        }
         fprintf(f,
                 ",\"requests\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"bytes\":%" PRIu64
                 ",\"engine_s\":%.9f}",
                 u->requests, u->pieces, u->errors, u->bytes, (double)u->engine_ns * 1e-9);
         between = ",";
+    }
+    fputc(']', f);
+}
+
+/* ---- devices ---- */
+static void put_device(FILE *f, const rk_stats *k, uint64_t bytes, double best)
+{
+    fputs("{\"name\":", f);
+    put_text(f, k->device, strlen(k->device));
+    fprintf(f, ",\"uuid\":\"%s\",\"lost\":%s,\"active_s\":%.9f", k->uuid, k->lost ? "true" : "false",
+            (double)k->active_ns * 1e-9);
+    fprintf(f, ",\"tasks\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"slots_busy\":%" PRIu64, k->tasks, k->slots, k->slots_busy);
+    fprintf(f, ",\"memory\":%" PRIu64 ",\"memory_cap\":%" PRIu64, k->device_bytes, k->device_cap);
+    fprintf(f, ",\"resident\":%" PRIu64 ",\"resident_cap\":%" PRIu64, k->resident_bytes, k->resident_cap);
+    fprintf(f, ",\"bytes\":%" PRIu64 ",\"best_bytes_per_s\":%.9g}", bytes, best);
+}
+
+/* One engine of the CPU is told by the totals. */
+static void put_devices(FILE *f, const rd_measures *m, const rd_rates *rates)
+{
+    fputs(",\"devices\":[", f);
+    for (unsigned i = 0; i < (m->gpus ? m->gpus : 1); i++) {
+        fputs(i ? "," : "", f);
+        put_device(f, m->gpus ? &m->gpu[i] : &m->engine, m->stats->tally.device_bytes[i], rates->device_best[i]);
     }
     fputc(']', f);
 }
@@ -150,7 +178,8 @@ static void put_slow(FILE *f, const rd_tally *t)
     fputc(']', f);
 }
 
-char *rd_status_json(const rd_measures *m, const void *entries, size_t n, double best, size_t *len)
+char *rd_status_json(const rd_measures *m, const void *entries, size_t n, const rd_rates *rates, const rd_logins *logins,
+                     size_t *len)
 {
     char *text = NULL;
     struct timespec now;
@@ -158,12 +187,14 @@ char *rd_status_json(const rd_measures *m, const void *entries, size_t n, double
     if (!f)
         return NULL;
     clock_gettime(CLOCK_REALTIME, &now);
-    fprintf(f, "{\"now_ms\":%lld,\"best_bytes_per_s\":%.9g,", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, best);
+    fprintf(f, "{\"now_ms\":%lld,\"best_bytes_per_s\":%.9g,", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+            rates->best);
     fprintf(f, "\"busy_s\":%.9f,", (double)m->gauges.active * 1e-9);
     put_status(f, entries, n);
     put_ops(f, m->stats);
     put_times(f, &m->stats->tally);
-    put_users(f, m->stats);
+    put_users(f, m->stats, logins);
+    put_devices(f, m, rates);
     put_slow(f, &m->stats->tally);
     fputs("}\n", f);
     if (fclose(f) == 0)

@@ -7,7 +7,8 @@
 
 #include "daemon/telemetry/metrics.h"
 
-/* `entries`: the status as QUERY answers it. `best`: the most bytes a second so far. NULL: no memory. Free it. */
-char *rd_status_json(const rd_measures *m, const void *entries, size_t n, double best, size_t *len);
+/* `entries`: the status as QUERY answers it. NULL: no memory. Free it. */
+char *rd_status_json(const rd_measures *m, const void *entries, size_t n, const rd_rates *rates, const rd_logins *logins,
+                     size_t *len);
 
 #endif

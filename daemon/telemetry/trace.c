@@ -58,6 +58,8 @@ static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char
     fprintf(f, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\"", name, name);
     put_place(f, t, a, from_ns, to_ns);
     fprintf(f, ",\"args\":{\"ns\":%" PRIu64 ",\"backend\":\"%s\"", ns, rp_backend_name(a->backend));
+    if (a->device_label && a->device_label[0])
+        fprintf(f, ",\"device\":\"%s\"", a->device_label);
     if (a->batch)
         fprintf(f, ",\"batch\":%u", a->batch);
     fputs("}}", f);

@@ -59,9 +59,8 @@ static unsigned chain_sums(const chain *c, const uint64_t *n, double *sum)
     for (int j = 0; j < RK_CHAINS; j++) {
         const chain *v = &c[j / LANES64];
         double s = v->s[j % LANES64], t = v->t[j % LANES64];
-        bool finite = s - s == 0;
         sum[j] = n[j] == 0 ? 0.0 : t == 0 ? s : s + t; /* s alone keeps the sign of a zero */
-        right |= (unsigned)(finite && !v->lost[j % LANES64]) << j;
+        right |= (unsigned)!v->lost[j % LANES64] << j;
     }
     return right;
 }

@@ -24,6 +24,23 @@ static rk_device *least_loaded(const rk_engine *e)
     return best;
 }
 
+/* Data of the host that are worth being shared with the CPU: less is done by a device before the CPU's workers are awake. */
+enum { SHARED_BYTES = 512 << 10 };
+
+/* Which of the devices and the CPU would be done first. Tiles of a large array come one after the other, so both take their
+ * share, and end at about the same time. */
+static rk_device *first_done(const rk_engine *e, const rk_task *t)
+{
+    const uint64_t size = rk_task_size(t);
+    rk_device *best = e->helper;
+    for (unsigned i = 0; i < e->devices; i++) {
+        rk_device *d = e->device[i];
+        if (!rk_device_is_lost(d) && rk_inflight_finish(&d->tasks, size) <= rk_inflight_finish(&best->tasks, size))
+            best = d;
+    }
+    return best;
+}
+
 /* Where the task is to go. Those of lost devices end there. */
 static rk_device *device_for(const rk_engine *e, const rk_task *t)
 {
@@ -31,6 +48,8 @@ static rk_device *device_for(const rk_engine *e, const rk_task *t)
         return t->memory->device;
     if (t->spec.device)
         return e->device[(t->spec.device - 1) % e->devices];
+    if (e->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
+        return first_done(e, t);
     rk_device *d = e->devices == 1 ? e->device[0] : least_loaded(e);
     return d ? d : e->device[0];
 }
@@ -115,6 +134,8 @@ static rk_task *poll_all(rk_engine *e)
     rk_task *t = NULL;
     for (unsigned i = 0; i < e->devices && !t; i++)
         t = rk_inflight_poll(&e->device[i]->tasks);
+    if (!t && e->helper)
+        t = rk_inflight_poll(&e->helper->tasks);
     return t || e->devices == 1 ? t : rk_inflight_poll(&e->joints.tasks);
 }
 
@@ -229,6 +250,16 @@ static void add_stats(rk_stats *s, const rk_stats *d)
         s->batch_sizes[i] += d->batch_sizes[i];
 }
 
+static void add_helper(rk_stats *s, rk_device *helper)
+{
+    rk_stats h;
+    rk_device_stats(helper, &h);
+    s->threads += h.threads;
+    s->tasks += h.tasks;
+    s->busy_ns += h.busy_ns;
+    snprintf(s->simd, sizeof s->simd, "%s", h.simd);
+}
+
 void rk_get_stats(rk_engine *e, rk_stats *s)
 {
     rk_device_stats(e->device[0], s);
@@ -238,6 +269,8 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
         add_stats(s, &d);
     }
     s->lost = s->devices_lost == s->devices;
+    if (e->helper)
+        add_helper(s, e->helper);
     if (e->devices == 1)
         return;
     s->uuid[0] = 0;

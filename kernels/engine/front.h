@@ -15,6 +15,7 @@ struct rk_engine {
     bool stopped;
     unsigned devices;
     rk_device *device[RK_MAX_DEVICES];
+    rk_device *helper; /* the CPU, beside CUDA's devices, for large data of the host; NULL: none. It has no number of theirs */
     rk_joints joints;
     pthread_mutex_t open_lock; /* held while the driver opens or closes one of these: */
     rk_memory *opened;         /* by rk_memory_open */

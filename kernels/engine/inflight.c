@@ -66,6 +66,32 @@ void rk_inflight_small(rk_inflight *f, const rk_task *t)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* ---- rates ---- */
+
+/* Often enough to follow the load of the machine, and so rarely that the tasks at the ends of the period do not count. */
+static const uint64_t RATED_BYTES = 32 << 20;
+
+/* With the lock: work is done. Half of the rate is what was measured last, so that it settles in some periods. */
+static void measure(rk_inflight *f, uint64_t bytes)
+{
+    f->rated += bytes;
+    if (f->rated < RATED_BYTES)
+        return;
+    const uint64_t busy = rk_busy_ns(&f->busy);
+    const double now = (double)f->rated / (double)(busy - f->rated_ns + 1), old = f->rate;
+    const double rate = old > 0 ? (old + now) / 2 : now;
+    __atomic_store(&f->rate, &rate, __ATOMIC_RELAXED);
+    f->rated = 0;
+    f->rated_ns = busy;
+}
+
+double rk_inflight_finish(const rk_inflight *f, uint64_t more)
+{
+    double rate;
+    __atomic_load(&f->rate, &rate, __ATOMIC_RELAXED);
+    return (double)(rk_inflight_load(f) + more) / (rate > 0 ? rate : 1);
+}
+
 /* ---- out ---- */
 
 /* With the lock: a task is no longer under way. One that was alone leaves the engine at rest. */
@@ -91,6 +117,7 @@ void rk_complete(rk_inflight *f, rk_task *t)
     pthread_mutex_lock(&f->lock);
     f->tasks++;
     f->device_tasks += t->backend == RP_BACKEND_CUDA;
+    measure(f, t->load);
     if (done) {
         f->alone = f->alone == t ? NULL : f->alone;
         leave(f, false);

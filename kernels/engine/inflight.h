@@ -25,6 +25,9 @@ typedef struct rk_inflight {
     rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     unsigned number; /* of the device */
+    /* bytes of work a nanosecond, while there was some, atomic; the work and the busy time since it was measured */
+    double rate;
+    uint64_t rated, rated_ns;
 } rk_inflight;
 
 void rk_inflight_init(rk_inflight *f, const rk_options *o);
@@ -49,6 +52,9 @@ rk_task *rk_inflight_poll(rk_inflight *f);
 void rk_inflight_drop(rk_inflight *f);
 
 void rk_inflight_stats(rk_inflight *f, rk_stats *s); /* adds busy_ns, sets its counters */
+
+/* When `more` bytes of work would be done behind those under way, in ns; bytes as long as the rate is not known. */
+double rk_inflight_finish(const rk_inflight *f, uint64_t more);
 
 /* Nothing more is to be expected of the device. */
 static inline void rk_inflight_lose(rk_inflight *f) { __atomic_store_n(&f->lost, true, __ATOMIC_RELAXED); }

@@ -41,7 +41,7 @@ typedef struct rk_joint {
 
 /* ---- cutting ---- */
 
-/* Elements [from, to) of the task are on the device of `m`, the first of them at byte `at`. */
+/* Elements, or of a fill bytes, [from, to) of the task are on the device of `m`, the first of them at byte `at`. */
 typedef struct range {
     const rk_memory *m;
     uint64_t from, to, at;
@@ -49,11 +49,14 @@ typedef struct range {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* Bytes of what a task is cut into: elements, or of a fill bytes. */
+static size_t unit_of(const rk_task *t) { return t->fill ? 1 : rp_dtype_size(t->spec.dtype); }
+
 /* What part `i` of the task's memory has of its elements. */
 static range range_of(const rk_task *t, unsigned i)
 {
     const rk_memory *m = t->memory;
-    const size_t size = rp_dtype_size(t->spec.dtype);
+    const size_t size = unit_of(t);
     const uint64_t begin = i * m->each, end = begin + m->part[i]->bytes, first = t->offset, last = t->offset + t->bytes;
     const uint64_t from = begin > first ? begin : first, to = end < last ? end : last;
     range r = {m->part[i], 0, 0, 0};
@@ -66,7 +69,7 @@ static range range_of(const rk_task *t, unsigned i)
 static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
 {
     const rk_task *t = j->parent;
-    const size_t size = t->fill ? 1 : rp_dtype_size(t->spec.dtype);
+    const size_t size = unit_of(t);
     piece *p = &j->piece[j->pieces++];
     p->task = *t;
     p->task.memory = (rk_memory *)r->m;
@@ -165,30 +168,21 @@ static void cut_columns(rk_joint *j, const range *r)
 }
 
 /* Of bytes that are copied. */
-static void cut_fill(rk_joint *j, unsigned i)
+static void cut_fill(rk_joint *j, const range *r)
 {
-    const rk_task *t = j->parent;
-    const rk_memory *m = t->memory;
-    const uint64_t begin = i * m->each, end = begin + m->part[i]->bytes, last = t->offset + t->bytes;
-    const uint64_t from = begin > t->offset ? begin : t->offset, to = least(end, last);
-    if (from >= to)
-        return;
-    const range r = {m->part[i], from, to, from - begin};
-    piece *p = add_piece(j, &r, from, to);
-    p->task.data = (const uint8_t *)t->data + (from - t->offset);
+    piece *p = add_piece(j, r, r->from, r->to);
+    p->task.data = (const uint8_t *)j->parent->data + r->from;
 }
 
 static void cut_part_of(rk_joint *j, unsigned i)
 {
     const rk_task *t = j->parent;
-    if (t->fill) {
-        cut_fill(j, i);
-        return;
-    }
     const range r = range_of(t, i);
     if (r.from == r.to)
         return;
-    if (r.to - r.from == rp_elements(&t->spec)) /* all of it */
+    if (t->fill)
+        cut_fill(j, &r);
+    else if (r.to - r.from == rp_elements(&t->spec)) /* all of it */
         add_piece(j, &r, r.from, r.to);
     else if (t->spec.flags & RP_COLUMNS)
         cut_columns(j, &r);

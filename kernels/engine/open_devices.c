@@ -132,7 +132,7 @@ static rp_err open_cpus(rk_engine *e, const char *devices, char *why, size_t why
     return open_devices(e, RP_BACKEND_CPU, info, n, why, why_cap);
 }
 
-/* *there: CUDA shows some device, so whatever goes wrong then is not the lack of one. */
+/* *named_wrong: the option's list is wrong, which is not the lack of a device. */
 static rp_err open_cuda(rk_engine *e, bool *named_wrong, char *why, size_t why_cap)
 {
     rk_device_info there[RK_MAX_DEVICES], chosen[RK_MAX_DEVICES];
@@ -166,10 +166,60 @@ static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
     return err;
 }
 
+static void close_devices(rk_engine *e)
+{
+    for (unsigned i = 0; i < e->devices; i++) {
+        rk_device_close(e->device[i]);
+        free(e->device[i]);
+    }
+    if (e->helper) {
+        rk_device_close(e->helper);
+        free(e->helper);
+    }
+}
+
+/* Beside CUDA's devices. Two threads a device bring data to it, so that they need cores of their own. */
+static rp_err open_helper(rk_engine *e, char *why, size_t why_cap)
+{
+    const rk_device_info info = {.name = "CPU"};
+    const size_t used = strlen(why);
+    if (!e->o.hybrid)
+        return RP_OK;
+    rk_device *d = new_device(e, RP_BACKEND_CPU, &info, 1);
+    if (!d) {
+        snprintf(why, why_cap, "out of memory");
+        return RP_NO_MEMORY;
+    }
+    const int left = rk_cpu_cores() - 2 * (int)e->devices;
+    d->number = e->devices;
+    d->o.threads = e->o.threads > 0 ? e->o.threads : left > 0 ? left : 1;
+    d->o.batch_bytes = 0;
+    snprintf(why + used, why_cap - used, "; and ");
+    rp_err err = rk_device_open(d, 1, why + strlen(why), why_cap - strlen(why));
+    if (err) {
+        free(d);
+        return err;
+    }
+    d->tasks.number = d->number;
+    e->helper = d;
+    return RP_OK;
+}
+
+/* CUDA, and with `hybrid` the CPU. */
+static rp_err open_named(rk_engine *e, char *why, size_t why_cap)
+{
+    bool named_wrong;
+    rp_err err = open_cuda(e, &named_wrong, why, why_cap);
+    if (err || !(err = open_helper(e, why, why_cap)))
+        return err;
+    rk_stop(e);
+    close_devices(e);
+    return err;
+}
+
 static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
 {
     char test[80];
-    bool named_wrong;
     if (!rk_cpu_self_test(test, sizeof test)) {
         snprintf(why, why_cap, "the CPU self-test failed: %s", test);
         return RP_INTERNAL;
@@ -180,7 +230,7 @@ static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
     case RP_BACKEND_CPU:
         return open_cpus(e, e->o.devices, why, why_cap);
     case RP_BACKEND_CUDA:
-        return open_cuda(e, &named_wrong, why, why_cap);
+        return open_named(e, why, why_cap);
     default:
         snprintf(why, why_cap, "unknown backend code %d", e->o.backend);
         return RP_TYPE;
@@ -234,6 +284,8 @@ void rk_stop(rk_engine *e)
     e->stopped = true;
     for (unsigned i = 0; i < e->devices; i++)
         rk_device_stop(e->device[i]);
+    if (e->helper)
+        rk_device_stop(e->helper);
     rk_joints_drop(&e->joints);
 }
 
@@ -242,10 +294,7 @@ void rk_close(rk_engine *e)
     if (!e)
         return;
     rk_stop(e);
-    for (unsigned i = 0; i < e->devices; i++) {
-        rk_device_close(e->device[i]);
-        free(e->device[i]);
-    }
+    close_devices(e);
     rk_joints_fini(&e->joints);
     pthread_mutex_destroy(&e->open_lock);
     free(e);

@@ -3,72 +3,125 @@
 
     REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py [10^6 10^8]
 
-A daemon must be in $PATH or at $REDUCED_URL. Each figure is the median of several calls, all in turn in one process."""
+A daemon of its own is started by $PATH. Each figure is the median of several calls, all in turn in one process."""
+import contextlib
 import ctypes
-import importlib
 import math
+import os
+import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 import reduced
-from reduced import _abi, _client, _quick
+from reduced import _abi, _client
 from reduced._lib import lib
 
-CALLS = 4000
+CALLS, BLOCKS, BLOCK = 4000, 200, 50
+CALL = r"""
+#include <stddef.h>
+#include <time.h>
+
+typedef int simple(void *c, int op, int dtype, unsigned ddof, const void *data, size_t n, void *out);
+
+double call(simple *reduce_simple, void *client, int calls, int clock) {
+    double ones[16], sum;
+    struct timespec begin, end;
+    for (int i = 0; i < 16; i++) ones[i] = 1;
+    clock_gettime(clock, &begin);
+    for (int i = 0; i < calls; i++) reduce_simple(client, SUM, F64, 0, ones, 16, &sum);
+    clock_gettime(clock, &end);
+    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+""".replace("SUM", str(_abi.SUM)).replace("F64", str(_abi.F64))
 
 
 def peers():
     found = {"reduced.sum": reduced.sum, "numpy.sum": lambda a: a.sum(), "math.fsum": math.fsum}
-    for module, name in (("xsum", "xsum"), ("accupy", "fsum")):
-        try:
-            f = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError):
-            continue
-        found[f"{module}.{name}"] = f
+    with contextlib.suppress(ImportError):
+        import xsum
+
+        def by_xsum(a):
+            total = xsum.xsum_large_accumulator()
+            xsum.xsum_add(total, a)
+            return xsum.xsum_round(total)
+        found["xsum"] = by_xsum
+    with contextlib.suppress(ImportError):
+        import accupy
+        found["accupy.fsum"] = accupy.fsum
     return found
 
 
-def took(f, *arguments):
-    start = time.perf_counter()
-    f(*arguments)
-    return time.perf_counter() - start
+def processor_time(daemon):
+    """Seconds of all threads of this process and the daemon."""
+    threads = pathlib.Path(f"/proc/{daemon}/task").glob("*/schedstat")
+    return time.process_time() + sum(int(t.read_text().split()[0]) for t in threads) / 1e9
 
 
-def large(n):
+def large(n, daemon):
     a = np.random.default_rng(1).standard_normal(n)
     names = peers()
     times = {name: [] for name in names}
     for _ in range(5):
         for name, f in names.items():
             if len(times[name]) < 2 or name != "math.fsum" or n < 10**7:
-                times[name].append(took(f, a))
-    ours = statistics.median(times["reduced.sum"])
-    for name, t in times.items():
-        print(f"{n:>11} doubles  {name:12} {statistics.median(t) * 1e3:10.3f} ms  {statistics.median(t) / ours:7.2f} x reduced.sum")
+                wall, processor = time.perf_counter(), processor_time(daemon)
+                f(a)
+                times[name].append((time.perf_counter() - wall, processor_time(daemon) - processor))
+    ours = [statistics.median(t) for t in zip(*times["reduced.sum"])]
+    for name, both in times.items():
+        wall, processor = (statistics.median(t) for t in zip(*both))
+        print(f"{n:>11} doubles  {name:12} {wall * 1e3:10.3f} ms  {wall / ours[0]:7.2f} x reduced.sum"
+              f"    processor time {processor * 1e3:10.3f} ms {processor / ours[1]:7.2f} x")
+
+
+def in_c(scratch):
+    """The same call by a C program in this process: seconds of the calling thread, by a clock, for a number of calls."""
+    source = pathlib.Path(scratch, "call.c")
+    source.write_text(CALL)
+    library = source.with_suffix(".so")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+    call = ctypes.CDLL(library).call
+    call.restype, call.argtypes = ctypes.c_double, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    return call
 
 
 def small():
-    """The median of what reduced.sum takes more than the call of C, of calls in turn."""
+    """What reduced.sum takes more than the call of C, over the same connection: calls in turn by the wall's clock, and blocks of
+    calls in turn by the thread's, which other processes do not move."""
     a = np.ones(16)
-    client, out = _client.default(), ctypes.c_double()
     reduced.sum(a)
-    call, handle, data, where = lib().reduce_simple, client._handle, a.ctypes.data, ctypes.byref(out)
-    in_c, in_python = [], []
+    client = _client.default()
+    with tempfile.TemporaryDirectory() as scratch:
+        call = in_c(scratch)
+    c = lambda n, clock: call(ctypes.cast(lib().reduce_simple, ctypes.c_void_p), client._handle, n, clock)  # noqa: E731
+    pairs, cores = [], []
     for _ in range(CALLS):
-        in_c.append(took(call, handle, _abi.SUM, _abi.F64, 0, data, 16, where))
-        in_python.append(took(reduced.sum, a))
-    c, python = statistics.median(in_c) * 1e6, statistics.median(in_python) * 1e6
-    print(f"16 doubles: the call of C through ctypes {c:.2f} us, reduced.sum {python:.2f} us, {python - c:.2f} us more")
-    _quick._simple = lambda *_: 0  # all but the call
-    none = statistics.median(took(reduced.sum, a) for _ in range(CALLS)) * 1e6
-    _quick._simple = call
-    print(f"16 doubles: reduced.sum without the call of C {none:.2f} us")
+        wall = c(1, time.CLOCK_MONOTONIC)
+        start = time.perf_counter()
+        reduced.sum(a)
+        pairs.append((wall, time.perf_counter() - start))
+    for _ in range(BLOCKS):
+        processor = c(BLOCK, time.CLOCK_THREAD_CPUTIME_ID)
+        start = time.thread_time()
+        for _ in range(BLOCK):
+            reduced.sum(a)
+        cores.append((processor, time.thread_time() - start))
+    for what, times, n in (("wall", pairs, 1), ("processor time of the caller", cores, BLOCK)):
+        c_us, python = (statistics.median(t) / n * 1e6 for t in zip(*times))
+        more = statistics.median(p - c for c, p in times) / n * 1e6
+        print(f"16 doubles, {what}: the call of C {c_us:.2f} us, reduced.sum {python:.2f} us, median of the differences {more:.2f} us")
 
 
 if __name__ == "__main__":
-    small()
-    for n in map(int, sys.argv[1:] or (10**6, 10**8)):
-        large(n)
+    with tempfile.TemporaryDirectory() as folder, subprocess.Popen(["reduced", "--listen", f"ipc://{folder}/s"], stderr=subprocess.DEVNULL) as p:
+        with reduced.Client(f"ipc://{folder}/s", autostart=False, wait=True) as client:
+            _client._default = client
+            small()
+            for n in map(int, sys.argv[1:] or (10**6, 10**8)):
+                large(n, p.pid)
+        p.terminate()

@@ -60,7 +60,8 @@ static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, 
     return RP_OK;
 }
 
-/* From when on there is a file $LOSE_DEVICE, followed by its number, the device fails like one whose context broke. */
+/* From when on there is a file $LOSE_DEVICE, followed by its number, the device fails like one whose context broke: every
+ * call on it does. */
 static bool is_lost(device *d)
 {
     char path[256];
@@ -73,12 +74,17 @@ static bool is_lost(device *d)
     return rk_inflight_lost(d->tasks);
 }
 
+static rp_err lost(rp_fault *f)
+{
+    return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device failed on purpose; repeat the request");
+}
+
 static void device_submit(void *impl, rk_task *t)
 {
     device *d = impl;
     t->backend = RP_BACKEND_CUDA;
     if (is_lost(d)) {
-        rp_fail(&t->fault, RP_DEVICE_LOST, "device", 0, "the device failed on purpose; repeat the request");
+        lost(&t->fault);
         rk_complete(d->tasks, t);
         return;
     }
@@ -131,6 +137,8 @@ static void device_stats(void *impl, rk_stats *s)
 
 static bool device_pin(void *impl, const void *base, size_t bytes)
 {
+    if (is_lost(impl))
+        return false;
     if (pin_of(base) < MAX_PINS)
         return true; /* another device has */
     for (int i = 0; i < MAX_PINS; i++) {
@@ -156,7 +164,7 @@ static void device_unpin(void *impl, const void *base)
 
 static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f)
 {
-    return rk_cpu_backend.memory_new(((device *)impl)->cpu, m, f);
+    return is_lost(impl) ? lost(f) : rk_cpu_backend.memory_new(((device *)impl)->cpu, m, f);
 }
 
 /* All of it for reading; MAP_FAILED: it cannot be had. */
@@ -212,9 +220,11 @@ static rp_err open_whole(int fd, rk_memory *m, rp_fault *f)
 
 static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m, rp_fault *f)
 {
-    const device *d = impl;
+    device *d = impl;
     handle h;
     char path[64];
+    if (is_lost(d))
+        return lost(f);
     memcpy(&h, bytes, sizeof h);
     if (getenv("DEVICES_OF_MEMORY") && h.ordinal != (uint32_t)d->ordinal)
         return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "no allocation of this device");
@@ -229,8 +239,9 @@ static rp_err device_memory_open(void *impl, const uint8_t *bytes, rk_memory *m,
 
 static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f)
 {
-    (void)impl;
     size_t bytes = 0;
+    if (is_lost(impl))
+        return lost(f);
     m->base = map(fd, &bytes);
     if (m->base != MAP_FAILED && bytes == m->bytes)
         return RP_OK;
@@ -241,8 +252,8 @@ static rp_err device_memory_import(void *impl, int fd, rk_memory *m, rp_fault *f
 
 static rp_err device_memory_copy(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f)
 {
-    (void)impl;
-    (void)f;
+    if (is_lost(impl))
+        return lost(f);
     memcpy(out ? host : m->base, out ? m->base : host, m->bytes);
     return RP_OK;
 }

@@ -1,33 +1,52 @@
-/* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams and
- * events are always done, kernels do nothing, so no answer is right. It shows t_cuda_devices devices. Each call that the engine
- * makes fails on cue with t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a
- * kernel every call of a thread with that device current fails. */
+/* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams are
+ * always done and events t_cuda_latency_ns after they were recorded. Kernels do nothing, so no answer is right, unless
+ * tests/device/kernels.cu runs them. It shows t_cuda_devices devices. Each call that the engine makes fails on cue with
+ * t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel every call of a
+ * thread with that device current fails. Page-locked memory is the process's: with t_cuda_host_breaks such an error fails its
+ * calls with any device current. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/faults/cudart.h"
 #include "tests/faults/faults.h"
 
 enum { MOST_DEVICES = 8 };
-int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1;
+int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1, t_cuda_failing = -1;
+bool t_cuda_host_breaks;
+uint64_t t_cuda_latency_ns;
 static _Atomic int contexts[MOST_DEVICES]; /* the error of a kernel, which the context never gets over */
 static _Thread_local cudaError_t last;
 static _Thread_local int current;
 #define broken contexts[current]
 
+/* What is page-locked. A piece that a broken context could not unlock stays so: what is mapped there later is not. */
+enum { MOST_PIECES = 4096 };
+static struct {
+    const char *base;
+    size_t bytes; /* 0: a free entry */
+    bool stale;
+} pieces[MOST_PIECES];
+static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void t_cuda_mend(void)
 {
     for (int i = 0; i < MOST_DEVICES; i++)
         contexts[i] = cudaSuccess;
+    memset(pieces, 0, sizeof pieces);
 }
 
 static bool passing(int error) { return error == cudaErrorMemoryAllocation; }
 
+void t_cuda_break(int device) { contexts[device] = cudaErrorLaunchFailure; }
+
 static cudaError_t call(const char *name)
 {
-    if (broken == cudaSuccess && t_fails(name)) {
+    if (broken == cudaSuccess && (t_cuda_failing < 0 || t_cuda_failing == current) && t_fails(name)) {
         last = (cudaError_t)t_cuda_failure;
         if (!passing(t_cuda_failure))
             broken = t_cuda_failure;
@@ -44,6 +63,15 @@ static cudaError_t call(const char *name)
         if (err_ != cudaSuccess)           \
             return err_;                   \
     } while (0)
+
+/* A call on page-locked memory. */
+static cudaError_t host_call(const char *name)
+{
+    cudaError_t err = call(name);
+    for (int i = 0; err == cudaSuccess && t_cuda_host_breaks && i < MOST_DEVICES; i++)
+        err = last = (cudaError_t)contexts[i];
+    return err;
+}
 
 static cudaError_t give(void **to, size_t bytes)
 {
@@ -214,8 +242,8 @@ cudaError_t cudaMalloc(void **to, size_t bytes)
 cudaError_t cudaHostAlloc(void **to, size_t bytes, unsigned flags)
 {
     (void)flags;
-    TRY();
-    return give(to, bytes);
+    cudaError_t err = host_call(__func__);
+    return err == cudaSuccess ? give(to, bytes) : err;
 }
 
 /* What is freed is freed, also in a broken context: the sanitizer looks for the rest. */
@@ -257,16 +285,64 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t s)
     return cudaSuccess;
 }
 
+/* With the lock: the piece that has some of these bytes; -1: there is none. */
+static int piece_of(const char *base, size_t bytes)
+{
+    int i = MOST_PIECES - 1;
+    while (i >= 0 && !(pieces[i].bytes && pieces[i].base < base + bytes && base < pieces[i].base + pieces[i].bytes))
+        i--;
+    return i;
+}
+
+bool t_cuda_stale(const void *base)
+{
+    pthread_mutex_lock(&pieces_lock);
+    const int i = piece_of(base, 1);
+    const bool stale = i >= 0 && pieces[i].stale;
+    pthread_mutex_unlock(&pieces_lock);
+    return stale;
+}
+
+static cudaError_t add_piece(const char *base, size_t bytes)
+{
+    if (piece_of(base, bytes) >= 0)
+        return last = cudaErrorHostMemoryAlreadyRegistered;
+    int i = 0;
+    while (i < MOST_PIECES && pieces[i].bytes)
+        i++;
+    if (i == MOST_PIECES)
+        return last = cudaErrorMemoryAllocation;
+    pieces[i].base = base;
+    pieces[i].bytes = bytes;
+    pieces[i].stale = false;
+    return cudaSuccess;
+}
+
 cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags)
 {
-    (void)p, (void)n, (void)flags;
-    return call(__func__);
+    (void)flags;
+    cudaError_t err = host_call(__func__);
+    if (err != cudaSuccess)
+        return err;
+    pthread_mutex_lock(&pieces_lock);
+    err = add_piece(p, n);
+    pthread_mutex_unlock(&pieces_lock);
+    return err;
 }
 
 cudaError_t cudaHostUnregister(void *p)
 {
-    (void)p;
-    return call(__func__);
+    cudaError_t err = host_call(__func__);
+    pthread_mutex_lock(&pieces_lock);
+    const int i = piece_of(p, 1);
+    if (i >= 0 && err == cudaSuccess)
+        pieces[i].bytes = 0;
+    else if (i >= 0)
+        pieces[i].stale = true;
+    else if (err == cudaSuccess)
+        err = last = cudaErrorHostMemoryNotRegistered;
+    pthread_mutex_unlock(&pieces_lock);
+    return err;
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
@@ -289,7 +365,14 @@ cudaError_t cudaIpcCloseMemHandle(void *p)
     return (cudaError_t)broken;
 }
 
-/* ---- streams and events: a byte each ---- */
+/* ---- streams: a byte each; events: when they are done ---- */
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
     (void)flags;
@@ -325,7 +408,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
     TRY();
-    return give((void **)e, 1);
+    return give((void **)e, sizeof(uint64_t));
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
@@ -336,14 +419,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    (void)e, (void)s;
-    return call(__func__);
+    (void)s;
+    TRY();
+    __atomic_store_n((uint64_t *)(void *)e, now_ns() + t_cuda_latency_ns, __ATOMIC_RELAXED);
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-    (void)e;
-    return call(__func__);
+    TRY();
+    if (t_cuda_latency_ns && __atomic_load_n((uint64_t *)(void *)e, __ATOMIC_RELAXED) > now_ns())
+        return last = cudaErrorNotReady;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
@@ -367,10 +454,14 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f,
     return call(__func__);
 }
 
+#pragma weak t_kernel
+
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *f, void **args)
 {
-    (void)config, (void)f, (void)args;
-    return call(__func__);
+    TRY();
+    if (t_kernel)
+        t_kernel(f, config->gridDim.x, args);
+    return cudaSuccess;
 }
 
 /* What nvcc calls for <<<>>> and for registering kernels. */

@@ -1,5 +1,6 @@
 /* Any bytes as numbers in text, in one piece and in small pieces (byte 0 says how small), as the type that byte 1 says, or that
- * they have: the same elements, or the same refusal; floats as the C library reads them; and each prints as what reads back. */
+ * they have: the same elements, or the same refusal; numbers as the C library reads them; and each float prints as what reads
+ * back. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,11 @@ static void fail(const char *what)
 }
 
 /* Elements at `out`; -1 with `why`. Each call gets a block of its own, so that a sanitizer sees its end. */
-static long parse(const uint8_t *bytes, size_t n, size_t piece, int dtype, uint8_t *out, char *why)
+static long parse(const uint8_t *bytes, size_t n, size_t piece, const ctl_text *first, uint8_t *out, char *why)
 {
-    ctl_text t;
+    ctl_text t = *first;
     long made = 0, more;
-    size_t element = reduce_dtype_size(dtype);
-    memset(&t, 0, sizeof t);
-    t.dtype = dtype;
+    size_t element = reduce_dtype_size(t.dtype);
     for (size_t at = 0; at < n; at += piece) {
         size_t part = n - at < piece ? n - at : piece;
         char *copy = malloc(part);
@@ -62,20 +61,35 @@ static int kind(const uint8_t *bytes, size_t n, size_t piece)
     return ctl_text_dtype(&k);
 }
 
-/* The numbers that were read are those of strtod. */
-static void compare(const uint8_t *bytes, size_t n, const uint8_t *got, long count)
+/* The number that was read is that of strtod. */
+static void compare_f64(char *p, char **end, const uint8_t *got)
+{
+    double want = strtod(p, end), have;
+    memcpy(&have, got, sizeof have);
+    if (isnan(want) ? !isnan(have) : memcmp(&want, &have, sizeof want) != 0)
+        fail("not what strtod reads");
+}
+
+/* ... or of strtoll, for which a 0 at the beginning would mean octal. */
+static void compare_i64(char *p, char **end, const uint8_t *got)
+{
+    char *digits = p + strspn(p, " \t\n\v\f\r");
+    digits += *digits == '-' || *digits == '+';
+    int64_t want = strtoll(p, end, digits[0] == '0' && (digits[1] | 32) == 'x' ? 16 : 10), have;
+    memcpy(&have, got, sizeof have);
+    if (want != have)
+        fail("not what strtoll reads");
+}
+
+static void compare(const uint8_t *bytes, size_t n, const uint8_t *got, long count, bool whole)
 {
     char *text = malloc(n + 1), *p = text, *end;
     if (!text)
         abort();
     memcpy(text, bytes, n);
     text[n] = 0;
-    for (long i = 0; i < count; i++, p = end) {
-        double want = strtod(p, &end), have;
-        memcpy(&have, got + (size_t)i * sizeof have, sizeof have);
-        if (isnan(want) ? !isnan(have) : memcmp(&want, &have, sizeof want) != 0)
-            fail("not what strtod reads");
-    }
+    for (long i = 0; i < count; i++, p = end)
+        (whole ? compare_i64 : compare_f64)(p, &end, got + 8 * i);
     free(text);
 }
 
@@ -116,15 +130,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *a = malloc((n / 2 + 2) * 8), *b = malloc((n / 2 + 2) * 8);
     if (!a || !b)
         abort();
-    long made = parse(text, n, n + 1, dtype, a, one), again = parse(text, n, piece, dtype, b, two);
+    ctl_text parser;
+    memset(&parser, 0, sizeof parser);
+    parser.dtype = dtype;
+    parser.no_negative_zero = data[1] & 16;
+    long made = parse(text, n, n + 1, &parser, a, one), again = parse(text, n, piece, &parser, b, two);
     if (made != again || strcmp(one, two) != 0 || (made < 0 && !one[0]))
         fail("pieces change what is read");
     if (made > 0 && memcmp(a, b, (size_t)made * reduce_dtype_size(dtype)) != 0)
         fail("pieces change a number");
-    if (dtype == REDUCE_F64 && !memchr(text, 0, n)) {
-        compare(text, n, a, made);
+    if ((dtype == REDUCE_F64 || dtype == REDUCE_I64) && !memchr(text, 0, n))
+        compare(text, n, a, made, dtype == REDUCE_I64);
+    if (dtype == REDUCE_F64)
         print(a, made);
-    }
     free(a);
     free(b);
     return 0;

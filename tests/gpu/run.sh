@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: `make test-gpu`, or on a machine without a compiler
 #     B=build/cuda-portable tests/gpu/run.sh [part ...]
-# Parts: check sanitize bench daemon memory reach ladder (all by default). A short table comes last; full logs go to $OUT (default
+# Parts: check sanitize bench daemon memory reach devices restart ladder (all by default). A short table comes last; full logs go to $OUT (default
 # $B/gpu-logs).
 set -u
 B=${B:-build/cuda}
 OUT=${OUT:-$B/gpu-logs}
 mkdir -p "$OUT"
-parts=${*:-check sanitize bench daemon memory reach ladder}
+parts=${*:-check sanitize bench daemon memory reach devices restart ladder}
 table=()
 bad=0
 
@@ -78,6 +78,19 @@ reach() {
     local rc=$?
     [ $rc = 77 ] && rc=0
     note "files and devices over MPI" $rc "$(tail -1 "$OUT/mpi.log")"
+}
+
+devices() {
+    [ "$(nvidia-smi -L | wc -l)" -gt 1 ] || { note "several GPUs" 0 "one GPU here: not run"; return; }
+    B=$B timeout 200 python3 -u tests/gpu/multi.py >"$OUT/devices.log" 2>&1
+    local rc=$?
+    cat "$OUT/devices.log"
+    note "several GPUs" $rc "$(tail -1 "$OUT/devices.log")"
+}
+
+restart() {
+    REDUCED_BACKEND=cuda REDUCED_BIN_DIR=$B/bin timeout 240 python3 -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k two_minutes >"$OUT/restart.log" 2>&1
+    note "restarts under load" $? "$(grep -h 'longest wait' "$OUT/restart.log")"
 }
 
 ladder() {

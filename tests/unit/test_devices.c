@@ -15,8 +15,9 @@
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/select.h"
+#include "tests/unit/polled.h"
 
-static sem_t woken, gate;
+static sem_t gate;
 static atomic_bool gated; /* a device that has finished a task stops until the gate opens */
 
 static void wake(void *arg)
@@ -24,7 +25,7 @@ static void wake(void *arg)
     (void)arg;
     if (gated)
         sem_wait(&gate);
-    sem_post(&woken);
+    sem_post(&polled_ended);
 }
 
 static rk_engine *open_devices(const char *devices, uint64_t resident_bytes)
@@ -33,23 +34,9 @@ static rk_engine *open_devices(const char *devices, uint64_t resident_bytes)
         .backend = RP_BACKEND_CPU, .devices = devices, .threads = 1, .resident_bytes = resident_bytes, .wake = wake};
     rk_engine *e = NULL;
     char why[160];
-    sem_init(&woken, 0, 0);
+    sem_init(&polled_ended, 0, 0);
     assert_int_equal(rk_open(&e, &o, why, sizeof why), RP_OK);
     return e;
-}
-
-static rk_task *poll_one(rk_engine *e)
-{
-    rk_task *done;
-    while (!(done = rk_poll(e)))
-        sem_wait(&woken);
-    return done;
-}
-
-static void run(rk_engine *e, rk_task *t)
-{
-    if (!rk_submit(e, t))
-        assert_ptr_equal(poll_one(e), t);
 }
 
 /* ---- names ---- */
@@ -319,6 +306,33 @@ static void tasks_go_to_the_least_loaded(void **state)
     rk_close(e);
 }
 
+/* Without a rate, work counts in bytes; with one, in the time that the device would take. */
+static void work_counts_in_time_once_a_rate_is_known(void **state)
+{
+    (void)state;
+    enum { TASK = 8 << 20, TIMES = 4 };
+    const rk_options o = {0};
+    rk_inflight f;
+    rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = TASK}, .bytes = TASK};
+    assert_int_equal(rp_spec_check(&t.spec, NULL), RP_OK);
+    rk_inflight_init(&f, &o);
+    assert_true(rk_inflight_finish(&f, 1000) == 1000);
+    for (int i = 0; i < TIMES; i++) {
+        rk_inflight_enter(&f, &t, NULL);
+        assert_true(f.rate > 0 || rk_inflight_finish(&f, 1000) == (double)(1000 + t.load));
+        rk_complete(&f, &t);
+        assert_ptr_equal(rk_inflight_poll(&f), &t);
+    }
+    const double ns = (double)rk_busy_ns(&f.busy) + 1, bytes = (double)TIMES * (double)t.load;
+    const double got = rk_inflight_finish(&f, 1000), want = 1000 * ns / bytes;
+    assert_true(got > want * 0.999 && got < want * 1.001);
+    rk_inflight_enter(&f, &t, NULL);
+    assert_true(rk_inflight_finish(&f, 1000) > got);
+    rk_complete(&f, &t);
+    rk_inflight_drop(&f);
+    rk_inflight_fini(&f);
+}
+
 /* ---- failing ---- */
 
 static void a_lost_device_leaves_its_work_to_the_others(void **state)
@@ -422,6 +436,7 @@ int main(void)
         cmocka_unit_test(spread_memory_gives_the_same_bits),
         cmocka_unit_test(memory_goes_where_most_is_free),
         cmocka_unit_test(tasks_go_to_the_least_loaded),
+        cmocka_unit_test(work_counts_in_time_once_a_rate_is_known),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
         cmocka_unit_test(stopping_frees_what_is_cut),

@@ -7,44 +7,28 @@
 #include <cmocka.h>
 
 #include <sched.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kernels/kernels.h"
+#include "tests/unit/polled.h"
 
 enum { CAP = 1 << 20, COUNT = 10000 };
-
-static sem_t woken;
 
 static void wake(void *arg)
 {
     (void)arg;
-    sem_post(&woken);
+    sem_post(&polled_ended);
 }
 
 static rk_engine *open_cpu(size_t small_bytes)
 {
     rk_options o = {.backend = RP_BACKEND_CPU, .threads = 2, .small_bytes = small_bytes, .resident_bytes = CAP, .wake = wake};
     rk_engine *e;
-    sem_init(&woken, 0, 0);
+    sem_init(&polled_ended, 0, 0);
     assert_int_equal(rk_open(&e, &o, NULL, 0), RP_OK);
     return e;
-}
-
-static rk_task *poll_one(rk_engine *e)
-{
-    rk_task *done;
-    while (!(done = rk_poll(e)))
-        sem_wait(&woken);
-    return done;
-}
-
-static void run(rk_engine *e, rk_task *t)
-{
-    if (!rk_submit(e, t))
-        assert_ptr_equal(poll_one(e), t);
 }
 
 static void fill(rk_engine *e, rk_memory *m, uint64_t offset, const void *data, size_t bytes)

@@ -277,6 +277,21 @@ static void a_reload_takes_what_can_change(void **state)
     assert_string_equal(names, "lis");
 }
 
+static void a_reload_compares_each_url(void **state)
+{
+    (void)state;
+    rd_config now, fresh;
+    char names[RD_MAX_WHY];
+    rd_config_defaults(&now);
+    assert_true(rd_config_set(&now, "listen", "ipc:///x", why) && rd_config_set(&now, "listen", "ipc:///y", why));
+    fresh = now;
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 0);
+    rd_config_defaults(&fresh);
+    assert_true(rd_config_set(&fresh, "listen", "ipc:///x", why) && rd_config_set(&fresh, "listen", "ipc:///z", why));
+    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 1);
+    assert_string_equal(names, "listen");
+}
+
 static void log_text_is_escaped(void **state)
 {
     (void)state;
@@ -301,6 +316,7 @@ int main(void)
         cmocka_unit_test(lists_belong_to_the_socket_before_them),
         cmocka_unit_test(flags_replace_sockets_with_their_lists),
         cmocka_unit_test(a_reload_takes_what_can_change),
+        cmocka_unit_test(a_reload_compares_each_url),
         cmocka_unit_test(log_text_is_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ static rd_record sum_f32(unsigned user)
                        .dtype = RP_F32,
                        .path = RP_PATH_INLINE,
                        .data_bytes = 64,
+                       .device = 2,
                        .stage_ns = {[RD_QUEUE] = 10, [RD_COPY] = 20, [RD_KERNEL] = 30, [RD_TOTAL] = 100}};
 }
 
@@ -59,7 +60,10 @@ static void success_counts_everywhere(void **state)
     const rd_tally *t = &s->tally;
     assert_int_equal(t->done[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 1);
     assert_int_equal(t->by_msg[RP_MSG_REDUCE], 1);
-    assert_int_equal(t->data_bytes[RP_PATH_INLINE], 64);
+    assert_int_equal(t->data_bytes[RP_OP_SUM][RP_F32][RP_PATH_INLINE], 64);
+    assert_int_equal(rd_tally_path_bytes(t, RP_PATH_INLINE), 64);
+    assert_int_equal(rd_tally_path_bytes(t, RP_PATH_FILE), 0);
+    assert_int_equal(t->device_bytes[2], 64);
     assert_int_equal(t->use[3].engine_ns, 50);
     assert_int_equal(t->stage[RD_KERNEL].sum, 30);
     assert_int_equal(t->errors, 0);

@@ -11,7 +11,7 @@
 
 #include "daemon/base/workers.h"
 
-enum { MOST = 8 };
+enum { MOST = 8, BUSIEST = 2 };
 
 static sem_t begun, may_end, woken;
 
@@ -67,7 +67,7 @@ static void open_workers(rd_workers *w)
     sem_init(&begun, 0, 0);
     sem_init(&may_end, 0, 0);
     sem_init(&woken, 0, 0);
-    assert_true(rd_workers_open(w, MOST, post_woken, NULL));
+    assert_true(rd_workers_open(w, MOST, BUSIEST, post_woken, NULL));
 }
 
 static void close_workers(rd_workers *w)
@@ -145,6 +145,35 @@ static void no_user_has_them_all(void **state)
     close_workers(&w);
 }
 
+/* What fills memory takes whole processors: a user has so many of them, and other threads for works that wait. */
+static void no_user_keeps_all_processors_busy(void **state)
+{
+    (void)state;
+    rd_workers w;
+    unsigned running = 0, busy = 0, other = 0, other_busy = 0;
+    rd_work work[MOST], reads = {.run = block, .done = count_done, .running = &running};
+    rd_work fills = {.run = block, .done = count_done, .running = &other, .busy = &other_busy};
+    open_workers(&w);
+    for (unsigned i = 0; i < MOST; i++) {
+        work[i] = (rd_work){.run = block, .done = count_done, .running = &running, .busy = &busy};
+        rd_workers_add(&w, &work[i]);
+    }
+    wait_for(&begun, BUSIEST);
+    rd_workers_add(&w, &reads);
+    rd_workers_add(&w, &fills);
+    wait_for(&begun, 2);
+    pthread_mutex_lock(&w.lock);
+    assert_int_equal(busy, BUSIEST);
+    assert_int_equal(running, BUSIEST + 1);
+    assert_int_equal(other_busy, 1);
+    pthread_mutex_unlock(&w.lock);
+    for (unsigned i = 0; i < MOST + 2; i++)
+        sem_post(&may_end);
+    wait_for(&woken, MOST + 2);
+    close_workers(&w);
+    assert_int_equal(busy + other_busy + running + other, 0);
+}
+
 static void threads_without_work_end(void **state)
 {
     (void)state;
@@ -178,6 +207,7 @@ int main(void)
         cmocka_unit_test(threads_start_when_work_would_wait),
         cmocka_unit_test(one_after_the_other_is_work_for_one),
         cmocka_unit_test(no_user_has_them_all),
+        cmocka_unit_test(no_user_keeps_all_processors_busy),
         cmocka_unit_test(threads_without_work_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,7 +244,7 @@ static size_t write_integers(char *text, size_t most, uint64_t *seed, int max_bi
     return n;
 }
 
-/* In pieces that cut blocks anywhere: what the C library reads, and as many as are counted. */
+/* In pieces that cut blocks anywhere: what the C library reads. */
 static void blocks_of_integers(void **state)
 {
     (void)state;
@@ -254,18 +254,15 @@ static void blocks_of_integers(void **state)
     uint64_t seed = 0x9e3779b97f4a7c15;
     for (int i = 0; i < 2000; i++) {
         int bits = 8 << i % 4;
-        size_t size = (size_t)bits / 8, n = write_integers(text, sizeof text, &seed, bits - 1), tokens,
+        size_t size = (size_t)bits / 8, n = write_integers(text, sizeof text, &seed, bits - 1),
                piece = 1 + random_bits(&seed) % (2 * n);
         ctl_text t = {.dtype = types[i % 4]};
         ctl_text_kind k = {0};
         long made = 0;
         char why[CTL_WHY], *end = text;
         for (size_t at = 0; at < n; at += piece) {
-            size_t part = n - at < piece ? n - at : piece, all = (size_t)made;
-            bool within = t.len > 0;
+            size_t part = n - at < piece ? n - at : piece;
             made += ctl_text_feed(&t, text + at, part, (uint8_t *)out + (size_t)made * size, why);
-            assert_int_equal(ctl_count_tokens(text + at, text + at + part, within, part, &tokens), part);
-            assert_int_equal(tokens, (size_t)made - all);
         }
         for (long j = 0; j < made; j++) {
             long long want = strtoll(end, &end, 10);
@@ -327,25 +324,6 @@ static void wrong_far_behind(void **state)
     }
 }
 
-/* As many bytes as have room. */
-static void counted(void **state)
-{
-    (void)state;
-    char text[300];
-    for (size_t n = 0; n < sizeof text; n++)
-        text[n] = n % 3 == 2 ? '\n' : '7'; /* tokens end at bytes 2, 5, 8 ... */
-    for (size_t most = 0; most < 100; most++) {
-        size_t tokens, used = ctl_count_tokens(text, text + sizeof text, false, most, &tokens);
-        assert_int_equal(tokens, most);
-        assert_int_equal(used, 3 * most + 2);
-    }
-    size_t tokens;
-    assert_int_equal(ctl_count_tokens(text + 2, text + 3, true, 1, &tokens), 1);
-    assert_int_equal(tokens, 1);
-    assert_int_equal(ctl_count_tokens(text + 2, text + 3, true, 0, &tokens), 0);
-    assert_int_equal(ctl_count_tokens(text + 2, text + 3, false, 0, &tokens), 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(numbers),
@@ -360,7 +338,6 @@ int main(void)
                                        cmocka_unit_test(blocks_of_integers),
                                        cmocka_unit_test(one_in_a_block),
                                        cmocka_unit_test(wrong_far_behind),
-                                       cmocka_unit_test(counted),
                                        cmocka_unit_test(zero_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static bool is_missing(const char *text)
 static bool parse_f64(const char *text, double *out)
 {
     char *end = (char *)text + strlen(text);
-    if (ctl_text_plain(text, end, REDUCE_F64, out) == end && end > text)
+    if (ctl_text_plain(text, text, end, REDUCE_F64, out) == end && end > text)
         return true;
     *out = strtod(text, &end);
     return end != text && *end == 0 && (!isinf(*out) || strpbrk(text, "iI"));
@@ -156,11 +156,11 @@ static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t
     return *n != 0;
 }
 
-/* The field at `at` if it is a plain number, up to the delimiter or the end of the record. More may be read up to `limit`: a
- * number ends at a line feed. */
-static bool take_plain(const ctl_csv *c, const char *at, const char *end, const char *limit, uint8_t *out)
+/* The field at `at` if it is a plain number, up to the delimiter or the end of the record. [first, limit) may be read: a number
+ * ends at a line feed. */
+static bool take_plain(const ctl_csv *c, const char *first, const char *at, const char *end, const char *limit, uint8_t *out)
 {
-    const char *q = at && at < end ? ctl_text_plain(at, limit, c->dtype, out) : NULL;
+    const char *q = at && at < end ? ctl_text_plain(first, at, limit, c->dtype, out) : NULL;
     return q && (q == end || *q == c->delimiter);
 }
 
@@ -208,7 +208,8 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t 
         size_t line = n - (record[n - 1] == '\n');
         line -= line && record[line - 1] == '\r';
         uint8_t *to = out + made * size;
-        if (line && !take_plain(c, at, record + line, bytes + len, to) && !take_element(c, at, record + line, quotes, to, why))
+        if (line && !take_plain(c, bytes, at, record + line, bytes + len, to) &&
+            !take_element(c, at, record + line, quotes, to, why))
             return -1; /* an empty line is not a record */
         made += line > 0;
         c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';

@@ -1,7 +1,7 @@
 """Made by generate.py from client/reduce.h and proto/types.def. Do not edit."""
 from __future__ import annotations
 
-from ctypes import Structure, Union, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import Structure, Union, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_uint8, c_void_p
 from typing import Any, NamedTuple
 
 VERSION_MAJOR = 0
@@ -283,6 +283,17 @@ class Item(Structure):  # reduce_item
     ]
 
 
+class Gpu(Structure):  # reduce_gpu
+    _fields_ = [
+        ("size", c_uint32),
+        ("device", c_uint32),
+        ("ordinal", c_int32),
+        ("lost", c_uint32),
+        ("uuid", c_uint8 * 16),
+        ("name", c_char * 48),
+    ]
+
+
 class PutOpts(Structure):  # reduce_put_opts
     _fields_ = [
         ("size", c_uint32),
@@ -323,6 +334,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_spec": Spec,
     "reduce_result": Result,
     "reduce_item": Item,
+    "reduce_gpu": Gpu,
     "reduce_put_opts": PutOpts,
     "reduce_resident": Resident,
 }
@@ -410,6 +422,8 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_free": (None, [c_void_p, c_void_p]),
     "reduce_device": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
     "reduce_device_import": (c_int, [c_void_p, c_int, c_uint64, c_void_p]),
+    "reduce_gpus": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "reduce_device_uuid": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_device_close": (c_int, [c_void_p, c_void_p]),
     "reduce_put": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_size_t, c_void_p]),
     "reduce_put_file": (c_int, [c_void_p, c_char_p, c_int, c_int, c_uint64, c_uint64, c_void_p]),

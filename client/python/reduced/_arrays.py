@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._client import Client
 from ._sources import Source
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +18,9 @@ class Remote:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
-    fixed = False  # what is planned for these elements depends on shape, strides and type alone
+    fixed = False    # what is planned for these elements depends on shape, strides and type alone
+    readable = True  # the elements can be copied into memory
+    client: Client | None = None  # that they belong to
 
     def source(self) -> Source:
         raise NotImplementedError
@@ -28,6 +31,10 @@ class Remote:
 
     def pairs(self, view: str) -> Remote:
         """Complex numbers as a last axis of two floats."""
+        raise NotImplementedError
+
+    def part(self, first: int, n: int) -> Source:
+        """The source of n elements that lie one behind the other."""
         raise NotImplementedError
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 import weakref
@@ -67,7 +68,7 @@ class Client:
 
     def _reset(self) -> None:
         """The state before the first connection, also in a forked child."""
-        self._handle: int | None = None
+        self._handle: ctypes.c_void_p | None = None
         self._closed = False
         self._busy: list[None] = []  # one for each call under way: a client is not closed during a call
         self._opening = threading.Lock()
@@ -76,7 +77,7 @@ class Client:
         self.naming = threading.Lock()         # of both
         _clients.add(self)
 
-    def _open(self) -> int:
+    def _open(self) -> ctypes.c_void_p:
         """The handle of the library, after connecting if there is none."""
         with self._opening:
             if self._closed:
@@ -93,8 +94,7 @@ class Client:
                     tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]])
                 handle = ctypes.c_void_p()
                 check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"]), ctypes.byref(opts)))
-                self._handle = handle.value
-            assert self._handle is not None
+                self._handle = handle
             return self._handle
 
     def call(self, function: str, *arguments: Any) -> int:
@@ -118,6 +118,10 @@ class Client:
             time.sleep(0.0005)
         if handle is not None:
             lib().reduce_close(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None and not sys.is_finalizing():  # whose threads may stand still in a call
+            self.close()
 
     def __enter__(self) -> Client:
         return self

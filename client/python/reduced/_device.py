@@ -214,26 +214,28 @@ def release(client: Client, key: Any) -> None:
         client.attempt("reduce_device_close", found)
 
 
-class _OnDevice:
+class _OnDevice(Source):
     """The source of elements on the GPU: in place, else by one copy and a warning."""
 
     jobs = False
 
-    def __init__(self, tensor: Tensor):
-        self.tensor, self.nbytes = tensor, tensor.nbytes
+    def __init__(self, tensor: Tensor, begin: int = 0, nbytes: int | None = None):
+        self.tensor, self.begin, self.nbytes = tensor, begin, tensor.nbytes if nbytes is None else nbytes
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         t = self.tensor
         try:
             handle, offset = _handle(client, t.pointer, t.nbytes, t.number)
-            return client.call("reduce_device", spec, handle, offset, t.nbytes, out, room, result)
+            return client.call("reduce_device", spec, handle, offset + self.begin, self.nbytes, out, room, result)
         except (CudaError, BadHandleError, AuthError) as e:
             why = str(e)
         except (TypeError_, TooLargeError) as e:
             if e.field not in ("device", "columns"):
                 raise
             why = str(e)
-        return Memory(np.ascontiguousarray(t.flat_copy(why))).run(client, spec, out, room, result)
+        flat = np.ascontiguousarray(t.flat_copy(why)).reshape(-1)
+        size = t.dtype.itemsize
+        return Memory(flat[self.begin // size:(self.begin + self.nbytes) // size]).run(client, spec, out, room, result)
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError
@@ -268,6 +270,10 @@ class Tensor(Remote):
 
     def source(self) -> Source:
         return _OnDevice(self) if self.nbytes else Memory(np.empty(0, self.dtype))
+
+    def part(self, first: int, n: int) -> Source:
+        size = self.dtype.itemsize
+        return _OnDevice(self, first * size, n * size) if n else Memory(np.empty(0, self.dtype))
 
     def copy(self, why: str) -> Array:
         """On the host, with one warning."""

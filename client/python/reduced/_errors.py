@@ -9,8 +9,8 @@ from . import _abi
 class Error(Exception):
     """What every failed reduction raises.
 
-    `code` is the name of the error, `field` the argument or field concerned, `limit` a cap that was exceeded, `index` the number of
-    the result concerned (None: none), `retry` the daemon's hint in seconds, `exact` the exact value that did not fit.
+    `code` is the name of the error, `field` the argument or field concerned, and `limit` a cap that was exceeded. `index` is the
+    number of the result concerned (None: none), `retry` the daemon's hint in seconds, and `exact` the exact value that did not fit.
     """
 
     name = ""

@@ -1,57 +1,74 @@
-"""The reductions, with NumPy's signatures."""
+"""The reductions, with NumPy's signatures.
+
+All of them take segments of different lengths, too. `offsets` has one number more than there are segments: segment i has the elements
+offsets[i] up to, not including, offsets[i + 1], along `axis` where the array has several. Segments may be empty; elements before the
+first offset and from the last one on are in no segment. Places count from the begin of their segment.
+
+Names that begin with "nan" are the same with nan="omit": nansum, nanprod, nanmean, nanvar, nanstd, nanmin, nanmax, nanargmin, nanargmax.
+"""
 from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
-from . import _abi
+from ._abi import MAX, MEAN, MIN, SUM
 from ._plan import plan
 from ._prepare import Prepared
-from ._quick import quick
+from ._quick import REAL, SAME, quick
 from ._results import fit, plain
 from ._run import Progress, run
 
 Nan = str  # "propagate", "omit" or "raise"
 
 
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
-        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
+        nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
     """The exact sum, rounded once. Integers are summed in 128 bits; a sum that does not fit raises OverflowError_, which has it.
 
     >>> reduced.sum([0.1] * 10)
     1.0
     >>> reduced.sum(np.array([[1e16, 1, -1e16], [3, 4, 5]]), axis=1)
     array([ 1., 12.])
+
+    With `offsets`, which all reductions take, it has one result for each segment: `offsets[i]` up to, not including, `offsets[i + 1]`.
+
+    >>> reduced.sum([1e16, 1, -1e16, 3, 4], offsets=[0, 3, 3, 5])
+    array([1., 0., 7.])
     """
-    if type(a) is np.ndarray and axis is dtype is out is initial is where is client is None and deadline is None and progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.SUM, False, a)) is not None:
+    if type(a) is ndarray and axis is None and dtype is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(SUM, SAME, a)) is not None:
         return value
-    return run(plan("sum", a, axis, dtype, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+    return run(plan("sum", a, axis, dtype, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
-         *, nan: Nan = "propagate", wrap: bool = False, client: Any = None, deadline: float | None = None,
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
+         nan: Nan = "propagate", wrap: bool = False, offsets: Any = None, client: Any = None, deadline: float | None = None,
          progress: Progress | None = None) -> Any:
     """The product: without intermediate overflow, the same bits in any order. Integers that do not fit raise OverflowError_, or wrap.
 
     >>> reduced.prod([1e200, 1e200, 1e-300])
     1e+100
     """
-    return run(plan("prod", a, axis, dtype, out, keepdims, initial, where, nan=nan, wrap=wrap), client, deadline, progress)
+    return run(plan("prod", a, axis, dtype, out, keepdims, initial, where, nan=nan, offsets=offsets, wrap=wrap), client, deadline, progress)
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
-         nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+         progress: Progress | None = None) -> Any:
     """The exact sum over the count, rounded once.
 
     >>> reduced.mean(np.array([1e308, 1e308]))
     1e+308
     """
-    if type(a) is np.ndarray and axis is dtype is out is where is client is None and deadline is None and progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MEAN, True, a)) is not None:
+    if type(a) is ndarray and axis is None and dtype is None and out is None and where is None and offsets is None and deadline is None \
+            and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MEAN, REAL, a)) is not None:
         return value
-    return run(plan("mean", a, axis, dtype, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan("mean", a, axis, dtype, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
 def _ddof(ddof: Any, correction: Any) -> Any:
@@ -63,136 +80,142 @@ def _ddof(ddof: Any, correction: Any) -> Any:
 
 
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
-        correction: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
+        correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
     """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts.
 
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
     1.0
     """
-    return run(plan("var", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan), client, deadline, progress)
+    return run(plan("var", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan, offsets), client, deadline, progress)
 
 
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
-        correction: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
+        correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
     """The standard deviation, as `var`.
 
     >>> reduced.std([1, 2, 3, 4], ddof=1)
     1.2909944487358056
     """
-    return run(plan("std", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan), client, deadline, progress)
+    return run(plan("std", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan, offsets), client, deadline, progress)
 
 
 def sem(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 1, keepdims: bool = False, *, where: Any = None,
-        nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+        nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
     """The standard error of the mean: the root of var / n, rounded once. As in scipy.stats, ddof is 1 by default.
 
     >>> reduced.sem([1, 2, 3, 4])
     0.6454972243679028
     """
-    return run(plan("sem", a, axis, dtype, out, keepdims, None, where, ddof, nan), client, deadline, progress)
+    return run(plan("sem", a, axis, dtype, out, keepdims, None, where, ddof, nan, offsets), client, deadline, progress)
 
 
 def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
-        nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+        nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
     """The root of the mean of squares, rounded once.
 
     >>> reduced.rms([1, 7])
     5.0
     """
-    return run(plan("rms", a, axis, dtype, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan("rms", a, axis, dtype, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
-def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
-        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
+        nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
     """The smallest element; -0 is below +0.
 
     >>> reduced.min([[3, 1], [2, 5]], axis=0)
     array([2, 1])
     """
-    if type(a) is np.ndarray and axis is out is initial is where is client is None and deadline is None and progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MIN, False, a)) is not None:
+    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MIN, SAME, a)) is not None:
         return value
-    return run(plan("min", a, axis, None, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+    return run(plan("min", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
-def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None,
-        *, nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
+        nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
+        progress: Progress | None = None) -> Any:
     """The largest element; +0 is above -0.
 
     >>> reduced.max([[3, 1], [2, 5]], axis=-1, keepdims=True)
     array([[3],
            [5]])
     """
-    if type(a) is np.ndarray and axis is out is initial is where is client is None and deadline is None and progress is None \
-            and not keepdims and nan == "propagate" and (value := quick(_abi.MAX, False, a)) is not None:
+    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
+            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
+            and (value := quick(MAX, SAME, a)) is not None:
         return value
-    return run(plan("max", a, axis, None, out, keepdims, initial, where, nan=nan), client, deadline, progress)
+    return run(plan("max", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
-        client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+        offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The largest minus the smallest element, rounded once. Of integers it has 64 bits and does not wrap.
 
     >>> reduced.ptp(np.array([-128, 127], np.int8))
     255
     """
-    return run(plan("range", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan("range", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
-           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+           offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Where the smallest element is; of equal ones the first. A NaN counts as the smallest.
 
     >>> reduced.argmin([[3, 1], [1, 5]], axis=0)
     array([1, 0])
     """
-    return run(plan("argmin", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan("argmin", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
-           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+           offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Where the largest element is; of equal ones the first. A NaN counts as the largest.
 
     >>> reduced.argmax([1, 7, 7])
     1
     """
-    return run(plan("argmax", a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan("argmax", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
-def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Whether some element is not zero; NaN is not zero.
 
     >>> reduced.any([0, 0.0, 1e-320])
     True
     """
-    return run(plan("any", a, axis, None, out, keepdims, None, where), client, deadline, progress)
+    return run(plan("any", a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
 
 
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Whether no element is zero.
 
     >>> reduced.all([[1, 0], [2, 3]], axis=1)
     array([False,  True])
     """
-    return run(plan("all", a, axis, None, out, keepdims, None, where), client, deadline, progress)
+    return run(plan("all", a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None, client: Any = None,
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None, offsets: Any = None, client: Any = None,
                   deadline: float | None = None, progress: Progress | None = None) -> Any:
     """How many elements are not zero.
 
     >>> reduced.count_nonzero([0, 1, float("nan")])
     2
     """
-    return run(plan("count_nonzero", a, axis, None, None, keepdims, None, where), client, deadline, progress)
+    return run(plan("count_nonzero", a, axis, None, None, keepdims, None, where, offsets=offsets), client, deadline, progress)
 
 
-def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None,
-         nan: Nan = "propagate", client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None, nan: Nan = "propagate",
+         offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The norm of order 1, 2 or inf of the elements as a vector, rounded once, without intermediate overflow. (The 1-norm and the
     inf-norm of complex numbers use magnitudes that NumPy has rounded.)
 
@@ -204,11 +227,11 @@ def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out:
     ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2"}
     if ord not in ops:
         raise ValueError(f"ord is 1, 2 or inf, not {ord!r}")
-    return run(plan(ops[ord], a, axis, None, out, keepdims, None, where, nan=nan), client, deadline, progress)
+    return run(plan(ops[ord], a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
-def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, client: Any = None,
-         deadline: float | None = None, progress: Progress | None = None) -> Any:
+def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None,
+         client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The bitwise "and", "or" or "xor" of integers or bools.
 
     >>> reduced.bits([12, 10], "xor")
@@ -216,7 +239,7 @@ def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = Fa
     """
     if op not in ("and", "or", "xor"):
         raise ValueError(f"op is 'and', 'or' or 'xor', not {op!r}")
-    return run(plan(op, a, axis, None, out, keepdims, None, where), client, deadline, progress)
+    return run(plan(op, a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
 
 
 class MinMax(NamedTuple):
@@ -234,13 +257,13 @@ def _minmax(values: Any, p: Prepared, shape: Any) -> MinMax:
 
 
 def minmax(a: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None, nan: Nan = "propagate",
-           client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+           offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The smallest and the largest element in one pass.
 
     >>> reduced.minmax([3, 1, 2])
     MinMax(min=1, max=3)
     """
-    return run(plan("minmax", a, axis, None, None, keepdims, initial, where, nan=nan, make=_minmax), client, deadline, progress)
+    return run(plan("minmax", a, axis, None, None, keepdims, initial, where, nan=nan, offsets=offsets, make=_minmax), client, deadline, progress)
 
 
 class Stats(NamedTuple):
@@ -280,13 +303,13 @@ def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
 
 
 def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
-          client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+          offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Counts, extremes and their places, sum, mean, variance and standard deviation in one pass over the elements.
 
     >>> reduced.stats([1, 2, 3, 4]).std
     1.118033988749895
     """
-    return run(plan("stats", a, axis, None, None, keepdims, None, where, ddof, nan, make=_stats), client, deadline, progress)
+    return run(plan("stats", a, axis, None, None, keepdims, None, where, ddof, nan, offsets, make=_stats), client, deadline, progress)
 
 
 def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:

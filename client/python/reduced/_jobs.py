@@ -87,7 +87,7 @@ def _finish_all() -> None:
 def _start_finisher() -> None:
     """The thread that completes tasks: their callbacks may call anything, which those of the library must not."""
     global _finisher
-    if _finisher is None or not _finisher.is_alive():  # also in a forked child
+    if _finisher is None:
         _finisher = threading.Thread(target=_finish_all, name="reduced", daemon=True)
         _finisher.start()
 
@@ -102,7 +102,9 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the tasks are the parent's."""
+    """In a forked child: the tasks are the parent's, and so is a thread that may hold the queue's lock."""
+    global _ended, _finisher
+    _ended, _finisher = SimpleQueue(), None
     _under_way.clear()
 
 
@@ -117,7 +119,7 @@ class _Starter:
 
     def take(self, plan: Plan) -> Task:
         _start_finisher()
-        return Task(self.client or default(), plan)
+        return Task(self.client or plan.source.client or default(), plan)
 
 
 class _Collector:
@@ -151,7 +153,7 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
 def _joinable(p: Plan) -> Any:
     """What requests must share to travel as segments of one; None: it travels alone."""
     s = p.spec
-    if not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial:
+    if not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
         return None
     return s.op, s.dtype, s.out, s.nan, s.flags, s.ddof
 
@@ -184,13 +186,12 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
     for p in plans:
         groups.setdefault(_joinable(p) or id(p), []).append(p)
     batches = [_joined(g) if len(g) > 1 else g[0] for g in groups.values()]
-    chosen = client or default()
     jobs: list[Job] = []
     try:
         for p in batches:
             p.spec.deadline_ms = round((deadline or 0) * 1000)
             if p.source.jobs and p.cells.size:
-                jobs.append(Job(chosen, p))
+                jobs.append(Job(client or default(), p))
         for job in jobs:
             wait(job, None)
     finally:
@@ -198,7 +199,7 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
             job.free()
     for p in batches:
         if not p.source.jobs and p.cells.size:
-            check(p.source.run(chosen, ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
+            check(p.source.run(client or p.source.client or default(), ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
     for g, p in zip(groups.values(), batches):
         if len(g) > 1:
             p.value()

@@ -4,25 +4,23 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 from . import _abi, _errors
 
-BUNDLED = Path(__file__).parent / "bin"
+BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
 _loading = threading.Lock()
 _lib: Any = None
 
 
 def program(name: str) -> str | None:
-    """The path of a program of this package: `reduced` or `reducectl`; None: the one in $PATH."""
-    path = BUNDLED / name
-    return str(path) if path.exists() else None
+    """The path of a program of this package, `reduced` or `reducectl`, or of its library; None: the system's."""
+    path = os.path.join(BUNDLED, name)
+    return path if os.path.exists(path) else None
 
 
 def _load() -> Any:
-    bundled = BUNDLED / "libreduce.so"
-    path = os.environ.get("REDUCED_LIBRARY") or (str(bundled) if bundled.exists() else "libreduce.so.0")
+    path = os.environ.get("REDUCED_LIBRARY") or program("libreduce.so") or "libreduce.so.0"
     try:
         library = ctypes.CDLL(path)
     except OSError as e:

@@ -14,6 +14,7 @@ from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
 from ._prepare import Prepared
 from ._results import Finish, Make
+from ._segments import Pieces, Segments
 from ._sources import Source, in_memory
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
@@ -71,7 +72,7 @@ def first_element(initial: Any, el: Element) -> Array:
 
 def forwards(p: Prepared) -> tuple[int, ...]:
     """Turn axes that lie backwards, where the result does not tell or can be turned back. Returns them."""
-    if isinstance(p.data, Remote):
+    if isinstance(p.data, Remote) or p.segments:
         return ()
     flips = tuple(i for i, s in enumerate(p.data.strides) if s < 0 and (p.op not in PLACES or i not in p.axes))
     if flips:
@@ -82,6 +83,9 @@ def forwards(p: Prepared) -> tuple[int, ...]:
 
 def lay(p: Prepared) -> Layout:
     """How the elements are reduced; those that cannot be where they lie are copied."""
+    if p.segments:
+        return lay_segments(p, p.segments)
+
     def find() -> Layout | None:
         return arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
     layout = find()
@@ -89,6 +93,23 @@ def lay(p: Prepared) -> Layout:
         p.data = p.data.copy("`where`" if layout else "these strides and axes")
         layout = find()
     return layout or copied(p.data.shape, p.axes)
+
+
+def lay_segments(p: Prepared, segments: Segments) -> Layout:
+    """The same of segments, without the elements that are in none."""
+    if isinstance(p.data, Remote) and (p.keep is not None or not segments.in_place(p.data)):
+        p.data = p.data.copy("`where`" if p.keep is not None else "short segments, or those along this axis")
+    if not isinstance(p.data, Remote):
+        p.data = segments.cut(p.data)
+    p.keep = None if p.keep is None else segments.cut(p.keep)
+    return segments.layout(len(p.data.shape), p.axes)
+
+
+def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
+    """Where the elements are that are reduced."""
+    if isinstance(p.data, Remote):
+        return Pieces(p.data, p.segments) if p.segments else p.data.source()
+    return in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not (flips or p.segments))
 
 
 def reply_code(p: Prepared) -> int:
@@ -140,7 +161,8 @@ def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
 
 
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
-         where: Any = None, ddof: Any = 0, nan: str = "propagate", wrap: bool = False, make: Make | None = None, state: bool = False) -> Plan:
+         where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
+         state: bool = False) -> Plan:
     """The request for NumPy's arguments. `make` makes what the caller gets of several values a result; `state`: the cells are
     partial states, and so are the results."""
     if nan not in NANS:
@@ -148,21 +170,19 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
         raise ValueError(f"ddof is an integer of 0 or more, not {ddof!r}")
     o, key = operand(a), None
-    if isinstance(o.data, Remote) and out is initial is where is None:
+    if isinstance(o.data, Remote) and out is initial is where is offsets is None:
         key = _key(o.data, op, axis, dtype, bool(keepdims), ddof, nan, wrap, make, state)
         if key in _recipes:
             return _recipes[key].again(o.data)
-    p = Prepared(op, o, axis, dtype, where, nan)
+    segments = None if offsets is None else Segments(offsets, tuple(o.data.shape), axis, keepdims)
+    p = Prepared(op, o, axis, dtype, where, nan, segments)
     flips = forwards(p)
     layout = lay(p)
     finish = Finish(p, layout, flips, bool(keepdims), dtype is not None, out, make)
-    n = prod(p.data.shape[i] for i in layout.kept)
+    n = prod(finish.laid[i] for i in layout.kept)
 
-    el, keep = p.element, []
-    if isinstance(p.data, Remote):
-        source = p.data.source()
-    else:
-        source = in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not flips)
+    el, keep, source = p.element, [], source_of(p, layout, flips)
+    if not isinstance(p.data, Remote):
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=int(ddof), rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * state)
@@ -175,6 +195,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if initial is not None:
         keep.append(first_element(initial, el))
         spec.initial = keep[-1].ctypes.data
+    if segments is not None and not isinstance(p.data, Remote):
+        keep.append(segments.all_offsets(p.data.shape, layout))
+        spec.offsets = keep[-1].ctypes.data
     if p.keep is not None:
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data

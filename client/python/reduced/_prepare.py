@@ -11,6 +11,7 @@ from ._arrays import Array, Operand, Remote
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
+from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
@@ -22,10 +23,11 @@ OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
 class Prepared:
     """The elements of a reduction and what it is for the daemon, which knows neither complex numbers nor dates."""
 
-    def __init__(self, op: str, o: Operand, axis: Any, dtype: Any, where: Any, nan: str):
+    def __init__(self, op: str, o: Operand, axis: Any, dtype: Any, where: Any, nan: str, segments: Segments | None = None):
         self.asked = self.op = op
         self.data, wanted = cast(op, native(o.data), dtype)
         self.shape = tuple(self.data.shape)      # as the caller sees it
+        self.segments = segments
         self.axes = axes_of(axis, len(self.shape))
         self.keep = kept(where, o)               # the elements that count; None: all
         self.nan = nan
@@ -54,10 +56,16 @@ class Prepared:
                 self.keep = ~missing if self.keep is None else self.keep & ~missing
             self.late = missing if self.nan == "propagate" else None
         if op == "mean":
-            self.op, self.counts = "sum", prod(self.shape[i] for i in self.axes) if self.keep is None else self.keep.sum(self.axes)
+            self.op, self.counts = "sum", self.counted()
         elif op == "range":
             self.op = "minmax"
         self.nan = "propagate"
+
+    def counted(self) -> Any:
+        """How many elements each result has."""
+        if self.segments:
+            return self.segments.count(np.broadcast_to(True, self.shape) if self.keep is None else self.keep)
+        return prod(self.shape[i] for i in self.axes) if self.keep is None else self.keep.sum(self.axes)
 
     def pairs(self) -> None:
         """Complex numbers as a last axis of two floats: reduced too where the value is one of both."""

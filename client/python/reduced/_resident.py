@@ -12,7 +12,7 @@ from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
 from ._lib import milliseconds
-from ._sources import Source, address
+from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
 DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32: "i4", _abi.U32: "u4", _abi.I64: "i8", _abi.U64: "u8",
@@ -20,16 +20,16 @@ DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32
 NUMPYS = {"amin": "min", "amax": "max"}  # NumPy's other names
 
 
-class _Named:
+class _Named(Source):
     """The source of resident data: the daemon has them."""
 
     jobs = False
 
-    def __init__(self, name: bytes, nbytes: int):
-        self.name, self.nbytes = name, nbytes
+    def __init__(self, of: Resident, nbytes: int, offset: int = 0):
+        self.name, self.client, self.nbytes, self.offset = of.name.encode(), of.client, nbytes, offset
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
-        return client.attempt("reduce_named", spec, self.name, 0, self.nbytes, out, room, result)
+        return client.attempt("reduce_named", spec, self.name, self.offset, self.nbytes, out, room, result)
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError
@@ -38,6 +38,8 @@ class _Named:
 class Resident(Remote):
     """An array of `dtype` and `shape` that the daemon keeps under a name. All reductions of this package take it, and NumPy's
     functions of the same names do, too."""
+
+    readable = False
 
     def __init__(self, name: str, dtype: Any = None, shape: Any = None, *, client: Client | None = None):
         r = _abi.Resident(size=ctypes.sizeof(_abi.Resident))
@@ -53,7 +55,7 @@ class Resident(Remote):
         self.shape = known if shape is None else tuple(shape)
         if prod(self.shape) != n:
             raise ValueError(f"shape: {name!r} has {n} elements, not those of {self.shape}")
-        self._client = client
+        self.client = client
 
     @property
     def strides(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -72,7 +74,11 @@ class Resident(Remote):
         return self.size * self.dtype.itemsize
 
     def source(self) -> Source:
-        return _Named(self.name.encode(), self.nbytes)
+        return _Named(self, self.nbytes)
+
+    def part(self, first: int, n: int) -> Source:
+        size = self.dtype.itemsize
+        return _Named(self, n * size, first * size) if n else Memory(np.empty(0, self.dtype))
 
     def copy(self, why: str) -> Array:
         raise NotImplementedError(f"resident data: {why} cannot be reduced with the daemon, and it does not give elements back")
@@ -80,11 +86,11 @@ class Resident(Remote):
     def reshape(self, *shape: Any) -> Resident:
         """The same elements with another shape."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        return Resident(self.name, self.dtype, wanted, client=self._client)
+        return Resident(self.name, self.dtype, wanted, client=self.client)
 
     def drop(self) -> None:
         """Free its memory, after the reductions under way."""
-        (self._client or default()).call("reduce_drop", self.name.encode())
+        (self.client or default()).call("reduce_drop", self.name.encode())
 
     def __repr__(self) -> str:
         return f"<reduced.Resident {self.name!r} {self.dtype} {self.shape}>"
@@ -93,8 +99,8 @@ class Resident(Remote):
         ours = getattr(_functions, NUMPYS.get(func.__name__, func.__name__), None)
         if func.__module__ != "numpy" or ours is None or func.__name__.startswith("_"):
             return NotImplemented
-        if self._client is not None:
-            kwargs = {"client": self._client, **kwargs}
+        if self.client is not None:
+            kwargs = {"client": self.client, **kwargs}
         return ours(*args, **kwargs)
 
 

@@ -22,6 +22,8 @@ class Finish:
         self.laid = tuple(p.data.shape)
         self.full = tuple(1 if i in p.axes else n for i, n in enumerate(p.shape))
         self.shape = self.full if keepdims else tuple(n for i, n in enumerate(p.shape) if i not in p.axes)
+        if p.segments:
+            self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and not make and p.element.parts == 1 and not p.element.dated
@@ -56,8 +58,22 @@ class Finish:
         if self.out is not None:
             return put_out(values, self.out)
         if self.p.masked is not None and not self.scalar:
-            return np.ma.MaskedArray(values, mask=~self.p.masked.any(axis=self.p.axes, keepdims=self.keepdims))
+            return np.ma.MaskedArray(values, mask=~self.marked(self.p.masked, self.keepdims))
         return values[()] if self.scalar else values
+
+    def marked(self, marks: Array, keepdims: bool = False) -> Array:
+        """Whether some element of each result is marked."""
+        p = self.p
+        axes = tuple(i for i in p.axes if i < marks.ndim)  # not the one of the parts of complex numbers
+        return np.asarray(p.segments.count(marks) > 0 if p.segments else marks.any(axis=axes, keepdims=keepdims))
+
+    def first(self, marks: Array, shape: tuple[int, ...]) -> Array:
+        """The place of the first marked element of each result."""
+        p = self.p
+        if p.segments:
+            return p.segments.first(marks)
+        found: Array = np.moveaxis(marks, p.axes, tuple(range(-len(p.axes), 0))).reshape(shape + (-1,)).argmax(-1)
+        return found
 
     def dates(self, values: Array) -> Array:
         """The mean and the range of dates, and NaT, or the place of the first one, where there was one."""
@@ -68,10 +84,9 @@ class Finish:
             values = values[..., 1] - values[..., 0]
         if p.late is None:
             return values
-        late = np.asarray(p.late.any(axis=p.axes))
+        late = self.marked(p.late)
         if p.asked in ("argmin", "argmax"):
-            lines = np.moveaxis(p.late, p.axes, tuple(range(-len(p.axes), 0))).reshape(late.shape + (-1,))
-            return np.where(late, lines.argmax(-1), values)
+            return np.where(late, self.first(p.late, late.shape), values)
         return np.where(late[..., None] if p.asked == "minmax" else late, NAT, values)
 
 

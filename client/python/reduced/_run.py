@@ -17,10 +17,10 @@ Progress = Callable[[int, int], Any]
 
 
 class Job:
-    """A request that the library runs in the background. The plan keeps its memory alive."""
+    """A request that the library runs in the background. It keeps its memory and its client alive."""
 
     def __init__(self, client: Client, plan: Plan, done: Any = None):
-        self.plan, self.pid, self.handle = plan, os.getpid(), ctypes.c_void_p()
+        self.client, self.plan, self.pid, self.handle = client, plan, os.getpid(), ctypes.c_void_p()
         check(plan.source.start(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, done, ctypes.byref(self.handle)))
 
     def wait(self, ms: int = 2**32 - 1) -> bool:
@@ -60,7 +60,7 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
     if client is None:
-        client = default()
+        client = plan.source.client or default()
     elif not isinstance(client, Client):
         return client.take(plan)
     if not plan.cells.size:

@@ -22,7 +22,8 @@ def _ask(a: np.ndarray[Any, Any]) -> int:
 
 
 _sample = np.zeros(3)
-address = _peek if _peek(_sample) == _ask(_sample) else _ask  # of an array's data: 0.1 us instead of 0.8
+HEAD_KNOWN = _peek(_sample) == _ask(_sample)
+address = _peek if HEAD_KNOWN else _ask  # of an array's data: 0.1 us instead of 0.8
 
 
 class Source(Protocol):
@@ -30,13 +31,14 @@ class Source(Protocol):
 
     jobs: bool
     nbytes: int
+    client: Client | None = None  # the one that elements belong to which a daemon has
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int: ...
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int: ...
 
 
-class Memory:
+class Memory(Source):
     """Elements one behind the other in this process."""
 
     jobs = True
@@ -51,7 +53,7 @@ class Memory:
         return client.attempt("reduce_submit", spec, self.address, self.nbytes, out, room, done, None, job)
 
 
-class FileRange:
+class FileRange(Source):
     """Elements one behind the other in a file."""
 
     jobs = True

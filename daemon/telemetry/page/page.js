@@ -3,7 +3,8 @@
 'use strict';
 const EVERY_MS = 1000, KEEP = 120, LATELY = 10, FIRST_LE = 10;
 const $ = (id) => document.getElementById(id);
-const STAGES = ['queue', 'copy', 'kernel', 'total'];
+const STAGE_NAMES = { queue: 'queue', copy: 'copy', kernel: 'kernel', total: 'receipt to reply' };
+const STAGES = Object.keys(STAGE_NAMES);
 
 /* ---- numbers for people ---- */
 function amount(n) {
@@ -24,6 +25,7 @@ function seconds(s) {
   if (s === 0) return '\u2013';
   return s >= 1e-3 ? (s * 1e3).toPrecision(3) + ' ms' : (s * 1e6).toPrecision(3) + ' \u00b5s';
 }
+const part = (n, cap) => (cap > 0 ? `${bytes(n)} of ${bytes(cap)}` : bytes(n));
 const percent = (x) => (100 * x).toFixed(x < 0.1 ? 1 : 0) + ' %';
 
 /* ---- elements ---- */
@@ -101,7 +103,7 @@ function sample(then, now) {
 /* ---- the view of now ---- */
 const cards = {
   requests: new Card('card-requests', 'Requests a second', amount), bytes: new Card('card-bytes', 'Data a second', bytes),
-  times: new Card('card-times', 'Time of a request', seconds), busy: new Card('card-busy', 'Device or workers busy', percent),
+  times: new Card('card-times', 'Time of a request', seconds), busy: new Card('card-busy', 'Engine busy', percent),
   errors: new Card('card-errors', 'Errors a second', amount), sessions: new Card('card-sessions', 'Sessions', amount),
 };
 const past = (key) => history.map((x) => x[key]);
@@ -118,21 +120,26 @@ function drawCards(now) {
 function drawTables(then, now) {
   const s = (now.now_ms - then.now_ms) / 1000, st = now.status;
   const was = (list, same) => list.find(same), rate = (a, b) => (s > 0 ? Math.max(0, b - (a || 0)) / s : 0);
-  fill('times', STAGES.map((x) => [x, ...[0.5, 0.9, 0.99].map((q) => seconds(quantile(then, now, x, q)))]));
+  fill('times', STAGES.map((x) => [STAGE_NAMES[x], ...[0.5, 0.9, 0.99].map((q) => seconds(quantile(then, now, x, q)))]));
   fill('ops', now.ops.map((o) => {
     const p = was(then.ops, (x) => x.op === o.op && x.dtype === o.dtype && x.path === o.path), n = o.ok - o.pieces;
-    return [o.op, o.dtype, o.path, amount(rate(p && p.ok - p.pieces, n)), exact(n), exact(o.pieces), exact(o.errors)];
-  }).sort((a, b) => b[4].raw - a[4].raw), 'none so far');
+    return [o.op, o.dtype, o.path, amount(rate(p && p.ok - p.pieces, n)), bytes(rate(p && p.bytes, o.bytes)) + '/s', exact(n), exact(o.pieces), exact(o.errors)];
+  }).sort((a, b) => b[5].raw - a[5].raw), 'none so far');
+  fill('devices', now.devices.map((d, i) => {
+    const p = then.devices[i] || d, speed = rate(p.bytes, d.bytes), best = d.best_bytes_per_s;
+    return [now.devices.length > 1 ? `${i} ${d.name}` : d.name, d.lost ? 'lost' : 'ok', percent(Math.min(1, rate(p.active_s, d.active_s))), bytes(speed) + '/s', bytes(best) + '/s', best > 0 ? percent(speed / best) : '',
+      exact(d.tasks), `${d.slots_busy} of ${d.slots}`, part(d.memory, d.memory_cap), part(d.resident, d.resident_cap)];
+  }));
   fill('users', now.users.map((u) => {
     const p = was(then.users, (x) => x.uid === u.uid) || { requests: 0, pieces: 0, bytes: 0, engine_s: 0 };
-    return [u.uid, percent(rate(p.engine_s, u.engine_s)), bytes(rate(p.bytes, u.bytes)) + '/s',
+    return [u.name || u.uid.replace(/^tls:/, ''), u.uid, percent(rate(p.engine_s, u.engine_s)), bytes(rate(p.bytes, u.bytes)) + '/s',
       amount(rate(p.requests - p.pieces, u.requests - u.pieces)), exact(u.requests - u.pieces), exact(u.errors)];
   }), 'none so far');
   const pools = [['device', 'pool.device.bytes', 'pool.device.cap'], ['pinned', 'pool.pinned.bytes', 'pool.pinned.cap'], ['locked', 'pool.locked.bytes', 'pool.locked.cap'],
     ['shared', 'side.arena_bytes', 'side.arena_cap'], ['resident', 'resident.bytes', 'resident.cap'], ['GPU, all processes', 'device.memory_bytes', 'device.memory_cap']];
   fill('pools', pools.filter((p) => st[p[2]] > 0).map(([name, used, cap]) => [name, { text: bytes(st[used]), raw: st[used] }, bytes(st[cap]), percent(st[used] / st[cap])]));
   const device = [['name', st.device], ['chosen', st.device_note], ['tasks', exact(st.tasks)], ['tasks on the device', exact(st.tasks_device)], ['slots in use', `${st['pool.slots_busy']} of ${st['pool.slots']}`],
-    ['resident arrays', exact(st['resident.arrays'])]];
+    ['resident arrays', exact(st['resident.arrays'])], ['kept over a restart', exact(st['resident.kept'])]];
   if ('device.temperature_c' in st)
     device.push(['load', st['device.busy_percent'] + ' %'], ['temperature', st['device.temperature_c'] + ' \u00b0C'], ['power', st['device.power_w'].toFixed(0) + ' W']);
   fill('device', device);

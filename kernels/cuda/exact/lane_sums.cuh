@@ -33,7 +33,7 @@ template <bool kSquares> struct NarrowSums {
         apart = false;
     }
 
-    // Finite elements. Whole warp; so many neighbouring lanes have one line, and one place for their windows.
+    // Finite elements. Called by the whole warp. `lanes` neighbouring lanes share a line and one place for their windows.
     __device__ __forceinline__ void add(u32 (&x)[kGroup], const Magnitudes &m, const Lanes &lanes)
     {
         follow(m.most, lanes);

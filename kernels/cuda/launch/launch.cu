@@ -23,7 +23,7 @@ struct Scratch {
     u64 words; // of `a`
 };
 
-constexpr u64 kScratchParts = 32; // `b` is one part of so many
+constexpr u64 kScratchParts = 32; // `b` is one of this many parts
 constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks share each: more blocks than any device holds
 
 Scratch scratch_of(void *memory, size_t bytes)
@@ -94,7 +94,7 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
 
 // ---- walking ----
 
-// A kernel whose threads have so many words each in shared memory: an odd number, so that they meet in few banks.
+// A kernel whose threads each have `words` words in shared memory: an odd number, so that few threads share a bank.
 struct SharedStates {
     u32 words;
     int threads;
@@ -108,7 +108,7 @@ struct SharedStates {
     }
 };
 
-// Blocks for so many threads, if a thread may also take several turns.
+// Blocks for `threads` threads, each of which may take several turns.
 u32 walk_blocks(const Device *d, u64 threads, int per_block)
 {
     u64 blocks = div_up(threads, per_block), most = (u64)d->sms * 64;
@@ -124,8 +124,8 @@ u32 walk_lanes(u64 length)
     return lanes;
 }
 
-// Teams of so many walkers for one line: fill the device with all lines, none with less than a few elements, partials within
-// scratch.
+// Teams of `team` walkers for one line. All lines together fill the device, each walker has a few elements at least, and the
+// partials fit into scratch.
 u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
 {
     u64 fill = (u64)d->sms * kTuning.walkers_per_sm / team / lines;
@@ -135,8 +135,8 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
     return teams ? (u32)teams : 1;
 }
 
-// How many of so many columns a block of walk_columns has: all if they are few, else at least a warp's, and more where enough
-// blocks are left.
+// How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
+// enough blocks are left.
 u32 width_of_columns(const Device *d, u64 columns)
 {
     if (columns <= kColumnThreads / 4)
@@ -147,7 +147,7 @@ u32 width_of_columns(const Device *d, u64 columns)
     return width;
 }
 
-// A team's walkers are `team`; so many lanes do its work in the general way.
+// How many lanes do the work of a team of `team` walkers in the general way.
 u32 lanes_of_team(u32 team)
 {
     u32 lanes = 1;
@@ -254,7 +254,7 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     return blocks ? blocks : 1;
 }
 
-// How so many blocks share the vectors of a row.
+// How `blocks` blocks share the vectors of a row.
 void share_row(const SegmentKernel &k, u64 blocks, SegmentArgs *g)
 {
     const u64 per_vector = 16u >> g->element_log2, tile = (u64)k.threads * k.unroll;
@@ -315,7 +315,7 @@ cudaError_t launch_tiles(Device *d, const ChainTask &t, const FinishArgs &a, con
     return cudaSuccess;
 }
 
-// Lanes for a line of so many bytes: four vectors for each, as far as a warp goes.
+// Lanes for a line of `bytes` bytes: four vectors for each, a warp at most.
 u32 lanes_for(u64 bytes)
 {
     u32 lanes = 1;

@@ -8,7 +8,7 @@ namespace rk {
 // Numbers that come from measuring, not from the hardware's description.
 struct Tuning {
     u32 short_row;      // rows up to this many elements share blocks
-    u32 short_rows_min; // ... if there are at least so many
+    u32 short_rows_min; // ... if there are at least this many rows
     u64 long_line;      // lines up to this many elements may be left to one warp
     u32 fan_in_words;   // what one block joins of partials, in words
     u64 middle_f64_row; // f64 sums of rows from this length on have larger blocks

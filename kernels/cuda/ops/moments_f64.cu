@@ -17,7 +17,7 @@ namespace {
 constexpr int kSumDigits = 2 * RK_LIMBS64, kSquareDigits = 2 * RK_SQUARE_LIMBS64;
 constexpr int kMostK = 480, kLeastK = -400;
 constexpr int kMargin = 3; // binades above the largest element met when the window is chosen
-constexpr int kFar = 8;    // a window so many binades higher than one would choose it is too high
+constexpr int kFar = 8;    // a window this many binades above the best choice is too high
 constexpr u32 kBinades = 22;
 
 __device__ __forceinline__ double anchor(int e) { return __hiloint2double((e + 1023) << 20 | 0x80000, 0); } // 1.5 * 2^e
@@ -38,7 +38,7 @@ __device__ __forceinline__ int product_unit(int i, int k)
     return piece_unit(earlier_piece(i), k) + piece_unit(later_piece(i), k);
 }
 
-// A double near anchor(unit + 52) is that and so many units.
+// How many units a double near anchor(unit + 52) is above it.
 __device__ __forceinline__ i64 units_above(double x, int unit)
 {
     return __double_as_longlong(x) - __double_as_longlong(anchor(unit + 52));

@@ -47,8 +47,8 @@ struct WalkArgs {
     u32 team;    // of walkers, each of which leaves a partial
     u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
     u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
-    u32 width;   // walk_columns: of so many columns, side by side, a block has a team each
-    u32 turns;   // a warp goes through so many batches of lines before it finishes them, at most `lanes`: lines_float.cu
+    u32 width;   // walk_columns: columns side by side, for each of which a block has a team
+    u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
     bool values; // lines have one team, and the value is one that walkers may make: else partials are left
 };
 

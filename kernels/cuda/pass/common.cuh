@@ -57,7 +57,7 @@ __device__ __forceinline__ u32 warp_add(u32 v)
 #endif
 }
 
-// The lanes of this thread's group of so many, a power of two, as a mask of its warp.
+// This thread's group of `lanes` lanes, a power of two, as a mask of its warp.
 __device__ inline u32 group_mask(u32 lanes)
 {
     return lanes == kWarp ? kFullMask : ((1u << lanes) - 1) << (threadIdx.x % kWarp & ~(lanes - 1));

@@ -9,7 +9,7 @@ namespace rk {
 
 constexpr u32 kInfinite = 0xffu << 23; // magnitude of an infinity as f32; NaNs are above
 
-// Bits and signed keys of an element of so many bytes.
+// Bits and signed keys of an element of kBytes bytes.
 template <int kBytes> struct Width;
 template <> struct Width<1> {
     using Bits = uint8_t;

@@ -5,7 +5,7 @@
 //
 //   static constexpr int kThreads, kUnroll;   block size; 16-byte loads in flight per thread
 //   static constexpr int kWords;              its words of a partial at most (partial.cuh)
-//   static constexpr int kBlocksPerSm;        at least so many fit an SM: what registers may be used
+//   static constexpr int kBlocksPerSm;        blocks that must fit an SM: bounds the registers
 //   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
 //   static size_t shared_bytes()
 //   static constexpr bool kPrepares           if true: every thread, before a tile is added, and before the row's rest

@@ -40,7 +40,7 @@ __device__ __forceinline__ void add_row(Accumulator &acc, const SegmentArgs &arg
         acc.add(last, tail);
 }
 
-// So many accumulators joined, as a tree.
+// kCount accumulators joined, as a tree.
 template <int kCount, class Accumulator> __device__ __forceinline__ Accumulator joined(const Accumulator *of)
 {
     if constexpr (kCount == 1) {

@@ -24,6 +24,16 @@ cudaError_t device_open(Device *d, int id)
     return cudaSuccess;
 }
 
+cudaError_t context_error()
+{
+    size_t idle, total;
+    cudaGetLastError();
+    TRY_CUDA(cudaMemGetInfo(&idle, &total));
+    const cudaError_t err = cudaStreamQuery(cudaStreamPerThread);
+    cudaGetLastError(); // not an error that a later call should find
+    return err == cudaErrorNotReady ? cudaSuccess : err;
+}
+
 static cudaError_t look_up(Device *d, const void *fn, int threads, size_t shared_bytes, int *blocks)
 {
     for (int i = 0; i < d->known_count; i++)

@@ -38,6 +38,10 @@ struct Device {
 // Read the properties of device `id`. Returns a CUDA error.
 cudaError_t device_open(Device *d, int id);
 
+// What is wrong with the current device's context; cudaSuccess: nothing. Page-locked memory and memory that other devices map are
+// the whole process's: a call on these may fail for the broken context of another device.
+cudaError_t context_error();
+
 // How many blocks of this kernel an SM of the device holds; allows its shared memory on the way. Any thread.
 cudaError_t device_blocks_per_sm(Device *d, const void *fn, int threads, size_t shared_bytes, int *blocks);
 

@@ -14,20 +14,12 @@ rp_err memory_fault(Backend *b, cudaError_t err, rp_fault *f)
     return rp_fail(f, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
 }
 
-// After an error: does the context still answer a simple question?
-cudaError_t ask_context()
-{
-    size_t idle, total;
-    cudaGetLastError();
-    return cudaMemGetInfo(&idle, &total);
-}
-
 // Another process's memory could not be mapped. The fault is that of its handle or descriptor (`field`), unless the context
 // has failed. The driver keeps what it has open of a block of small allocations; another one that overlaps it, in the place of
 // those that were freed, is "already mapped".
 rp_err import_fault(Backend *b, cudaError_t err, const char *field, rp_fault *f)
 {
-    cudaError_t alive = ask_context();
+    cudaError_t alive = context_error();
     if (err == cudaErrorMemoryAllocation || alive != cudaSuccess)
         return memory_fault(b, alive == cudaSuccess ? err : alive, f);
     const rp_err code = err == cudaErrorAlreadyMapped ? RP_BUSY : RP_BAD_HANDLE;
@@ -55,6 +47,8 @@ rp_err cuda_memory_new(void *impl, rk_memory *m, rp_fault *f)
     Backend *b = (Backend *)impl;
     cudaSetDevice(b->device.id);
     cudaError_t err = memory_new(m);
+    if (err != cudaSuccess && context_error() == cudaSuccess)
+        err = cudaErrorMemoryAllocation;
     return err == cudaSuccess ? RP_OK : memory_fault(b, err, f);
 }
 
@@ -89,7 +83,7 @@ void cuda_memory_close(void *impl, rk_memory *m)
     cudaError_t err = memory_close(m);
     if (err == cudaSuccess)
         return;
-    cudaError_t alive = ask_context();
+    cudaError_t alive = context_error();
     if (alive != cudaSuccess)
         device_lost(b, alive, "releasing memory");
     else

@@ -1,6 +1,9 @@
 #include "kernels/cuda/runtime/pins.cuh"
 
+#include <cstring>
+
 #include "kernels/cuda/runtime/cuda_device.h"
+#include "kernels/kernels.h"
 
 namespace rk {
 namespace {
@@ -57,18 +60,87 @@ bool remove_one(Pins *p, const void *whole, Pins::Range *r)
     return found;
 }
 
+// ---- what all devices share: page-locked memory is the process's ----
+
+constexpr int kMaxStale = 1024;
+pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+int opened[RK_MAX_DEVICES], n_opened; // devices with a context
+struct {
+    const unsigned char *base;
+    u64 bytes;
+} stale[kMaxStale]; // that no context could unlock: CUDA takes what is mapped there next for what was there before
+int n_stale;        // above kMaxStale: there were too many to know them
+
+void note_opened(int device)
+{
+    pthread_mutex_lock(&shared_lock);
+    int i = 0;
+    while (i < n_opened && opened[i] != device)
+        i++;
+    if (i == n_opened && n_opened < RK_MAX_DEVICES)
+        opened[n_opened++] = device;
+    pthread_mutex_unlock(&shared_lock);
+}
+
+void note_stale(const Pins::Range &r)
+{
+    pthread_mutex_lock(&shared_lock);
+    if (n_stale < kMaxStale)
+        stale[n_stale] = {r.base, r.bytes};
+    n_stale += n_stale <= kMaxStale;
+    pthread_mutex_unlock(&shared_lock);
+}
+
+bool is_stale(const unsigned char *base, u64 bytes)
+{
+    pthread_mutex_lock(&shared_lock);
+    bool found = n_stale > kMaxStale;
+    for (int i = 0; i < n_stale && !found; i++)
+        found = stale[i].base < base + bytes && base < stale[i].base + stale[i].bytes;
+    pthread_mutex_unlock(&shared_lock);
+    return found;
+}
+
+// By the context of `device`.
+bool unlock_by(int device, const unsigned char *base)
+{
+    cudaSetDevice(device);
+    const cudaError_t err = cudaHostUnregister((void *)base);
+    return err == cudaSuccess || err == cudaErrorHostMemoryNotRegistered;
+}
+
+// The context that locked it may be broken; those of other devices can unlock it, too.
+bool unlock(int device, const unsigned char *base)
+{
+    int others[RK_MAX_DEVICES];
+    bool done = unlock_by(device, base);
+    pthread_mutex_lock(&shared_lock);
+    const int n = n_opened;
+    memcpy(others, opened, sizeof others);
+    pthread_mutex_unlock(&shared_lock);
+    for (int i = 0; i < n && !done; i++)
+        done = others[i] != device && unlock_by(others[i], base);
+    cudaSetDevice(device);
+    return done;
+}
+
 // Unlock what was locked here.
 void release(Pins *p, const Pins::Range &r)
 {
     if (!r.ours)
         return;
-    cudaHostUnregister((void *)r.base);
+    if (!unlock(p->device, r.base))
+        note_stale(r);
     give_back(p, r.bytes);
 }
 
 // Its bytes are taken. They are given back where another device has locked them, or nobody can.
 bool lock_piece(Pins *p, const void *whole, const unsigned char *base, u64 bytes)
 {
+    if (is_stale(base, bytes)) {
+        give_back(p, bytes);
+        return false;
+    }
     const unsigned flags = cudaHostRegisterPortable | (p->read_only ? cudaHostRegisterReadOnly : 0);
     const cudaError_t err = cudaHostRegister((void *)base, bytes, flags);
     const Pins::Range r = {whole, base, bytes, err == cudaSuccess};
@@ -94,6 +166,8 @@ cudaError_t pins_open(Pins *p, int device, u64 cap)
     p->lock = PTHREAD_MUTEX_INITIALIZER;
     p->read_only = read_only;
     p->cap = cap;
+    p->device = device;
+    note_opened(device);
     return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 // Host memory of the daemon that is page-locked, so that the device copies from it without a detour. Any thread.
 //
-// What one device has locked is locked for all: those that come later only note it, and count nothing.
+// What one device has locked is locked for all: those that come later only note it, and count nothing. Memory that cannot be
+// unlocked, because a context is broken, is not locked again: the device would read what was there before.
 #pragma once
 
 #include <pthread.h>
@@ -12,6 +13,7 @@ namespace rk {
 constexpr int kMaxPins = 4096; // each task's data are looked for among all of them
 
 struct Pins {
+    int device;
     pthread_mutex_t lock;
     bool read_only; // the device can lock memory that is mapped for reading only
     struct Range {

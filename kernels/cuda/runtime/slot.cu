@@ -1,5 +1,6 @@
 #include "kernels/cuda/runtime/slot.cuh"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/exact/line.h"
@@ -8,9 +9,14 @@
 namespace rk {
 namespace {
 
+// Where the context is in order, whatever the reason is, it is a want of memory.
 cudaError_t pinned(Slot *s, void **p, size_t bytes)
 {
-    TRY_CUDA(cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    const cudaError_t err = cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    if (err != cudaSuccess) {
+        *p = NULL;
+        return context_error() == cudaSuccess ? cudaErrorMemoryAllocation : err;
+    }
     __atomic_fetch_add(&s->pinned_bytes, bytes, __ATOMIC_RELAXED);
     return cudaSuccess;
 }
@@ -37,10 +43,21 @@ cudaError_t open_parts(Slot *s)
     return cudaSuccess;
 }
 
+cudaError_t open_cells_host(Slot *s)
+{
+    const cudaError_t err = pinned(s, &s->cells_host, RP_MAX_DATA);
+    if (err != cudaErrorMemoryAllocation)
+        return err;
+    cudaGetLastError();
+    s->cells_host = malloc(RP_MAX_DATA);
+    s->cells_plain = s->cells_host != NULL;
+    return s->cells_host ? cudaSuccess : err;
+}
+
 cudaError_t open_cells(Slot *s)
 {
     if (!s->cells_host)
-        TRY_CUDA(pinned(s, &s->cells_host, RP_MAX_DATA));
+        TRY_CUDA(open_cells_host(s));
     if (!s->cells_device)
         TRY_CUDA(device_memory(s, &s->cells_device, RP_MAX_DATA));
     return cudaSuccess;
@@ -158,7 +175,10 @@ void slot_close(Slot *s)
     cudaFree(s->cells_device);
     cudaFree(s->scratch);
     cudaFree(s->input);
-    cudaFreeHost(s->cells_host);
+    if (s->cells_plain)
+        free(s->cells_host);
+    else
+        cudaFreeHost(s->cells_host);
     cudaFreeHost(s->mapped);
     cudaFreeHost(s->staging);
     for (cudaEvent_t e : {s->begin, s->copied, s->done})

@@ -23,6 +23,7 @@ struct Slot {
     void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
     u32 *fault;                      // the last word of `mapped`
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
+    bool cells_plain;                // cells_host is plain memory: page-locked memory could not be had
     u64 pinned_bytes, device_bytes;  // atomic: a task that opens cells adds to them while the owner asks
     rk_task *task;                   // that was launched, until it has landed; else NULL
     bool copies_much;                // it does, until that was seen to be over

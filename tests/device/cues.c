@@ -1,0 +1,37 @@
+/* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
+ * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
+ * memory fails everywhere from then on. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/faults/cudart.h"
+
+enum { POLL_US = 500, LATENCY_NS = 300000 /* so that a device has work under way when it breaks */ };
+
+static void *cues_watch(void *arg)
+{
+    const char *file = arg;
+    for (int i = 0;; i = (i + 1) % t_cuda_devices) {
+        char path[256];
+        snprintf(path, sizeof path, "%s%d", file, i);
+        if (access(path, F_OK) == 0) {
+            t_cuda_break(i);
+            return NULL;
+        }
+        usleep(POLL_US); /* poll interval */
+    }
+}
+
+__attribute__((constructor)) static void cues_start(void)
+{
+    const char *count = getenv("DEVICES_OF_MEMORY");
+    char *file = getenv("LOSE_DEVICE");
+    pthread_t thread;
+    t_cuda_devices = count ? atoi(count) : 1;
+    t_cuda_host_breaks = getenv("LOSE_HOST") != NULL;
+    t_cuda_latency_ns = LATENCY_NS;
+    if (file && pthread_create(&thread, NULL, cues_watch, file) == 0)
+        pthread_detach(thread);
+}

@@ -1,0 +1,76 @@
+// Kernels of a CUDA engine without a GPU: the engine's runtime (kernels/cuda/runtime) as it is, on the calls of
+// tests/faults/cudart.c, with the processor for the kernels. So answers are right, and what the runtime does when a call fails
+// can be seen in the answers. A launch computes at once; whether it is done its events say.
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/pass/batch.h"
+#include "kernels/engine/engine.h"
+#include "tests/faults/cudart.h"
+
+namespace rk {
+namespace {
+
+// "Launched": the device's code is elsewhere. Their addresses name them.
+void chain_kernel(const ChainTask *) {}
+void batch_tasks_kernel(BatchMemory *, u32) {}
+
+u32 compute(rk_task *t)
+{
+    rk_cpu_run(t);
+    return t->fault.code == RP_OK ? kNoFault : (u32)t->fault.index;
+}
+
+void run_chain(const ChainTask &c)
+{
+    rk_task t = {};
+    t.spec = c.spec;
+    t.data = c.data;
+    t.base = c.base;
+    t.cells = c.cells;
+    const u32 fault = compute(&t);
+    if (fault != kNoFault)
+        *c.fault = fault;
+}
+
+// All of a task by its first unit.
+void run_unit(BatchMemory *m, u32 unit, u32 launch)
+{
+    const BatchUnit &u = m->unit[unit];
+    m->fault[unit] = kNoFault;
+    if (u.first_line == 0) {
+        rk_task t = {};
+        t.spec = u.finish.spec;
+        t.data = u.data;
+        t.base = u.first_index - u.finish.spec.index_base;
+        t.cells = u.finish.cells;
+        m->fault[unit] = compute(&t);
+    }
+    __atomic_store_n(&m->done[unit], launch, __ATOMIC_RELEASE);
+}
+
+} // namespace
+
+BatchFn batch_kernel() { return batch_tasks_kernel; }
+
+size_t chain_scratch_bytes() { return 4096; }
+
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
+{
+    return gpu_clear(scratch, chain_scratch_bytes(), stream);
+}
+
+cudaError_t chain_launch(Device *d, const ChainTask &t, void *, size_t, cudaStream_t stream)
+{
+    int blocks;
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)chain_kernel, kWarp, 0, &blocks));
+    return gpu_launch(false, chain_kernel, 1, kWarp, 0, stream, &t);
+}
+
+} // namespace rk
+
+void t_kernel(const void *f, unsigned blocks, void **args)
+{
+    if (f == (const void *)rk::chain_kernel)
+        rk::run_chain(**(const rk::ChainTask **)args[0]);
+    for (unsigned i = 0; f == (const void *)rk::batch_tasks_kernel && i < blocks; i++)
+        rk::run_unit(*(rk::BatchMemory **)args[0], i, *(rk::u32 *)args[1]);
+}
