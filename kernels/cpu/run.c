@@ -44,6 +44,14 @@ typedef struct probe {
 /* Each answer follows from the definition: the exact value, rounded once. */
 static const probe probes[] = {
     {"f64 cancellation", RP_OP_SUM, RP_F64, RP_F64, {0x1p1000, 1, -0x1p1000, 1}, 4, 512, 0x4090000000000000},
+    {"f64 wide range",
+     RP_OP_SUM,
+     RP_F64,
+     RP_F64,
+     {0x1p1000, 1, -0x1p1000},
+     3,
+     1024,
+     0x4090000000000000}, /* rounds in any lane */
     {"f64 subnormals", RP_OP_SUM, RP_F64, RP_F64, {0x1p-1074}, 1, 1024, 1024},
     {"f64 tie to even", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1}, 2, 1, 0x4340000000000000},
     {"f64 above a tie", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1, 0x1p-1074}, 3, 1, 0x4340000000000001},
