@@ -63,12 +63,13 @@ class Target:
 ATTACKS = {}
 
 
-def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, slow=False, lures=False):
+def attack(issue=None, uid=ATTACKER, processes=1, strangers=False, slow=False, lures=False, fills=False):
     """`lures`: root runs clients meanwhile whose environment leads to the attacker. `issue`: the number in issue 14 of what broke; `strangers`: the daemon may hold 64 MiB for them at most. `slow`: its
-    tasks take long. Nobody interrupts a task, so each of a cycle's three may wait for the one that runs and for the one behind it."""
+    tasks take long. Nobody interrupts a task, so each of a cycle's three may wait for the one that runs and for the one behind it.
+    `fills`: it makes the daemon allocate hundreds of MiB, which a sanitizer's allocator maps, poisons and keeps for a while."""
     def add(f):
         ATTACKS[f.__name__] = f
-        f.issue, f.uid, f.processes, f.strangers, f.slow, f.lures = issue, uid, processes, strangers, slow, lures
+        f.issue, f.uid, f.processes, f.strangers, f.slow, f.lures, f.fills = issue, uid, processes, strangers, slow, lures, fills
         return f
     return add
 
@@ -145,7 +146,7 @@ def descriptors_whose_close_hangs(t):
     hold(t, [a for a, _ in pairs])
 
 
-@attack(2, processes=2)
+@attack(2, processes=2, fills=True)
 def hundreds_of_stores(t):
     with t.connect() as c:
         sent = [c.send(STORE, store(f"x{i}", "u8", 1 << 20)) for i in range(330)]

@@ -240,6 +240,13 @@ def test_charges_are_what_the_daemon_holds(start, scratch, seed):
     assert outside(daemon) == {"arenas": 0, "arena_bytes": 0, "files": 0}
 
 
+def test_messages_are_charged_until_they_are_answered(start):
+    with start().connect() as c:
+        for size in (1 << 20, 1 << 18, 1 << 20):
+            assert c.reduce("sum", "u8", b"\1" * size).cells == [struct.pack("<Q", size)]
+        assert c.query(2)["held.message_bytes"] < 1000, "this message alone is under way"
+
+
 def test_a_user_sees_its_own_use_and_limits(start, scratch):
     os.chmod(scratch, 0o755)
     daemon = start("--socket-mode", "0666")

@@ -297,7 +297,7 @@ class Allocation:
     def __init__(self, data, ordinal):
         self.fd = os.memfd_create("allocation")
         os.write(self.fd, data)
-        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + bytes(44)
+        self.handle = b"a device" + struct.pack("<III", os.getpid(), self.fd, ordinal) + random.randbytes(44)
 
 
 def uuid(i):
@@ -321,9 +321,13 @@ def test_memory_of_other_processes_is_reduced_where_it_lies(memory):
             side.device(a.handle, uuid(7))
         assert (e.value.code, e.value.field) == ("BAD_HANDLE", "device")
         assert "GPU-ab070000" in e.value.text and "this daemon has 0 (GPU-ab00" in e.value.text
-        with pytest.raises(Fault) as e:
-            side.device(a.handle, uuid(0))
-        assert (e.value.code, e.value.field) == ("BAD_HANDLE", "handle")
+        for opened in (False, True):  # by another request
+            if opened:
+                side.device(a.handle, uuid(1))
+            for said, field in ((7, "device"), (0, "handle")):
+                with pytest.raises(Fault) as e:
+                    side.device(a.handle, uuid(said))
+                assert (e.value.code, e.value.field) == ("BAD_HANDLE", field)
         os.close(a.fd)
 
 

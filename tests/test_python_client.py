@@ -26,9 +26,13 @@ def test_submit_gives_futures(package):  # noqa: F811
     assert isinstance(tasks[0], concurrent.futures.Future)
     done, _ = concurrent.futures.wait(tasks, timeout=60)
     assert len(done) == 3 and [t.result() for t in tasks] == [math.fsum(BIG), package.var(BIG, ddof=1), BIG.max()]
-    seen = []
-    package.submit("sum", [1, 2]).add_done_callback(lambda t: seen.append(package.sum([t.result(), 4])))  # it may call anything
-    assert package.submit("sum", [5]).result() == 5 and seen == [7]
+    seen, called = [], threading.Event()
+
+    def callback(task):
+        seen.append(package.sum([task.result(), 4]))  # it may call anything
+        called.set()
+    package.submit("sum", [1, 2]).add_done_callback(callback)
+    assert package.submit("sum", [5]).result() == 5 and called.wait(60) and seen == [7]
     with pytest.raises(package.EmptyError):
         package.submit("min", []).result()
     with pytest.raises(TypeError):

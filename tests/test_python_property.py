@@ -185,11 +185,13 @@ def test_stats_and_bits(package, data):  # noqa: F811
 @SETTINGS
 @given(st.data())
 def test_what_skips_nans(package, data):  # noqa: F811
-    a = laid(data.draw, data.draw(arrays.arrays(data.draw(FLOATS), SHAPES, elements=st.sampled_from([np.nan, -3, -1, 0.5, 1, 2]))))
+    a = laid(data.draw, data.draw(arrays.arrays(data.draw(FLOATS), SHAPES, elements=st.sampled_from([np.nan, -2, -1, 0.5, 1, 2]))))
     axis = axes_of(data.draw, a)
     wide = a.astype("f8")
-    for name in ("nansum", "nanprod"):
-        assert np.array_equal(np.asarray(getattr(package, name)(a, axis=axis), "f8"), getattr(np, name)(wide, axis=axis)), name
+    for name in ("nansum", "nanprod"):  # which doubles hold, so that NumPy's are rounded once, too
+        got, expected = getattr(package, name)(a, axis=axis), getattr(np, name)(wide, axis=axis)
+        with np.errstate(over="ignore"):
+            assert np.array_equal(got, expected.astype(a.dtype) if np.ndim(got) else expected), name
     some = np.all(~np.isnan(a).all(axis=axis)) if a.size else False
     for name in ("nanmin", "nanmax") if some else ():
         assert np.array_equal(getattr(package, name)(a, axis=axis), getattr(np, name)(wide, axis=axis)), name

@@ -160,7 +160,7 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
     g->busy = k->busy_ns;
 }
 
-/* One engine of the CPU is told by the totals. */
+/* A single CPU engine needs no list of devices: the totals describe it. */
 static void measure_gpus(const rd_requests *q, rd_measures *m)
 {
     m->gpus = m->engine.backend == RP_BACKEND_CUDA || m->engine.devices > 1 ? m->engine.devices : 0;

@@ -13,91 +13,91 @@ typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
- * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`. */
-#define CHOOSE_WIDTH(W)                                                                                                            \
-    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)                   \
-    {                                                                                                                              \
-        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                                              \
-        if (d == MAGNITUDE && inf)                                                                                                 \
-            k = (int##W##_t)(k & INT##W##_MAX);                                                                                    \
-        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                                       \
-            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);                   \
-        else if (inf)                                                                                                              \
-            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                                       \
-        k = d == LEAST ? (int##W##_t) ~k : k;                                                                                      \
-        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                                      \
-    }                                                                                                                              \
-    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)        \
-    {                                                                                                                              \
-        const u##W##_loose *x = data;                                                                                              \
-        int##W##_t best = INT##W##_MIN;                                                                                            \
-        for (size_t i = 0; i < n; i++) {                                                                                           \
-            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                                   \
-            best = k > best ? k : best;                                                                                            \
-        }                                                                                                                          \
-        return best;                                                                                                               \
-    }                                                                                                                              \
-    INLINE void extremes_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, int##W##_t nan_key,                    \
-                             int64_t best[2])                                                                                      \
-    {                                                                                                                              \
-        const u##W##_loose *x = data;                                                                                              \
-        int##W##_t least = INT##W##_MIN, largest = INT##W##_MIN;                                                                   \
-        for (size_t i = 0; i < n; i++) {                                                                                           \
-            int##W##_t down = key_##W(x[i], inf, turn, LEAST, nan_key), up = key_##W(x[i], inf, turn, LARGEST, nan_key);           \
-            least = down > least ? down : least;                                                                                   \
-            largest = up > largest ? up : largest;                                                                                 \
-        }                                                                                                                          \
-        best[0] = least;                                                                                                           \
-        best[1] = largest;                                                                                                         \
-    }                                                                                                                              \
-    /* The least signed integer that the bits are. */                                                                              \
-    INLINE int##W##_t least_signed_##W(const void *data, size_t n)                                                                 \
-    {                                                                                                                              \
-        const u##W##_loose *x = data;                                                                                              \
-        int##W##_t least = INT##W##_MAX;                                                                                           \
-        for (size_t i = 0; i < n; i++)                                                                                             \
-            least = (int##W##_t)x[i] < least ? (int##W##_t)x[i] : least;                                                           \
-        return least;                                                                                                              \
-    }                                                                                                                              \
-    /* Of floats, by the integers that their bits are: the largest signed one is the largest float, if that has no sign; the     \
-     * largest unsigned one is the least float, if that has one. Else all signs are alike, and the least signed integer is what  \
-     * is left. NaNs are above the infinities in either order. False: there are some. */ \
-    INLINE bool without_nans_##W(const void *data, size_t n, uint##W##_t inf, int ends, int64_t best[2])                           \
-    {                                                                                                                              \
-        const u##W##_loose *x = data;                                                                                              \
-        const uint##W##_t sign = (uint##W##_t)INT##W##_MIN;                                                                        \
-        int##W##_t most = INT##W##_MIN;                                                                                            \
-        uint##W##_t top = 0;                                                                                                       \
-        for (size_t i = 0; i < n; i++) {                                                                                           \
-            most = (int##W##_t)x[i] > most ? (int##W##_t)x[i] : most;                                                              \
-            top = x[i] > top ? x[i] : top;                                                                                         \
-        }                                                                                                                          \
-        if (most > (int##W##_t)inf || top > (inf | sign))                                                                          \
-            return false;                                                                                                          \
-        if ((ends & WANT_LEAST && top < sign) || (ends & WANT_LARGEST && most < 0)) {                                              \
-            uint##W##_t least = (uint##W##_t)least_signed_##W(x, n);                                                               \
-            top = top < sign ? least : top;                                                                                        \
-            most = most < 0 ? (int##W##_t)least : most;                                                                            \
-        }                                                                                                                          \
-        best[0] = key_##W(top, inf, 0, LEAST, 0);                                                                                  \
-        best[1] = key_##W((uint##W##_t)most, inf, 0, LARGEST, 0);                                                                  \
-        return true;                                                                                                               \
-    }                                                                                                                              \
-    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key,        \
-                            int64_t key)                                                                                           \
-    {                                                                                                                              \
-        const u##W##_loose *x = data;                                                                                              \
-        const int##W##_t want = (int##W##_t)key;                                                                                   \
-        size_t i = 0;                                                                                                              \
-        for (uint##W##_t here = 0; n - i > PLACE_STEP; i += PLACE_STEP) {                                                          \
-            for (size_t j = 0; j < PLACE_STEP; j++)                                                                                \
-                here |= key_##W(x[i + j], inf, turn, d, nan_key) == want;                                                          \
-            if (here)                                                                                                              \
-                break;                                                                                                             \
-        }                                                                                                                          \
-        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != want)                                                          \
-            i++;                                                                                                                   \
-        return i;                                                                                                                  \
+ * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`.
+ *
+ * without_nans goes by the integers that a float's bits are. The largest signed one is the largest float, if that has no sign;
+ * the largest unsigned one is the least float, if that has one. Else all signs are alike, and the least signed integer is what
+ * is left. NaNs are above the infinities in either order: if there are some it returns false. */
+#define CHOOSE_WIDTH(W)                                                                                                     \
+    INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)            \
+    {                                                                                                                       \
+        int##W##_t k = (int##W##_t)(b ^ turn), negative = (int##W##_t)(k >> (W - 1));                                       \
+        if (d == MAGNITUDE && inf)                                                                                          \
+            k = (int##W##_t)(k & INT##W##_MAX);                                                                             \
+        else if (d == MAGNITUDE && !turn) /* to 2^(W-1) as unsigned, which is turned then */                                \
+            k = (int##W##_t)(((uint##W##_t)(k ^ negative) - (uint##W##_t)negative) ^ (uint##W##_t)INT##W##_MIN);            \
+        else if (inf)                                                                                                       \
+            k = (int##W##_t)(k ^ (negative & INT##W##_MAX));                                                                \
+        k = d == LEAST ? (int##W##_t) ~k : k;                                                                               \
+        return inf && (b & INT##W##_MAX) > inf ? nan_key : k;                                                               \
+    }                                                                                                                       \
+    INLINE int64_t best_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key) \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t best = INT##W##_MIN;                                                                                     \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            int##W##_t k = key_##W(x[i], inf, turn, d, nan_key);                                                            \
+            best = k > best ? k : best;                                                                                     \
+        }                                                                                                                   \
+        return best;                                                                                                        \
+    }                                                                                                                       \
+    INLINE void extremes_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, int##W##_t nan_key,             \
+                             int64_t best[2])                                                                               \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t least = INT##W##_MIN, largest = INT##W##_MIN;                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            int##W##_t down = key_##W(x[i], inf, turn, LEAST, nan_key), up = key_##W(x[i], inf, turn, LARGEST, nan_key);    \
+            least = down > least ? down : least;                                                                            \
+            largest = up > largest ? up : largest;                                                                          \
+        }                                                                                                                   \
+        best[0] = least;                                                                                                    \
+        best[1] = largest;                                                                                                  \
+    }                                                                                                                       \
+    INLINE int##W##_t least_signed_##W(const void *data, size_t n)                                                          \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t least = INT##W##_MAX;                                                                                    \
+        for (size_t i = 0; i < n; i++)                                                                                      \
+            least = (int##W##_t)x[i] < least ? (int##W##_t)x[i] : least;                                                    \
+        return least;                                                                                                       \
+    }                                                                                                                       \
+    INLINE bool without_nans_##W(const void *data, size_t n, uint##W##_t inf, int ends, int64_t best[2])                    \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        const uint##W##_t sign = (uint##W##_t)INT##W##_MIN;                                                                 \
+        int##W##_t most = INT##W##_MIN;                                                                                     \
+        uint##W##_t top = 0;                                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            most = (int##W##_t)x[i] > most ? (int##W##_t)x[i] : most;                                                       \
+            top = x[i] > top ? x[i] : top;                                                                                  \
+        }                                                                                                                   \
+        if (most > (int##W##_t)inf || top > (inf | sign))                                                                   \
+            return false;                                                                                                   \
+        if ((ends & WANT_LEAST && top < sign) || (ends & WANT_LARGEST && most < 0)) {                                       \
+            uint##W##_t least = (uint##W##_t)least_signed_##W(x, n);                                                        \
+            top = top < sign ? least : top;                                                                                 \
+            most = most < 0 ? (int##W##_t)least : most;                                                                     \
+        }                                                                                                                   \
+        best[0] = key_##W(top, inf, 0, LEAST, 0);                                                                           \
+        best[1] = key_##W((uint##W##_t)most, inf, 0, LARGEST, 0);                                                           \
+        return true;                                                                                                        \
+    }                                                                                                                       \
+    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
+                            int64_t key)                                                                                    \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        const int##W##_t want = (int##W##_t)key;                                                                            \
+        size_t i = 0;                                                                                                       \
+        for (uint##W##_t here = 0; n - i > PLACE_STEP; i += PLACE_STEP) {                                                   \
+            for (size_t j = 0; j < PLACE_STEP; j++)                                                                         \
+                here |= key_##W(x[i + j], inf, turn, d, nan_key) == want;                                                   \
+            if (here)                                                                                                       \
+                break;                                                                                                      \
+        }                                                                                                                   \
+        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != want)                                                   \
+            i++;                                                                                                            \
+        return i;                                                                                                           \
     }
 CHOOSE_WIDTH(8)
 CHOOSE_WIDTH(16)

@@ -14,10 +14,16 @@ typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index
 typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
 enum { RK_CHAINS = 8 };
 
+/* Sums of neighbouring columns, a multiple of RK_COLUMN_STEP, over rows that lie `stride` bytes apart. Each is sum + lower.
+ * False: they are not exact, or not finite. */
+typedef bool rk_columns_fn(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower);
+enum { RK_COLUMN_STEP = 8 };
+
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
     rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
+    rk_columns_fn *columns[RP_F64 + 1];                /* floats */
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */

@@ -11,6 +11,8 @@ enum {
     TILE_BYTES = 64,                        /* of a row: a cache line is read once for all its columns */
     TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
     TILE = TILE_BYTES,                      /* columns of a tile at most */
+    TOGETHER = 128,                         /* columns that are summed row by row: their sums stay in L1 */
+    SUMMED_ROWS = 4096,                     /* of them: more seldom sum exactly */
     ROWS_AHEAD = 16,                        /* to prefetch: the processor does not see so long strides */
     SHORT = 512                             /* elements of a line that goes by chains */
 };
@@ -23,6 +25,7 @@ typedef struct view {
     size_t size;   /* bytes of an element or state */
     uint64_t base; /* index of a line's first element */
     rk_reduce_fn *reduce;
+    rk_columns_fn *sums; /* of columns; NULL: not what is wanted */
     const rk_simd *simd;
 } view;
 
@@ -36,6 +39,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .size = rp_item_size(s),
                   .base = s->index_base + t->base,
                   .reduce = simd->reduce[layout][s->dtype],
+                  .sums = layout == RP_STATE_SUM32 || layout == RP_STATE_SUM64 ? simd->columns[s->dtype] : NULL,
                   .simd = simd};
 }
 
@@ -181,12 +185,11 @@ static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, 
     }
 }
 
-/* As many of the columns from `first` on as a tile takes; columns go through all planes, a tile through one. */
-static uint64_t columns_of_tile(const view *v, uint64_t first, uint64_t columns)
+/* As many of the columns from `first` on as are taken together; columns go through all planes, these through one. */
+static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns)
 {
-    const uint64_t tile = TILE_BYTES / v->size, left = v->spec->row_len - first % v->spec->row_len;
-    columns = columns < tile ? columns : tile;
-    return columns < left ? columns : left;
+    const uint64_t left = v->spec->row_len - first % v->spec->row_len, most = columns < left ? columns : left;
+    return most < TOGETHER ? most : TOGETHER;
 }
 
 /* Rows [from, from + n) of the columns [first, first + columns), a tile at most, into their states. */
@@ -207,6 +210,51 @@ static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t fro
     }
 }
 
+/* Join s with the exact sum of n elements, none of them a NaN or an infinity. */
+static void add_sum(rk_state *s, double sum, double lower, uint64_t n)
+{
+    const double parts[2] = {sum, lower};
+    s->count += n;
+    for (int i = 0; i < 2; i++) {
+        uint64_t bits;
+        memcpy(&bits, &parts[i], sizeof bits);
+        rk_number x = rk_number_of(rk_format_of(RP_F64), bits & INT64_MAX);
+        int shift = x.unit - rk_e0(s->dtype);
+        if (shift < 0) /* the sum is a multiple of the state's unit */
+            x.mantissa = shift > -64 ? x.mantissa >> -shift : 0;
+        if (x.mantissa && !s->special)
+            rk_add_shifted(s->limb, rk_sum_limbs(s->layout), x.mantissa, shift < 0 ? 0 : shift, (int)(bits >> 63));
+        s->nz |= i == 0 ? bits != (uint64_t)1 << 63 : x.mantissa != 0;
+    }
+}
+
+/* The sums of rows [from, from + n) of the first columns of some; returns how many columns those are. */
+static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    double sum[TOGETHER], lower[TOGETHER];
+    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
+    columns = columns / RK_COLUMN_STEP * RK_COLUMN_STEP;
+    if (!v->sums || v->p.mask || !columns ||
+        !v->sums(v->p.elements + (from * row_len + begin) * v->size, row_len * v->size, n, columns, sum, lower))
+        return 0;
+    for (size_t c = 0; c < columns; c++)
+        add_sum(&states[c], sum[c], lower[c], n);
+    return columns;
+}
+
+/* Rows [from, from + n) of the columns [first, first + columns), at most TOGETHER, into their states. */
+static void add_columns(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    const size_t tile = TILE_BYTES / v->size;
+    for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
+        rows = end - i < SUMMED_ROWS ? end - i : SUMMED_ROWS;
+        for (size_t c = add_sums(v, first, columns, i, rows, states), some; c < columns; c += some) {
+            some = columns - c < tile ? columns - c : tile;
+            add_tile(v, first + c, some, i, rows, states + c);
+        }
+    }
+}
+
 uint64_t rk_cpu_tile(const rp_spec *s) { return TILE_BYTES / rp_dtype_size(s->dtype); }
 
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
@@ -216,8 +264,8 @@ void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint6
     for (uint64_t c = 0; c < columns; c++)
         rk_state_init(&states[c], v.layout, v.spec->dtype);
     for (uint64_t c = 0, some; c < columns; c += some) {
-        some = columns_of_tile(&v, first + c, columns - c);
-        add_tile(&v, first + c, (size_t)some, from, n, states + c);
+        some = columns_together(&v, first + c, columns - c);
+        add_columns(&v, first + c, (size_t)some, from, n, states + c);
     }
 }
 
@@ -270,11 +318,11 @@ static void put_cell(const rk_task *t, uint64_t result, rk_state *s, verdict *fi
 static void whole_columns(const view *v, const rk_task *t, uint64_t first, uint64_t columns, verdict *bad)
 {
     for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
-        rk_state states[TILE];
-        some = columns_of_tile(v, c, end - c);
+        rk_state states[TOGETHER];
+        some = columns_together(v, c, end - c);
         for (uint64_t k = 0; k < some; k++)
             rk_state_init(&states[k], v->layout, v->spec->dtype);
-        add_tile(v, c, (size_t)some, 0, v->spec->rows, states);
+        add_columns(v, c, (size_t)some, 0, v->spec->rows, states);
         for (uint64_t k = 0; k < some; k++)
             put_cell(t, c + k, &states[k], bad);
     }
@@ -303,6 +351,8 @@ static rk_chains_fn *chains_for(const view *v)
 {
     const rp_spec *s = v->spec;
     uint32_t plain = RP_OFFSETS | RP_COLUMNS;
+    if (s->flags & RP_COLUMNS && s->rows > SHORT)
+        return NULL;
     return s->op == RP_OP_SUM && s->out == RP_F64 && !(s->flags & ~plain) ? v->simd->chains[s->dtype] : NULL;
 }
 

@@ -1,11 +1,11 @@
 /* Squares of f32, bf16 and f16 in anchored lanes, with instructions that round without raising the inexact flag (AVX-512).
  *
- * With S the anchored sum so far, T = S + x^2 is rounded silently. Then q = T - S, r = x^2 - q and the sums of the r in lanes of
- * their own raise the flag if they round (r as one fused operation). If it is not raised, the squares' sum is that of all q,
- * which is S at the end less the anchor, and that of all r: no bound on the elements takes part in the proof.
+ * With S the anchored sum so far, T = S + x^2 is rounded silently. Then q = T - S, r = x^2 - q (one fused operation) and the
+ * sums of the r in lanes of their own raise the flag if they round. If it is not raised, the squares' sum is that of all q,
+ * which is S at the end less the anchor, and that of all r. No bound on the elements takes part in the proof.
  *
- * The anchor of square_acc's guess makes it likely: for elements below 2^(guess - 126) that are multiples of u an r is at most
- * 2^(k-53), half of the anchor's last place, and 2^c of them sum to less than 2^53 u^2 if the exponents lie within 28 - c. */
+ * The anchor of square_acc's guess makes it likely: for elements below 2^(guess - 126) that are multiples of u, an r is at most
+ * 2^(k-53), half of the anchor's last place. 2^c of them sum to less than 2^53 u^2 if the exponents lie within 28 - c. */
 #ifndef RK_CPU_SQUARES_SILENT_H
 #define RK_CPU_SQUARES_SILENT_H
 
@@ -180,8 +180,8 @@ static __attribute__((noinline)) void square_lanes_f64_fused(const void *x, size
     put_lanes(out->rest, rest, SQUARE_SUMS);
 }
 
-/* As try_square_lanes. Elements are expected to lie below 2^(guess - 1022): per lane their squares sum to at most 2^(k-1) of the
- * first anchor, and two rests for each element, of at most half of its last place, to at most that of the second one. */
+/* As try_square_lanes. Elements are expected to lie below 2^(guess - 1022): per lane their squares sum to at most 2^(k-1) of
+ * the first anchor. Two rests for each element, of at most half of its last place, sum to at most that of the second one. */
 static bool try_square_lanes64(square_acc *s, const void *x, size_t n)
 {
     int k[2] = {2 * (s->lanes.guess - 1022) + log2_share(n) + 1, 0};

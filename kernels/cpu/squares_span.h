@@ -1,6 +1,6 @@
-/* Squares of f32, bf16 and f16 in anchored lanes, where every addition that rounds raises the inexact flag. What the anchor rounds
- * off of a square on purpose is known exactly; that nothing else is rounded follows from the exponents of the block's elements,
- * found in the same pass. (With AVX-512: squares_silent.h.) */
+/* Squares of f32, bf16 and f16 in anchored lanes, where every addition that rounds raises the inexact flag. What the anchor
+ * rounds off of a square on purpose is known exactly. That nothing else is rounded follows from the exponents of the block's
+ * elements, found in the same pass. (With AVX-512: squares_silent.h.) */
 #ifndef RK_CPU_SQUARES_SPAN_H
 #define RK_CPU_SQUARES_SPAN_H
 

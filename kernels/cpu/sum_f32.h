@@ -1,9 +1,9 @@
 /* Exact sums of f32, bf16 and f16: plain additions of doubles in lanes, of which the flag tells whether they were exact
  * (inexact.h).
  *
- * They are for most data. Of elements that are multiples of u and sum to less than 2^53 u no addition rounds: with 2^c elements
- * for each lane that is any block of f32 whose exponents lie within 29 - c of one another, of bf16 within 45 - c, and of f16 every
- * block, for they are multiples of 2^-24 below 2^16. An infinity or a NaN stays one in its lane. */
+ * They are for most data. Of elements that are multiples of u and sum to less than 2^53 u no addition rounds. With 2^c elements
+ * for each lane that is any block of f32 whose exponents lie within 29 - c of one another, of bf16 within 45 - c. Of f16 it is
+ * every block, for those are multiples of 2^-24 below 2^16. An infinity or a NaN stays one in its lane. */
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
@@ -53,7 +53,7 @@ INLINE vf64 load_f16(const void *p)
     uint16x4_t bits = {((const u16_loose *)p)[0], ((const u16_loose *)p)[1]};
     return (vf64)vcvt_f64_f32(vget_low_f32(vcvt_f32_f16((float16x4_t)bits)));
 #else
-    vf64 v;
+    vf64 v = {0};
     for (int j = 0; j < LANES64; j++)
         v[j] = f64_of(rk_convert_float(RP_F16, ((const u16_loose *)p)[j], RP_F64));
     return v;

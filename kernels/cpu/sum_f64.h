@@ -1,9 +1,9 @@
 /* Exact sums of f64, in two ways.
  *
- * The quick one cuts each significand into an upper and a lower half, by a mask and a subtraction, and adds both in plain lanes.
- * With 2^c elements for each lane the upper halves, multiples of 2^-25 of the smallest element's power of two, need no more than
- * 53 bits if the elements' exponents lie within 26 - c of one another, and neither do the lower ones. Nothing depends on that
- * bound, however: whether every addition was exact is seen afterwards (inexact.h).
+ * The quick one cuts each significand into an upper and a lower half, by a mask and a subtraction, and adds both in plain
+ * lanes. Upper halves are multiples of 2^-25 of the smallest element's power of two. With 2^c elements for each lane their sum
+ * needs no more than 53 bits if the exponents lie within 26 - c of one another, and neither does that of the lower ones. The
+ * result does not depend on that bound: whether every addition was exact is seen afterwards (inexact.h).
  *
  * The other one is block-anchored accumulation.
  * Adding x to S = anchor + (sum so far), with a large power of two as the anchor, rounds x to a multiple of the

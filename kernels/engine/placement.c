@@ -198,13 +198,24 @@ static rp_err open_handle(rk_engine *e, const uint8_t *handle, const uint8_t *uu
     return err ? err : rk_device_open_memory(d, handle, out, f);
 }
 
+/* Memory that is open already is where it is, whatever is said of it. */
+static rp_err check_device(const rk_engine *e, const rk_memory *m, const uint8_t *uuid, rp_fault *f)
+{
+    rk_device *said = m->device;
+    rp_err err = uuid ? device_of(e, uuid, &said, f) : RP_OK;
+    if (err || said == m->device)
+        return err;
+    return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "the memory is on device %d (%s)", m->device->info.ordinal,
+                   m->device->info.name);
+}
+
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **out, rp_fault *f)
 {
     if (!e->device[0]->ops->memory_open)
         return no_device(f);
     pthread_mutex_lock(&e->open_lock);
     rk_memory **at = find_opened(e, handle);
-    rp_err err = *at ? RP_OK : open_handle(e, handle, uuid, at, f);
+    rp_err err = *at ? check_device(e, *at, uuid, f) : open_handle(e, handle, uuid, at, f);
     if (!err) {
         (*at)->uses++;
         *out = *at;

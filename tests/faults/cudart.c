@@ -1,7 +1,7 @@
 /* A CUDA runtime without a device, for walking the engine's errors where there is no GPU: memory is the host's, streams are
  * always done and events t_cuda_latency_ns after they were recorded. Kernels do nothing, so no answer is right, unless
  * tests/device/kernels.cu runs them. It shows t_cuda_devices devices. Each call that the engine makes fails on cue with
- * t_cuda_failure, and like the real one leaves its error for cudaGetLastError; after an error of a kernel every call of a
+ * t_cuda_failure, and like the real one leaves its error for cudaGetLastError. After an error of a kernel every call of a
  * thread with that device current fails. Page-locked memory is the process's: with t_cuda_host_breaks such an error fails its
  * calls with any device current. */
 #include <cuda.h>

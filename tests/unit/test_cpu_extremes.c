@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,27 @@ static uint32_t half_over(int bits)
     return m;
 }
 
+/* Every table's state of x[0..n) beside that of adding one element at a time. `what` and the numbers repeat the case. */
+static void expect_one_by_one(int op, int dtype, const void *x, uint64_t n, const char *what, int a, int b, int c)
+{
+    const size_t size = rp_dtype_size(dtype);
+    rk_state want;
+    rk_state_init(&want, rp_state_layout(op, dtype), dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (const char *)x + i * size, size);
+        rk_state_add(&want, bits, i, RP_NAN_PROPAGATE);
+    }
+    for (int k = 0; k < rk_simd_count; k++) {
+        if (!rk_simd_runs(rk_simds[k]))
+            continue;
+        rk_state got = reduce(rk_simds[k], op, dtype, x, n);
+        if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
+            fail_msg("%s: %s of %d %s, %s %d, %d, %d", rk_simds[k]->name, rp_op_name(op), (int)n, rp_dtype_name(dtype), what, a,
+                     b, c);
+    }
+}
+
 /* Rests that add up in one direction, beside one element that is larger, so that their lane's last place is what it is, and one
  * that is so small that the sum of the rests needs all bits. */
 static void rests_of_squares(void **state)
@@ -48,25 +70,13 @@ static void rests_of_squares(void **state)
     (void)state;
     enum { N = 8192, ONE = 127 }; /* the exponent field of 1 */
     static float x[N];
-    for (uint64_t n = 512; n <= N; n *= 2)
+    for (int n = 512; n <= N; n *= 2)
         for (int bits = 4; bits <= 12; bits++)
             for (int span = 14; span <= 26; span++) {
                 float v = float_of((ONE - 1) << 23 | (half_over(bits) & 0x7fffff));
-                rk_state want;
-                rk_state_init(&want, RP_STATE_SQ32, RP_F32);
-                for (uint64_t i = 0; i < n; i++) {
+                for (int i = 0; i < n; i++)
                     x[i] = i == 3 ? 1 : i == 77 ? float_of((uint32_t)(ONE - span) << 23 | 1) : v;
-                    uint32_t b;
-                    memcpy(&b, &x[i], sizeof b);
-                    rk_state_add(&want, b, i, RP_NAN_PROPAGATE);
-                }
-                for (int k = 0; k < rk_simd_count; k++) {
-                    if (!rk_simd_runs(rk_simds[k]))
-                        continue;
-                    rk_state got = reduce(rk_simds[k], RP_OP_SUMSQ, RP_F32, x, n);
-                    if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
-                        fail_msg("%s: %d f32, %d bits, span %d", rk_simds[k]->name, (int)n, bits, span);
-                }
+                expect_one_by_one(RP_OP_SUMSQ, RP_F32, x, (uint64_t)n, "bits, span", bits, span, 0);
             }
 }
 
@@ -80,23 +90,33 @@ static void rests_of_squares_after_larger_ones(void **state)
         for (int bits = 4; bits <= 12; bits += 2)
             for (int span = 10; span <= 26; span++) {
                 float v = float_of((ONE - 1) << 23 | (half_over(bits) & 0x7fffff));
-                rk_state want;
-                rk_state_init(&want, RP_STATE_SQ32, RP_F32);
-                for (uint64_t i = 0; i < 2 * N; i++) {
-                    x[i] = i < N        ? float_of((uint32_t)(ONE + more) << 23)
-                           : i == N + 3 ? float_of((uint32_t)(ONE - span) << 23 | 1)
-                                        : v;
-                    uint32_t b;
-                    memcpy(&b, &x[i], sizeof b);
-                    rk_state_add(&want, b, i, RP_NAN_PROPAGATE);
+                for (int i = 0; i < N; i++) {
+                    x[i] = float_of((uint32_t)(ONE + more) << 23);
+                    x[N + i] = i == 3 ? float_of((uint32_t)(ONE - span) << 23 | 1) : v;
                 }
-                for (int k = 0; k < rk_simd_count; k++) {
-                    if (!rk_simd_runs(rk_simds[k]))
-                        continue;
-                    rk_state got = reduce(rk_simds[k], RP_OP_SUMSQ, RP_F32, x, 2 * N);
-                    if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
-                        fail_msg("%s: %d bits, span %d, after 2^%d", rk_simds[k]->name, bits, span, more);
-                }
+                expect_one_by_one(RP_OP_SUMSQ, RP_F32, x, 2 * N, "bits, span, more", bits, span, more);
+            }
+}
+
+/* Zeros, a one and a small element, so that a single addition in the block rounds, if any: of one lane, or of its total. */
+static void single_roundings(void **state)
+{
+    (void)state;
+    enum { N = 4096 };
+    static const int ops[] = {RP_OP_SUM, RP_OP_NORM1, RP_OP_SUMSQ, RP_OP_VAR}, apart[] = {1, 8, 64, 256, 1000};
+    static float floats[N];
+    static double doubles[N];
+    for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
+        for (size_t d = 0; d < sizeof apart / sizeof apart[0]; d++)
+            for (int span = 20; span <= 120; span++) {
+                memset(floats, 0, sizeof floats);
+                memset(doubles, 0, sizeof doubles);
+                floats[5] = 1;
+                doubles[5] = 0x1.0000001p0;
+                doubles[5 + apart[d]] = ldexp(0x1.0000000000001p0, -span);
+                floats[5 + apart[d]] = ldexpf(1, -span);
+                expect_one_by_one(ops[k], RP_F32, floats, N, "apart, span", apart[d], span, 0);
+                expect_one_by_one(ops[k], RP_F64, doubles, N, "apart, span", apart[d], span, 0);
             }
 }
 
@@ -164,6 +184,7 @@ static void digits_are_carried_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(digits_are_carried_in_time), cmocka_unit_test(rests_of_squares),
-                                       cmocka_unit_test(rests_of_squares_after_larger_ones), cmocka_unit_test(long_integers)};
+                                       cmocka_unit_test(rests_of_squares_after_larger_ones), cmocka_unit_test(single_roundings),
+                                       cmocka_unit_test(long_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from math import prod
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
 from ._prepare import Prepared
 from ._results import Finish, Make
-from ._segments import Pieces, Segments
 from ._sources import Source, in_memory
+
+if TYPE_CHECKING:
+    from ._segments import Segments
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
 PLACES = ("argmin", "argmax", "stats")  # results that name a place
@@ -95,6 +97,12 @@ def lay(p: Prepared) -> Layout:
     return layout or copied(p.data.shape, p.axes)
 
 
+def segments_of(offsets: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Segments:
+    """The module is loaded with the first use."""
+    from ._segments import Segments
+    return Segments(offsets, shape, axis, keepdims)
+
+
 def lay_segments(p: Prepared, segments: Segments) -> Layout:
     """The same of segments, without the elements that are in none."""
     if isinstance(p.data, Remote) and (p.keep is not None or not segments.in_place(p.data)):
@@ -108,7 +116,7 @@ def lay_segments(p: Prepared, segments: Segments) -> Layout:
 def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
     """Where the elements are that are reduced."""
     if isinstance(p.data, Remote):
-        return Pieces(p.data, p.segments) if p.segments else p.data.source()
+        return p.segments.pieces(p.data) if p.segments else p.data.source()
     return in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not (flips or p.segments))
 
 
@@ -174,7 +182,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         key = _key(o.data, op, axis, dtype, bool(keepdims), ddof, nan, wrap, make, state)
         if key in _recipes:
             return _recipes[key].again(o.data)
-    segments = None if offsets is None else Segments(offsets, tuple(o.data.shape), axis, keepdims)
+    segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     flips = forwards(p)
     layout = lay(p)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from ._arrays import Array, Operand, Remote
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
-from ._segments import Segments
+
+if TYPE_CHECKING:
+    from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too

@@ -90,6 +90,10 @@ class Segments:
         long = int(self.offsets[-1] - self.offsets[0]) * data.dtype.itemsize >= IN_PLACE * self.number
         return wanted and (long or not data.readable)
 
+    def pieces(self, data: Remote) -> Source:
+        """The source of those."""
+        return Pieces(data, self)
+
 
 class Pieces(Source):
     """The source of segments that are reduced where they lie, which the library does not do by one request."""

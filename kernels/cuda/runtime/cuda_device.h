@@ -38,8 +38,8 @@ struct Device {
 // Read the properties of device `id`. Returns a CUDA error.
 cudaError_t device_open(Device *d, int id);
 
-// What is wrong with the current device's context; cudaSuccess: nothing. Page-locked memory and memory that other devices map are
-// the whole process's: a call on these may fail for the broken context of another device.
+// What is wrong with the current device's context; cudaSuccess: nothing. Page-locked memory and memory that other devices map
+// are the whole process's: a call on these may fail for the broken context of another device.
 cudaError_t context_error();
 
 // How many blocks of this kernel an SM of the device holds; allows its shared memory on the way. Any thread.
