@@ -402,7 +402,8 @@ def test_restarts_are_not_noticed(supervise):
 
 
 @pytest.mark.slow
-def test_two_minutes_of_restarts_are_not_noticed(supervise):
+def test_sixteen_clients_notice_no_restart(supervise):
+    """`make restarts` does it for two minutes."""
     d = supervise()
-    longest, answers = restarts(d, 16, 60, 2)
+    longest, answers = restarts(d, 16, int(os.environ.get("RESTARTS", "10")), 2)
     print(f"longest wait {longest:.3f} s, {answers} answers, load {os.getloadavg()[0]:.1f}")

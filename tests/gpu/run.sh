@@ -89,7 +89,8 @@ devices() {
 }
 
 restart() {
-    REDUCED_BACKEND=cuda REDUCED_BIN_DIR=$B/bin timeout 240 python3 -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k two_minutes >"$OUT/restart.log" 2>&1
+    RESTARTS=60 REDUCED_BACKEND=cuda REDUCED_BIN_DIR=$B/bin timeout 240 \
+        python3 -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k sixteen >"$OUT/restart.log" 2>&1
     note "restarts under load" $? "$(grep -h 'longest wait' "$OUT/restart.log")"
 }
 
