@@ -384,9 +384,24 @@ def test_big_endian(run, scratch, kind):
     for args in (["stats"], ["sum", "--axis", "0"], ["max", "--axis", "1"], ["argmax", "--rows", "3"]):
         assert run(*args, path) == run(*args, little)
     assert run("sum", stdin=path.read_bytes()) == run("sum", little)
-    run("put", "--replace", "be", path)
-    assert run("sum", "@be") == run("sum", little)
+    raw = scratch / "be.raw"
+    raw.write_bytes(a.tobytes())
+    for args in (["stats"], ["sum", "--rows", "3"]):
+        assert run(*args, "--dtype", kind, raw) == run(*args, little)
+    assert run("sum", "--dtype", kind, stdin=raw.read_bytes()) == run("sum", little)
+    for given in ([path], ["--dtype", kind, raw]):
+        run("put", "--replace", "be", *given)
+        assert run("sum", "@be") == run("sum", little)
     run("drop", "be")
+
+
+def test_big_endian_elements_are_whole_ones_of_a_known_type(ctl, shared, run, fails, scratch):
+    (scratch / "x").write_bytes(bytes(6))
+    fails("6 bytes are not a multiple of the 4 of f32", "sum", "--dtype", ">f4", scratch / "x")
+    fails("the last element is cut", "sum", "--dtype", ">f4", stdin=bytes(6))
+    unknown = ctl("sum", "--dtype", ">f3", scratch / "x", url=shared.url)
+    assert unknown.returncode == 2 and b"--dtype '>f3' is not one of" in unknown.stderr
+    assert run("sum", "--dtype", ">u1", scratch / "x") == "0\n"
 
 
 # ---- all arrays of a file ----

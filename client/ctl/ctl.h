@@ -71,6 +71,7 @@ typedef struct ctl_options {
     ctl_format format;
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */
+    bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
@@ -246,6 +247,7 @@ typedef struct ctl_source {
     const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
     int dtype;                     /* 0: not said */
     int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
+    bool swapped;                  /* raw elements are big-endian */
     bool text;                     /* numbers as text, */
     bool brief;                    /* which are reduced again if their type is not that of the first ones */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */

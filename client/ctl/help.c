@@ -25,18 +25,19 @@ void ctl_help(FILE *out)
           out);
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
         fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
-    fputs("\n"
-          "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), or one of\n"
-          "these after gzip or zstd. Raw little-endian elements need --dtype, numbers as text --text; - is standard input.\n"
-          "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number. A FILE of many arrays gives one line\n"
-          "for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of several files gives one line: the "
-          "value, two\n"
-          "blanks, the name. @NAME is resident data, stored by 'put'. It can be reduced whole, by rows and by columns,\n"
-          "but not with --mask, --offsets or --total.\n"
-          "\n"
-          "What to reduce\n"
-          "  -t, --dtype T      elements of raw files, or of a column of text (there f64 without it):",
-          out);
+    fputs(
+        "\n"
+        "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), or one of\n"
+        "these after gzip or zstd. Raw elements need --dtype (>f4: big-endian), numbers as text --text; - is standard input.\n"
+        "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number. A FILE of many arrays gives one line\n"
+        "for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of several files gives one line: the "
+        "value, two\n"
+        "blanks, the name. @NAME is resident data, stored by 'put'. It can be reduced whole, by rows and by columns,\n"
+        "but not with --mask, --offsets or --total.\n"
+        "\n"
+        "What to reduce\n"
+        "  -t, --dtype T      elements of raw files, or of a column of text (there f64 without it):",
+        out);
     names(out, reduce_dtype_name, REDUCE_I8);
     fputs(
         "\n"

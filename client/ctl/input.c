@@ -122,6 +122,7 @@ static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes
 {
     in->kind = "raw elements";
     in->dtype = source->dtype ? source->dtype : source->raw_dtype;
+    in->swapped = source->swapped && reduce_dtype_size(in->dtype) > 1;
     in->sized = in->regular || (in->head_len == 0 && !in->pull); /* nothing came */
     in->bytes = file_bytes;
     size_t element = reduce_dtype_size(in->dtype);

@@ -111,8 +111,8 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
     return false;
 }
 
-/* The type that NumPy calls so: "float32", "<f4". 0: none. Without the mark of the byte order, i8 is ours, of 8 bits. */
-static int numpy_dtype(const char *word)
+/* The type that NumPy calls so: "float32", "<f4" with one of `marks`. 0: none. Without a mark, i8 is ours, of 8 bits. */
+static int numpy_dtype(const char *word, const char *marks)
 {
     static const struct {
         const char *name, *code;
@@ -121,17 +121,18 @@ static int numpy_dtype(const char *word)
                  {"uint16", "u2", REDUCE_U16},  {"int32", "i4", REDUCE_I32},   {"uint32", "u4", REDUCE_U32},
                  {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
                  {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64}};
-    bool marked = *word && strchr("<=|", *word);
+    bool marked = *word && strchr(marks, *word);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(word + marked, marked ? types[i].code : types[i].name))
             return types[i].dtype;
     return 0;
 }
 
-static bool take_dtype(int32_t *out, const char *what, const char *value, char why[CTL_WHY])
+/* `marks`: of NumPy's, for the byte orders that there may be. */
+static bool take_dtype(int32_t *out, const char *what, const char *value, const char *marks, char why[CTL_WHY])
 {
     *out = reduce_dtype_parse(value);
-    *out = *out ? *out : numpy_dtype(value);
+    *out = *out ? *out : numpy_dtype(value, marks);
     return *out != 0 || unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
 }
 
@@ -198,9 +199,10 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
     uint64_t n;
     switch (opt) {
     case 't':
-        return take_dtype(&o->spec.dtype, "--dtype", optarg, why);
+        o->swapped = optarg[0] == '>';
+        return take_dtype(&o->spec.dtype, "--dtype", optarg, "<=|>", why);
     case 'o':
-        return take_dtype(&o->spec.out, "--out", optarg, why);
+        return take_dtype(&o->spec.out, "--out", optarg, "<=|", why);
     case OPT_NAN:
         return take_nan(&o->spec.nan, optarg, why);
     case OPT_DDOF:

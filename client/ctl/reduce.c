@@ -108,7 +108,8 @@ static bool needs_floats(const ctl_options *o)
 static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
 {
     char why[CTL_WHY] = "";
-    ctl_source source = {.name = name, .dtype = w->o->spec.dtype, .text = w->o->text, .brief = brief, .array = array};
+    ctl_source source = {
+        .name = name, .dtype = w->o->spec.dtype, .swapped = w->o->swapped, .text = w->o->text, .brief = brief, .array = array};
     if (w->o->text && !source.dtype && needs_floats(w->o))
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
