@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,20 +23,26 @@ def ctl(url, *args):
 
 
 @contextmanager
-def daemon(*flags, program=BUILD / "bin/reduced"):
-    """(url, pid) of a daemon that answers."""
+def daemon(*flags, program=BUILD / "bin/reduced", env=None):
+    """(url, process, log, seconds until it was ready) of a daemon. `env` comes on top of this process's."""
     with tempfile.TemporaryDirectory(prefix="rb") as folder:
-        url = f"ipc://{folder}/s"
-        with open(f"{folder}/log", "wb") as log:
-            p = subprocess.Popen([program, "--listen", url, *flags], stdout=log, stderr=log)
+        url, log = f"ipc://{folder}/s", Path(folder, "log")
+        begin = time.perf_counter()
+        with open(log, "wb") as out:
+            p = subprocess.Popen([program, "--listen", url, *map(str, flags)], stdout=out, stderr=out, env={**os.environ, **(env or {})})
         try:
-            while subprocess.run(ctl(url, "ping"), capture_output=True).returncode:
+            while b"ready" not in log.read_bytes():
                 if p.poll() is not None:
-                    raise SystemExit(Path(folder, "log").read_text())
-            yield url, p.pid
+                    raise SystemExit(log.read_text())
+                time.sleep(0.002)  # poll interval
+            yield url, p, log, time.perf_counter() - begin
         finally:
             p.terminate()
-            p.wait()
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                print(f"the daemon did not end: {log.read_text()[-300:]}", flush=True)
 
 
 def resident_kib(pid):

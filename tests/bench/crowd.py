@@ -72,7 +72,7 @@ def latency(url):
 
 
 def small_under_large(flags):
-    with daemon(*flags) as (url, _), large_file(LARGE) as path:
+    with daemon(*flags) as (url, *_), large_file(LARGE) as path:
         rounds = {"idle": [], "file": [], "stream": []}
         for _ in range(ROUNDS):
             rounds["idle"].append(latency(url))
@@ -111,7 +111,7 @@ def shares(flags, skip):
         cases.update({"2 users": [me, NOBODY], "a session beside 8 of another user": [me] + [NOBODY] * 8})
     else:
         skip("other users", "only root can be another user")
-    with daemon("--socket-mode", "0777", *flags) as (url, _), large_file(1 << 30) as path:
+    with daemon("--socket-mode", "0777", *flags) as (url, *_), large_file(1 << 30) as path:
         os.chmod(Path(url[len("ipc://"):]).parent, 0o755)
         for case, uids in cases.items():
             counts = answered(url, path, uids)

@@ -198,14 +198,14 @@ def main():
     a = p.parse_args()
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}; {a.mib} MiB of f64, {a.numbers} numbers as text, medians of {a.runs} runs\n")
     print("| case | who | wall, ms | processor, ms | its daemon's, ms |\n| --- | --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory(prefix="rf") as folder, daemon() as (url, pid):
+    with tempfile.TemporaryDirectory(prefix="rf") as folder, daemon() as (url, process, *_):
         subprocess.run([PYTHON, "-c", MAKE, folder, str(a.mib), str(a.numbers)], check=True)
         folder = Path(folder)
         for name, peers, path in (*text_cases(folder), *print_cases(folder, a.numbers), *file_cases(folder)):
             if a.case and not any(word in name for word in a.case):
                 continue
             for who, peer in peers.items():
-                took = measure(peer, path, a.runs, url, pid)
+                took = measure(peer, path, a.runs, url, process.pid)
                 if took:
                     print(f"| {name} | {who} | " + " | ".join(f"{ms:.1f}" for ms in took[:2]) + f" | {f'{took[2]:.1f}' if took[2] else ''} |", flush=True)
 

@@ -36,7 +36,7 @@ def numpy_sums(size, runs):
 def measure(flags, skip):
     """Yields the measurements of one case after another; tells `skip` who cannot take part, and why."""
     cuda = BUILD / "bench/host_cuda"
-    with daemon(*flags) as (url, _):
+    with daemon(*flags) as (url, *_):
         host = BUILD / "bench/host"
         ways = {OURS: lambda size, runs: program(host, url, size, runs),
                 f"{OURS}-alloc": lambda size, runs: program(host, url, size, runs, "alloc"), "numpy": numpy_sums}

@@ -49,7 +49,7 @@ def measure(flags, skip):
         import numpy
     except ImportError as err:
         raise Skip(str(err)) from err
-    with tempfile.TemporaryDirectory(prefix="rb") as folder, daemon(*flags) as (url, _):
+    with tempfile.TemporaryDirectory(prefix="rb") as folder, daemon(*flags) as (url, *_):
         path = Path(folder, "x.npy")
         x = numpy.random.default_rng(1).standard_normal(ELEMENTS, dtype="f4")
         numpy.save(path, x)

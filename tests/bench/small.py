@@ -47,7 +47,7 @@ def batches(url):
 
 def measure(flags, skip):
     """Sums of f32, one after another in each process, daemon and echo in turn."""
-    with daemon(*flags) as (url, _), echo() as echo_url:
+    with daemon(*flags) as (url, *_), echo() as echo_url:
         for by, case in CASES.items():
             rounds = {OURS: [], "nng-echo": []}
             before = batches(url)
@@ -59,8 +59,8 @@ def measure(flags, skip):
                 yield [summary("requests", f"requests of a launch, {by}", OURS, "", [requests / launches])]
             for i, (what, unit) in enumerate((("requests", "1/s"), ("latency p50", "us"), ("latency p99", "us"))):
                 yield [summary("requests", f"{what}, {by}", who, unit, [r[i] for r in found]) for who, found in rounds.items()]
-    with daemon(*flags) as (url, pid):
+    with daemon(*flags) as (url, process, *_):
         for requests in (100, 9900):
             load("reduce", url, 10, requests)
             total = "1,000" if requests == 100 else "100,000"
-            yield [summary("requests", f"resident after {total}", OURS, "KiB", [resident_kib(pid)])]
+            yield [summary("requests", f"resident after {total}", OURS, "KiB", [resident_kib(process.pid)])]

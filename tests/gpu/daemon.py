@@ -50,8 +50,8 @@ def put(url, name, path):
 
 def main():
     passed = failed = 0
-    with tempfile.TemporaryDirectory() as folder, daemon("--backend", "cuda", "--small-bytes", "0") as (gpu, _), \
-            daemon("--backend", "cpu") as (cpu, _):
+    with tempfile.TemporaryDirectory() as folder, daemon("--backend", "cuda", "--small-bytes", "0") as (gpu, *_), \
+            daemon("--backend", "cpu") as (cpu, *_):
         status = subprocess.run([BUILD / "bin/reducectl", "status", "--connect", gpu], stdout=subprocess.PIPE, text=True)
         print("\n".join(line for line in status.stdout.splitlines() if "device" in line or "backend" in line))
         for name, array in arrays():

@@ -123,9 +123,9 @@ def cases(url, cpu_url, pid, folder, used):
 def main():
     table, failed = [], 0
     used = gpu_mib()
-    with tempfile.TemporaryDirectory(prefix="rb") as folder, daemon("--backend", "cuda") as (url, pid), \
-            daemon("--backend", "cpu") as (cpu_url, _):
-        for name, unit, goal, more, measure in cases(url, cpu_url, pid, folder, used):
+    with tempfile.TemporaryDirectory(prefix="rb") as folder, daemon("--backend", "cuda") as (url, process, *_), \
+            daemon("--backend", "cpu") as (cpu_url, *_):
+        for name, unit, goal, more, measure in cases(url, cpu_url, process.pid, folder, used):
             begin = time.monotonic()
             try:
                 value = measure()

@@ -174,7 +174,7 @@ def main():
     flags = ["--sandbox", "no", "--batch-bytes", "0"] if a.pretend else ["--small-bytes", "0"]
     program = common.BUILD / "tests/reduced-device" if a.pretend else common.BUILD / "bin/reduced"
     failed = []
-    with common.daemon("--backend", "cuda", *flags, program=program) as (url, _):
+    with common.daemon("--backend", "cuda", *flags, program=program) as (url, *_):
         for ranks in a.ranks.split(","):
             command = ["mpirun", "-n", ranks, sys.executable, "-m", "mpi4py", __file__, "--rank", url, *(["--pretend"] if a.pretend else [])]
             if subprocess.run(command, env=env, timeout=250).returncode:

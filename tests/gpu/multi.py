@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
-from common import BUILD, ctl, machine  # noqa: E402
+from common import BUILD, ctl, daemon, machine  # noqa: E402
 from rawclient import COLUMNS, Connection, Fault  # noqa: E402
 
 MIB, CHUNK = 1 << 20, 4 << 20
@@ -38,29 +38,6 @@ failed = []
 
 def note(what, text):
     print(f"  {what:34} {text}", flush=True)
-
-
-@contextmanager
-def daemon(*flags, env=None, program=BUILD / "bin/reduced"):
-    """(url, process, log, seconds until it answered)"""
-    with tempfile.TemporaryDirectory(prefix="rm") as folder:
-        url, log = f"ipc://{folder}/s", pathlib.Path(folder, "log")
-        begin = time.perf_counter()
-        with open(log, "wb") as out:
-            p = subprocess.Popen([program, "--listen", url, *map(str, flags)], stdout=out, stderr=out, env={**os.environ, **(env or {})})
-        try:
-            while b"ready" not in log.read_bytes():
-                if p.poll() is not None:
-                    raise SystemExit(log.read_text())
-                time.sleep(0.002)  # poll interval
-            yield url, p, log, time.perf_counter() - begin
-        finally:
-            p.terminate()
-            try:
-                p.wait(20)
-            except subprocess.TimeoutExpired:
-                p.kill()
-                note("the daemon did not end", log.read_text()[-300:])
 
 
 def connect(url):
