@@ -11,6 +11,8 @@
 
 #include "kernels/cpu/squares_acc.h"
 
+#if VB == 64 /* others have no such instructions */
+
 typedef struct square_lanes {
     vf64 sum[SQUARE_SUMS], square[SQUARE_SUMS], rest[SQUARE_SUMS];
     double sums, squares, rests; /* their totals */
@@ -221,4 +223,5 @@ static bool add_square_block_f64(square_acc *s, const void *x, size_t n)
     return true;
 }
 
+#endif
 #endif
