@@ -364,7 +364,7 @@ def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
         s.close()
 
 
-HANDSHAKE_S, HANDSHAKES = 0.016, 64  # daemon/net/limits.h: of an address, one in so many seconds, and so many at once
+HANDSHAKE_S, HANDSHAKES = 0.016, 64  # daemon/net/limits.h: seconds between two of one address, and how many it may start with
 
 
 def test_handshakes_take_turns(start, site, server, as_name):

@@ -18,7 +18,7 @@ static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* ---- what is plain: [+-]digits[.digits][e[+-]digits] ---- */
 
-/* The digits of a number and its point are within so many bytes; what is longer is not plain. */
+/* The digits of a plain number and its point have at most WINDOW bytes. */
 enum { WINDOW = 32, EXPONENT_DIGITS = 4, AHEAD = 1 + WINDOW + 2 + EXPONENT_DIGITS /* bytes that are looked at */ };
 
 typedef struct plain {

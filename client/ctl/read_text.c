@@ -131,7 +131,7 @@ static int count_threads(void)
     return n < MAX_PARTS ? n : MAX_PARTS;
 }
 
-/* A parser after so many lines. A -0 in a file makes it one of floats, wherever it is. */
+/* A parser for what follows line `line`. One -0 anywhere in a file makes all of its numbers floats. */
 static ctl_text parser_after(const ctl_reader *r, uint64_t line)
 {
     return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut};

@@ -45,8 +45,8 @@
  * an address. One with RSA keys takes 3.7 ms. Time that was not used is kept for a start of many programs at once: 64
  * handshakes of an address, 256 of all. */
 #define RD_HANDSHAKE_NS UINT64_C(4000000)
-#define RD_HANDSHAKE_SHARE 4 /* an address has one part in so many of a core */
+#define RD_HANDSHAKE_SHARE 4 /* an address has a quarter of a core */
 #define RD_HANDSHAKE_BURST_NS UINT64_C(1024000000)
-#define RD_HANDSHAKE_LOOK_MS 10 /* those that wait are looked at as often */
+#define RD_HANDSHAKE_LOOK_MS 10 /* the interval at which waiting handshakes are looked at */
 
 #endif

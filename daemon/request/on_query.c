@@ -254,7 +254,7 @@ static void put_gpu(const char *group, const rk_stats *k, const rd_device_readin
         put_meter(group, d, w);
 }
 
-/* A reply's entries have room for so many; `info` names all, and the metrics have the rest. */
+/* The entries of a status reply have room for this number of GPUs. `info` names all, and the metrics have the rest. */
 enum { MOST_GPUS = 6 };
 
 static void put_gpus(const rd_measures *m, rp_writer *w)

@@ -146,7 +146,7 @@ static void put_device(FILE *f, const rk_stats *k, uint64_t bytes, double best)
     fprintf(f, ",\"bytes\":%" PRIu64 ",\"best_bytes_per_s\":%.9g}", bytes, best);
 }
 
-/* One engine of the CPU is told by the totals. */
+/* A single CPU engine is one entry, whose figures are the totals. */
 static void put_devices(FILE *f, const rd_measures *m, const rd_rates *rates)
 {
     fputs(",\"devices\":[", f);

@@ -1,4 +1,4 @@
-/* Turns at TLS handshakes: what an address and all of them may take of a processor's time, and who is next. */
+/* Turns at TLS handshakes: how much processor time one address and all addresses get, and which connection is next. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

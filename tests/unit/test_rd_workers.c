@@ -145,7 +145,7 @@ static void no_user_has_them_all(void **state)
     close_workers(&w);
 }
 
-/* What fills memory takes whole processors: a user has so many of them, and other threads for works that wait. */
+/* Work that fills memory keeps a processor busy. A user has BUSIEST threads for it, and others for work that waits. */
 static void no_user_keeps_all_processors_busy(void **state)
 {
     (void)state;
