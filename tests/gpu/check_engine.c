@@ -294,6 +294,9 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_OFFSETS, 1, 0, 0},
                   {RP_COLUMNS, 50, 40, 0},
                   {RP_COLUMNS, 300, 100, 3},
+                  {RP_COLUMNS, 7000, 8, 0}, /* whole vectors: several teams a column */
+                  {RP_MASK, 3, 8192, 0},    /* rows of whole vectors: by blocks, in registers */
+                  {RP_MASK, 50, 128, 0},
                   {RP_COLUMNS, 3000, 3, 0},
                   {RP_COLUMNS, 5, 1000, 0},
                   {RP_COLUMNS, 100, 1, 0},
@@ -309,7 +312,7 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_COLUMNS, 500, 1, 40},
                   {RP_COLUMNS, 20000, 2, 3}}; /* few long ones: several teams a column */
     size_t count = sizeof shapes / sizeof shapes[0];
-    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 12 : 4); i++) {
+    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 4); i++) {
         const bool initial = i % 3 == 1;
         uint32_t states = !initial && i % 4 == 2 ? RP_STATES_OUT : 0;
         rk_task t = task_of(op, dtype, nan, shapes[i].flags | states, shapes[i].rows, shapes[i].row_len, memory);
@@ -366,8 +369,8 @@ static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
-    static const uint64_t shapes[][2] = {{3, 0},   {2, 1},     {1000, 1},  {64, 63},  {100, 64},
-                                         {40, 65}, {33, 1000}, {5, 20001}, {70000, 2}};
+    static const uint64_t shapes[][2] = {{3, 0},     {2, 1},   {1000, 1},  {64, 63},   {100, 64},
+                                         {33, 1000}, {99, 2}, {40, 65}, {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = MOST, room = (most * bytes + SPARE + 4095) / 4096 * 4096;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
     char *memory = aligned_alloc(4096, room);
@@ -391,7 +394,7 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
                 }
         }
         fill(memory, dtype, (kind)k, most < 262144 ? most : 262144);
-        for (size_t i = 0; i < (quick == FULL ? sizeof shapes / sizeof shapes[0] : quick == QUICK ? 5 : 2); i++)
+        for (size_t i = 0; i < (quick == FULL ? sizeof shapes / sizeof shapes[0] : quick == QUICK ? 7 : 2); i++)
             for (int nan = 0; nan < (is_float ? 3 : 1); nan++)
                 for (uint32_t flags = 0; flags <= RP_STATES_OUT; flags += RP_STATES_OUT) {
                     if (shapes[i][0] * (flags ? RP_MAX_STATE : 96) > RP_MAX_DATA)

@@ -191,6 +191,24 @@ template <int kTerms> struct LineSums {
         return in_range(q.x[0]) && (op == RP_OP_SUMSQ ? near : root(near)).round(v);
     }
 
+    // n Q - S^2 as high + low, an error of at most 2^-96 of it, where little of it cancels; low at most 2^-52 of high.
+    //
+    // Of p = n q and s^2, rounded, what is rounded off is known: of each and of their difference at most 2^-53 p. So is n times
+    // the second term. Adding these rounds off at most 2^-102 p.
+    __device__ __forceinline__ bool quick_top(double *high, double *low) const
+    {
+        const double n = (double)count, q = squares.x[0], p = __dmul_rn(n, q), s2 = __dmul_rn(sum.s, sum.s);
+        double d;
+        const double e = two_sum(p, -s2, d), rest = __dsub_rn(__fma_rn(n, q, -p), __fma_rn(sum.s, sum.s, -s2));
+        *low = two_sum(d, __fma_rn(n, squares.x[1], __dadd_rn(rest, e)), *high);
+        bool two = fabs(squares.x[1]) <= 0x1p-52 * q; // of no more terms
+#pragma unroll
+        for (int k = 2; k < kTerms; k++)
+            two &= squares.x[k] == 0;
+        return two && !squares.lost && !sum.lost && sum.t == 0 && d >= 0x1p-6 * p && in_range(p) &&
+               (sum.s == 0 || in_range(s2));
+    }
+
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
     // `of_mean`: the same of that over n.
     __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
@@ -203,6 +221,12 @@ template <int kTerms> struct LineSums {
             *std = zero;
         if (none)
             return true;
+        double high, low;
+        if (!of_mean && count < 1u << 26 && quick_top(&high, &low)) {
+            const Near near = quotient(high, low, (double)(count * (count - ddof)));
+            if ((!var || near.round(var)) && (!std || root(near).round(std)))
+                return true;
+        }
         Terms<kTerms> q = squares;
         if (sum.lost || !q.gather() || count >= (of_mean ? 1u << 17 : 1u << 26)) // n (n - ddof), and n times that, is a double
             return false;

@@ -135,6 +135,16 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
     return teams ? (u32)teams : 1;
 }
 
+// The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
+u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
+{
+    u64 fill = (u64)d->sms * kColumnBlocks / across, share = rp_elements(&a.spec) / lines / team / kColumnRows;
+    u64 room = s.words / a.plan.all;
+    u64 teams = fill < share ? fill : share;
+    teams = teams < room ? teams : room;
+    return teams ? (u32)teams : 1;
+}
+
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
 // enough blocks are left.
 u32 width_of_columns(const Device *d, u64 columns)
@@ -143,6 +153,18 @@ u32 width_of_columns(const Device *d, u64 columns)
         return (u32)columns;
     u32 width = kWarp;
     while (width < kColumnThreads && columns / (2 * width) >= 2 * (u64)d->sms)
+        width *= 2;
+    return width;
+}
+
+// The same of columns by vectors, in vectors: a power of two. Sums of floats take long to begin and to end, so all blocks run at
+// once, or in two turns; other blocks are small.
+u32 width_of_vectors(const Device *d, u64 vectors, bool floats)
+{
+    u32 width = 1;
+    while (width < kColumnWidth && width < vectors)
+        width *= 2;
+    while (width < kColumnThreads && div_up(vectors, width) > (u64)d->sms * (floats ? 2 * kColumnBlocks : 32))
         width *= 2;
     return width;
 }
@@ -166,9 +188,11 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
     if (fn) {
         if (floats && w.values) // no line is listed yet
             TRY_CUDA(gpu_clear(partials, sizeof(u64), stream));
-        const u32 blocks = w.width ? (u32)(div_up(w.lines, w.width) * (w.walkers / w.team))
-                                   : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
-        TRY_CUDA(gpu_launch(false, fn, blocks, w.width ? kColumnThreads : kWalkThreads, 0, stream, a, g, w, partials));
+        const u32 blocks = w.width                    ? (u32)(div_up(w.lines, w.width * w.per) * (w.walkers / w.team))
+                           : w.team == kColumnThreads ? (u32)teams
+                                                      : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
+        TRY_CUDA(gpu_launch(false, fn, blocks, w.width || w.team == kColumnThreads ? kColumnThreads : kWalkThreads, 0, stream,
+                            a, g, w, partials));
         if (!floats)
             return cudaSuccess;
     }
@@ -201,37 +225,47 @@ u32 turns_of(const Device *d, u64 lines, u32 lanes)
 
 // How lines are shared among threads. `longest`: longer lines are another kernel's; then a line has one team, for those leave
 // no partial to be merged.
-WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s, u64 longest)
+WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, const Pick &p, Scratch s)
 {
+    const SegmentKernel &k = p.kernel;
+    const u64 longest = p.longest;
     const u64 lines = rp_results(&t.spec);
     const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && is_float_sum(t.spec, a.plan.layout);
     WalkArgs w = {};
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
-    w.width = columns && floats ? width_of_columns(d, lines) : 0;
+    w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
+    w.width = p.vectors ? width_of_vectors(d, lines / w.per, floats) : columns && floats ? width_of_columns(d, lines) : 0;
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
-    w.run = floats && walk_shape(t.spec) == kLongWalk ? 16 / rk_bytes(t.spec.dtype) : 1;
+    if (p.lanes)
+        w.team = p.lanes;
+    if (p.masked)
+        w.team = kColumnThreads;
+    w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team) : 1;
+    const u32 teams = p.lanes                 ? 1
+                      : p.masked              ? teams_of_blocks(d, a, s, lines, lines, w.team)
+                      : p.vectors             ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team)
+                      : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
+                                              : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
     w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 
-cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
-                        u64 longest, cudaStream_t stream)
+cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a, const Pick &p, Scratch s, cudaStream_t stream)
 {
     const u64 lines = rp_results(&t.spec);
     const SegmentArgs g = segment_args(d, t, a);
-    WalkArgs w = walk_args(d, t, a, k, s, longest);
+    WalkArgs w = walk_args(d, t, a, p, s);
     const u32 teams = w.walkers / w.team;
     const u64 listed = is_float_sum(t.spec, a.plan.layout) ? s.words - 1 : lines;
-    const u64 batch = w.values ? listed : s.words / (teams * a.plan.all);
-    for (; w.first_line < lines; w.first_line += w.lines) {
+    const u64 room = w.values ? listed : s.words / (teams * a.plan.all), batch = room < lines ? room & ~15ull : lines;
+    for (; w.first_line < lines; w.first_line += w.lines) { // a batch is whole vectors of columns
         const u64 left = lines - w.first_line;
         w.lines = left < batch ? left : batch;
-        TRY_CUDA(walk(d, a, g, w, k.walk, s.a, stream));
+        TRY_CUDA(walk(d, a, g, w, p.kernel.walk, s.a, stream));
         if (teams > 1)
             TRY_CUDA(merge_rows(d, a, s, w.lines, teams, w.first_line, stream));
         else if (!w.values)
@@ -402,7 +436,7 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
         TRY_CUDA(launch_sum_rows(d, t, a, p.longest, stream));
         break;
     case kWalk:
-        TRY_CUDA(launch_walk(d, t, a, p.kernel, s, p.longest, stream));
+        TRY_CUDA(launch_walk(d, t, a, p, s, stream));
         break;
     }
     return p.longest == kAnyLength ? cudaSuccess : launch_long_segments(d, t, a, p.kernel, s, p.longest, stream);

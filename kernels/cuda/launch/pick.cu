@@ -13,10 +13,14 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   floats: sums, norms, var, std, stats   lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
+//   f32, long columns of whole vectors     columns_float.cu, but for stats
+//   f32, rows of whole vectors to 4 KiB    rows_float.cu: var, norms; with a mask sums, too
+//   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
 //   ... on devices with slow doubles       walk_states (lines_any.cu)
+//   light values, columns of vectors       columns.cuh: walk_vector_columns of the operation
+//   min, max, long masked rows of vectors  masked.cuh: walk_masked
 //   everything else                        lines.cuh: walk_lines of the operation
 //
 // Whole rows by layout: pick_row_kernel.
@@ -111,6 +115,58 @@ WalkFn pick_walk(const Device *d, const rp_spec &s, int layout, const SegmentKer
     return k.walk;
 }
 
+// Columns that go by whole vectors?
+WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const SegmentKernel &k)
+{
+    const rp_spec &s = t.spec;
+    const bool whole = s.row_len * rk_bytes(s.dtype) % 16 == 0 && (uintptr_t)t.data % 16 == 0;
+    if (!(s.flags & RP_COLUMNS) || (s.flags & RP_MASK) || !whole)
+        return NULL;
+    if (!is_float_sum(s, layout))
+        return k.columns;
+    const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
+    return slow ? NULL : column_float_kernel(layout, s.dtype);
+}
+
+// Rows that fit the registers of some lanes of a warp?
+void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
+{
+    const rp_spec &s = t.spec;
+    const u64 bytes = s.row_len * rk_bytes(s.dtype);
+    const bool floats = is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums, mask = s.flags & RP_MASK;
+    const rp_parts parts = rp_spec_parts(&s, t.data);
+    const bool aligned = bytes == 8 ? !mask && (uintptr_t)parts.elements % 8 == 0
+                                    : bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
+    if (!floats || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !makes_values(s) || !aligned || bytes == 0 || bytes > 4096 ||
+        s.row_len > 1024)
+        return;
+    const u32 n = (u32)(bytes / 16), vectors = n == 0 ? 0 : n > 4 * kWarp ? 8 : 4;
+    u32 lanes = 1;
+    while (lanes * vectors < n)
+        lanes *= 2;
+    const WalkFn fn = row_float_kernel(layout, s.dtype, vectors, vectors == 0 || lanes * vectors == n, mask);
+    if (!fn)
+        return;
+    p->kernel.walk = fn;
+    p->lanes = lanes;
+}
+
+// Long rows with a mask, both in whole words?
+void pick_masked(const ChainTask &t, int layout, Pick *p)
+{
+    const rp_spec &s = t.spec;
+    const u32 bytes = (u32)rk_bytes(s.dtype), per = 16 / bytes;
+    const rp_parts parts = rp_spec_parts(&s, t.data);
+    const bool aligned = s.row_len % per == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
+    if (!(s.flags & RP_MASK) || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || s.row_len * bytes < 4096)
+        return;
+    const WalkFn fn = masked_best_kernel(layout, s.dtype, skips_nans(s));
+    if (!fn)
+        return;
+    p->kernel.walk = fn;
+    p->masked = true;
+}
+
 // Rows that each begin with a whole vector and are no more than a tile, for values that kernels for tiles make?
 bool in_tiles(const SegmentKernel &k, const FinishArgs &a, const ChainTask &t)
 {
@@ -147,13 +203,20 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     const u64 lines = rp_results(&spec);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), kAnyLength};
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, kAnyLength};
     SegmentKernel &k = p.kernel;
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
         return p;
     }
     k.walk = pick_walk(d, spec, a.plan.layout, k);
+    if (WalkFn columns = pick_columns(d, t, a.plan.layout, k)) {
+        k.walk = columns;
+        p.vectors = true;
+    }
+    pick_rows(d, t, a.plan.layout, &p);
+    if (!p.lanes)
+        pick_masked(t, a.plan.layout, &p);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
     if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
         p.way = kBlocks;

@@ -12,7 +12,10 @@ enum Way { kTiles, kBlocks, kShortSums, kWalk };
 struct Pick {
     Way way;
     SegmentKernel kernel;
-    u64 longest; // lines up to this length go that way, longer ones by blocks; kAnyLength: all
+    bool vectors; // kWalk: columns by vectors
+    bool masked;  // kWalk: long rows with a mask by vectors
+    u32 lanes;    // kWalk: rows in the registers of so many lanes; 0: not so
+    u64 longest;  // lines up to this length go that way, longer ones by blocks; kAnyLength: all
 };
 constexpr u64 kAnyLength = ~0ull;
 

@@ -4,6 +4,7 @@
 // for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
 // integer types of a width, and both directions.
 #include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/masked.cuh"
 #include "kernels/cuda/pass/tile.cuh"
 
 namespace rk {
@@ -331,7 +332,24 @@ template <int kBytes> SegmentKernel pick_float(int layout, bool skip)
     return skip ? pick<kBytes, kFloatSkip>(layout) : pick<kBytes, kFloat>(layout);
 }
 
+template <int kBytes, Kind kKind> WalkFn pick_masked(int layout)
+{
+    return layout == RP_STATE_MIN || layout == RP_STATE_MAX ? walk_masked<true, Best<kBytes, kKind, false>>
+                                                            : walk_masked<true, Best<kBytes, kKind, true>>;
+}
+
 } // namespace
+
+WalkFn masked_best_kernel(int layout, int dtype, bool skip)
+{
+    if (layout != RP_STATE_MIN && layout != RP_STATE_MAX && layout != RP_STATE_ARGMIN && layout != RP_STATE_ARGMAX)
+        return NULL;
+    if (rk_bytes(dtype) != 4)
+        return NULL;
+    return !rk_is_float(dtype) ? pick_masked<4, kInteger>(layout)
+           : skip              ? pick_masked<4, kFloatSkip>(layout)
+                               : pick_masked<4, kFloat>(layout);
+}
 
 SegmentKernel best_kernel(int layout, int dtype, bool skip)
 {

@@ -172,6 +172,7 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::shared_bytes(),
             Accumulator::kMaxPerThread,
             NULL,
+            NULL,
             NULL};
 }
 

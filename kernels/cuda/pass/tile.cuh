@@ -2,7 +2,7 @@
 // the value.
 #pragma once
 
-#include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/columns.cuh"
 
 namespace rk {
 
@@ -94,6 +94,9 @@ template <class Accumulator> SegmentKernel light_kernels(SegmentFn tile = reduce
     SegmentKernel k = segment_kernel<Accumulator>();
     k.walk = walk_lines<true, Accumulator>;
     k.tile = tile;
+    // as many accumulators a thread as a vector has elements: not if they take too many registers
+    if constexpr (sizeof(Accumulator) * 16 / sizeof(typename Accumulator::Bits) <= 320)
+        k.columns = walk_vector_columns<true, Accumulator>;
     return k;
 }
 
