@@ -370,11 +370,12 @@ static bool listen_all(rd_server *s)
 
 static void fill_pages(rd_http_page pages[RD_SERVED])
 {
-    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", rd_metrics_copy, NULL, 0};
-    pages[1] = (rd_http_page){"/status.json", "application/json", rd_metrics_copy_json, NULL, 0};
+    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", .text = rd_metrics_copy};
+    pages[1] = (rd_http_page){"/status.json", "application/json", .text = rd_metrics_copy_json};
+    pages[2] = (rd_http_page){"/processes.json", "application/json", .own = rd_metrics_copy_processes};
     for (int i = 0; i < RD_PAGE_FILES; i++)
-        pages[2 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, NULL, rd_page_files[i].bytes,
-                                      rd_page_files[i].size};
+        pages[3 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, .bytes = rd_page_files[i].bytes,
+                                      .size = rd_page_files[i].size};
 }
 
 static bool serve_metrics(rd_server *s)
@@ -384,7 +385,7 @@ static bool serve_metrics(rd_server *s)
     if (!s->config.metrics_url[0])
         return true;
     rd_is_http(s->config.metrics_url, &loopback);
-    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback);
+    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback ? rd_processes : NULL);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
     s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,

@@ -291,6 +291,12 @@ size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, siz
     return w.used;
 }
 
+rd_process *rd_processes(void *requests, size_t *n)
+{
+    const rd_requests *q = requests;
+    return rd_session_list_processes(q->sessions, n);
+}
+
 static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 {
     if (!rd_metrics_refresh(q->metrics))
