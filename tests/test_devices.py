@@ -371,6 +371,23 @@ def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
     assert kernels[:4] == [f"device {i} ({u})" for i, u in ((0, uuids[0]), (0, uuids[0]), (2, uuids[1]), (1, uuids[2]))]
 
 
+def test_reducectl_names_a_gpu_by_uuid(ctl, memory, scratch):
+    daemon = memory(3, "--devices", "2,0", "--probe", 86400)
+    np.save(scratch / "x.npy", np.arange(100000))
+    tasks = [lambda i=i: daemon.status()[f"gpu.{i}.tasks"] for i in range(2)]
+    for name, number in (("GPU-ab020000-0000-0000-0000-000000000000", 0), ("gpu-ab00", 1)):
+        before = [t() for t in tasks]
+        assert ctl("sum,max", "--device", name, scratch / "x.npy", url=daemon.url).returncode == 0
+        assert ctl("put", "--device", name, name, scratch / "x.npy", url=daemon.url).returncode == 0
+        assert [t() > b for t, b in zip(tasks, before)] == [i == number for i in range(2)]
+    with daemon.connect() as c:
+        assert {r.name: r.place - FIRST for r in c.list()} == {"GPU-ab020000-0000-0000-0000-000000000000": 0, "gpu-ab00": 1}
+    for name, told in (("GPU-ab01", b"is not one of its GPUs; the daemon has 0 (GPU-ab020000), 1 (GPU-ab000000)"), ("GPU-ab", b"is not enough to tell GPUs apart")):
+        done = ctl("sum", "--device", name, scratch / "x.npy", url=daemon.url)
+        assert done.returncode == 1 and b"BAD_HANDLE" in done.stderr and told in done.stderr, done.stderr
+    assert ctl("status", "--device", "GPU-ab02", url=daemon.url).returncode == 2
+
+
 def test_a_program_finds_its_gpu_by_uuid(memory, start, scratch, monkeypatch):
     """The daemon numbers its devices in an order of its own; libreduce tells their UUIDs, and the daemon where memory lies."""
     monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
