@@ -9,9 +9,10 @@ void device_lost(Backend *b, cudaError_t err, const char *where)
     b->lost = true;
     pthread_mutex_unlock(&b->lock);
     rk_inflight_lose(b->tasks);
+    const char *call = failed_call(err);
     if (first)
-        rk_log(b->options, RK_LOG_ERROR, "CUDA failed on device %d while %s: %s (%s); the context is lost", b->device.id, where,
-               cudaGetErrorName(err), cudaGetErrorString(err));
+        rk_log(b->options, RK_LOG_ERROR, "CUDA failed on device %d while %s: %s (%s)%s%s; the context is lost", b->device.id,
+               where, cudaGetErrorName(err), cudaGetErrorString(err), *call ? " of " : "", call);
 }
 
 bool is_lost(Backend *b)
