@@ -92,7 +92,7 @@ INLINE void log2_add(log2_sums *s, vu64 r, lanes128 p1, lanes128 coarse, lanes12
 INLINE void log2_add_f32(log2_sums *s, const char *x)
 {
     vu64 near[LOG2_VECTORS], r[LOG2_VECTORS], p[LOG2_VECTORS];
-    lanes128 coarse[LOG2_VECTORS], fine[LOG2_VECTORS], wide[LOG2_VECTORS];
+    lanes128 coarse[LOG2_VECTORS], fine[LOG2_VECTORS], q[LOG2_VECTORS];
 #define STEP for (int u = 0; u < LOG2_VECTORS; u++)
     STEP
     {
@@ -111,9 +111,9 @@ INLINE void log2_add_f32(log2_sums *s, const char *x)
     STEP p[u] = lanes_of(RK_LOG2_A5) - (multiply_32(r[u] >> 3, lanes_of(RK_LOG2_A6)) >> 16);
     STEP p[u] = lanes_of(RK_LOG2_A4) - upper_part(multiply_35(r[u], p[u]), 51 - 32);
     STEP p[u] = lanes_of(RK_LOG2_A3) - upper_part(multiply_35(r[u], p[u]), 50 - 32);
-    STEP wide[u] = log2_p2(r[u], p[u]);
-    STEP wide[u] = log2_p1(r[u], wide[u]);
-    STEP log2_add(s, r[u], wide[u], coarse[u], fine[u]);
+    STEP q[u] = log2_p2(r[u], p[u]);
+    STEP q[u] = log2_p1(r[u], q[u]);
+    STEP log2_add(s, r[u], q[u], coarse[u], fine[u]);
 #undef STEP
 }
 

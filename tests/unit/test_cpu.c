@@ -16,6 +16,7 @@
 #endif
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/exact/log2.h"
 #include "tests/unit/oracle.h"
 
 /* One op of every layout of states */
@@ -199,6 +200,26 @@ static void test_full_square_lanes(void **state)
         for (int i = 0; i < N; i++)
             x[i] = i == 77 ? ldexpf(1, -span) : 0x1.fffffep0f;
         check_sums(RP_F32, 0, x, N, "full square lanes", (uint64_t)span);
+    }
+}
+
+/* The logarithm of each significand of f32, by every instruction set. */
+static void test_every_logarithm(void **state)
+{
+    (void)state;
+    enum { N = 4096 };
+    static uint32_t x[N];
+    for (uint32_t first = 0x3f800000; first < 0x40000000; first += N) {
+        uint64_t want[3] = {0};
+        for (uint32_t i = 0; i < N; i++) {
+            x[i] = first + i;
+            rk_log2_add(want, rk_format_of(RP_F32), x[i]);
+        }
+        for (int k = 0; k < rk_simd_count; k++)
+            if (rk_simd_runs(rk_simds[k])) {
+                rk_state s = reduce(rk_simds[k], RP_OP_PROD, RP_F32, 0, x, N, 0);
+                assert_memory_equal(s.limb, want, sizeof want);
+            }
     }
 }
 
@@ -1028,6 +1049,7 @@ int main(void)
         cmocka_unit_test(test_changing_data),
         cmocka_unit_test(test_one_positive_zero),
         cmocka_unit_test(test_full_square_lanes),
+        cmocka_unit_test(test_every_logarithm),
         cmocka_unit_test(test_blocks_behind_an_anchor),
         cmocka_unit_test(test_wide_with_specials),
         cmocka_unit_test(test_full_buckets),
