@@ -154,8 +154,8 @@ SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
 SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
-# What states are, without the engines: libreduce has it, too.
-EXACT_O  := $(call obj,$(wildcard kernels/exact/*.c))
+# What states are, and the loops that add to them, without the engines: libreduce has it, too.
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) kernels/cpu/processor.c) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -231,7 +231,7 @@ $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
+$(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $^
@@ -239,11 +239,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(EXACT_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
@@ -349,7 +349,7 @@ $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
-$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(EXACT_O) $(PROTO_O)
+$(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(STATE_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
