@@ -378,7 +378,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/integers.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c daemon/base/config.c daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/integers.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
             $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -388,13 +388,13 @@ $(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
 $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h kernels/*/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h tests/*.h) $(B)/flags
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h kernels/*/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h tests/*.h) $(SIMD_O) $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
 	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(filter %.c,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
+	  -fno-sanitize-recover=undefined $(filter %.c %.o,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
 
-$(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC))
+$(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC)) $(SIMD_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih $(LIBS_FILES) -lm -o $@
