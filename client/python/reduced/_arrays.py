@@ -20,6 +20,7 @@ class Remote:
     dtype: np.dtype[Any]
     fixed = False    # what is planned for these elements depends on shape, strides and type alone
     readable = True  # the elements can be copied into memory
+    masks = False    # they can be reduced with a mask
     client: Client | None = None  # that they belong to
 
     def source(self) -> Source:
@@ -35,6 +36,10 @@ class Remote:
 
     def part(self, first: int, n: int) -> Source:
         """The source of n elements that lie one behind the other."""
+        raise NotImplementedError
+
+    def masked(self, keep: Any) -> Source:
+        """The source of those that count: `keep` has bools in the order of memory, here or on the GPU. If `masks`."""
         raise NotImplementedError
 
 
