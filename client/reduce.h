@@ -651,9 +651,9 @@ void reduce_free(reduce_client *c, void *memory);
 /* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, in place. They begin at byte `offset` of the
  * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
  * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
- * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. A mask is on the device, too, behind
- * the elements (REDUCE_MASKED). `mask`, offsets and states are not possible; columns of a plane, and results of data with a
- * mask, only as far as a reply holds them (4 MiB).
+ * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. A mask is on the device, too,
+ * behind the elements (REDUCE_MASKED). `mask`, offsets and states are not possible; columns of a plane, and results of data
+ * with a mask, only as far as a reply holds them (4 MiB).
  * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
  * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
