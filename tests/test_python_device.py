@@ -38,6 +38,7 @@ class FakeDriver(_device.Driver):
     """What libcuda would say of these allocations."""
 
     gpu = bytes(16)  # of no known UUID
+    chunk = 1 << 40  # of an allocation that is several
 
     def __init__(self):
         self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined = [], [], 0, 0, False, 0
@@ -62,7 +63,7 @@ class FakeDriver(_device.Driver):
     def extent(self, pointer):
         self.measured += 1
         a = self.find(pointer)
-        return a.base, a.size
+        return a.base, min(a.size, self.chunk)
 
     def handle(self, base):
         if self.virtual:
@@ -173,6 +174,19 @@ def test_masks(device, order):
     for error, where in ((TypeError, a), (ValueError, keep[:, 1:]), (TypeError, [object()])):
         with pytest.raises(error, match="where"):
             reduced.sum(t, where=where)
+
+
+def test_elements_in_several_allocations_are_copied_on_the_device(device):
+    """As PyTorch's expandable segments are: no copy to the host."""
+    a = np.random.default_rng(1).standard_normal((300, 400))
+    t = Tensor(device.make(1 << 20), a, offset=64)
+    device.chunk = 1 << 19
+    for axis in (None, 0, 1):
+        assert np.array_equal(reduced.std(t, axis=axis), reduced.std(a, axis=axis))
+    long = Tensor(device.make(1 << 20), a.reshape(-1))
+    assert reduced.sum(long, offsets=[7, 50_000, 120_000]).tolist() == reduced.sum(a.reshape(-1), offsets=[7, 50_000, 120_000]).tolist()
+    assert reduced.sum(t, where=a > 0) == reduced.sum(a, where=a > 0)
+    assert device.joined == 6 and len(device.allocations) == 2
 
 
 def test_masks_that_are_copied_to_the_host(device, monkeypatch):

@@ -39,6 +39,10 @@ class CudaError(RuntimeError):
     """A call of the CUDA driver failed."""
 
 
+class Scattered(CudaError):
+    """Elements lie in several allocations, as those of PyTorch's expandable segments may."""
+
+
 class _Answers(threading.local):
     """Room for the driver's answers, of each thread its own."""
 
@@ -133,12 +137,14 @@ class Driver:
         return handle.raw
 
     def join(self, pointer: int, nbytes: int, mask: int, size: int) -> int:
-        """A new allocation of `size` bytes: those at an address of the GPU, and behind them a mask from here or there."""
+        """A new allocation of `size` bytes: those at an address of the GPU, and behind them a mask from here or there, if
+        they do not fill it."""
         made = ctypes.c_uint64()
         self.within(pointer, "cuMemAlloc_v2", ctypes.byref(made), ctypes.c_size_t(size))
         try:
             for to, begin, n in ((made.value, pointer, nbytes), (made.value + nbytes, mask, size - nbytes)):
-                self.within(pointer, "cuMemcpy", ctypes.c_uint64(to), ctypes.c_uint64(begin), ctypes.c_size_t(n))
+                if n:
+                    self.within(pointer, "cuMemcpy", ctypes.c_uint64(to), ctypes.c_uint64(begin), ctypes.c_size_t(n))
             self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(LEGACY_STREAM))
         except CudaError:
             self.free(made.value)
@@ -228,7 +234,7 @@ def _handle(client: Client, pointer: int, nbytes: int, number: int) -> tuple[byt
         if place is None or place.key[0] != number:
             place = _find(client, pointer, number)
         if pointer + nbytes > place.end:
-            raise CudaError("the elements lie in several allocations")
+            raise Scattered("the elements lie in several allocations")
         handle: bytes = client.allocations.pop(place.key, None) or _open(client, place)
         client.allocations[place.key] = handle  # the last one is the one that was used last
     return handle, pointer - place.key[1]
@@ -261,6 +267,8 @@ class _OnDevice(Source):
         try:
             handle, offset = _handle(client, t.pointer, t.nbytes, t.number)
             return client.call("reduce_device", spec, handle, offset + self.begin, self.nbytes, out, room, result)
+        except Scattered:
+            return _Copied(t, None, self.begin, self.nbytes).run(client, spec, out, room, result)
         except (CudaError, Error) as e:
             why = _obstacle(e)
         flat = np.ascontiguousarray(t.flat_copy(why)).reshape(-1)
@@ -271,36 +279,43 @@ class _OnDevice(Source):
         raise NotImplementedError
 
 
-class _Masked(Source):
-    """The source of elements on the GPU and of a mask, which is here or there. Both are copied on the GPU, one behind the other."""
+class _Copied(Source):
+    """The source of elements that are copied on the GPU into one allocation, and with them a mask, which is here or there; else
+    by a copy to the host and a warning."""
 
     jobs = False
 
-    def __init__(self, tensor: Tensor, keep: Any):
-        self.tensor, self.keep, self.nbytes = tensor, keep, tensor.nbytes
+    def __init__(self, tensor: Tensor, keep: Any, begin: int = 0, nbytes: int | None = None):
+        self.tensor, self.keep, self.begin, self.nbytes = tensor, keep, begin, tensor.nbytes if nbytes is None else nbytes
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
-        t, keep = self.tensor, self.keep
-        masked = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
-        masked.flags |= _abi.MASKED
-        size = t.nbytes + t.nbytes // t.dtype.itemsize
+        t, keep, size = self.tensor, self.keep, self.tensor.dtype.itemsize
+        one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
+        mask, total = 0, self.nbytes
+        if keep is not None:
+            one.flags |= _abi.MASKED
+            mask, total = keep.pointer if isinstance(keep, Tensor) else address(keep), total + total // size
         try:
-            base = driver().join(t.pointer, t.nbytes, keep.pointer if isinstance(keep, Tensor) else address(keep), size)
+            base = driver().join(t.pointer + self.begin, self.nbytes, mask, total)
             try:
-                handle = _export(client, base, size)
-                try:
-                    return client.call("reduce_device", ctypes.byref(masked), handle, 0, size, out, room, result)
-                finally:
-                    client.attempt("reduce_device_close", handle)
+                return self.reduce(client, base, ctypes.byref(one), total, out, room, result)
             finally:
                 driver().free(base)
         except (CudaError, Error) as e:
             why = _obstacle(e)
-        flat = np.ascontiguousarray(t.flat_copy(why))
-        mask = np.ascontiguousarray(keep.flat_copy(why) if isinstance(keep, Tensor) else keep)
-        masked.flags &= ~_abi.MASKED
-        masked.mask = address(mask)
-        return Memory(flat.reshape(-1)).run(client, ctypes.byref(masked), out, room, result)
+        flat = np.ascontiguousarray(t.flat_copy(why)).reshape(-1)[self.begin // size:(self.begin + self.nbytes) // size]
+        if keep is not None:
+            here = np.ascontiguousarray(keep.flat_copy(why) if isinstance(keep, Tensor) else keep)
+            one.flags, one.mask = one.flags & ~_abi.MASKED, address(here)
+        return Memory(flat).run(client, ctypes.byref(one), out, room, result)
+
+    @staticmethod
+    def reduce(client: Client, base: int, spec: Any, total: int, out: Any, room: int, result: Any) -> int:
+        handle = _export(client, base, total)
+        try:
+            return client.call("reduce_device", spec, handle, 0, total, out, room, result)
+        finally:
+            client.attempt("reduce_device_close", handle)
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError
@@ -341,7 +356,7 @@ class Tensor(Remote):
         return _OnDevice(self, first * size, n * size) if n else Memory(np.empty(0, self.dtype))
 
     def masked(self, keep: Any) -> Source:
-        return _Masked(self, keep) if self.nbytes else Memory(np.empty(0, self.dtype))
+        return _Copied(self, keep) if self.nbytes else Memory(np.empty(0, self.dtype))
 
     def copy(self, why: str) -> Array:
         """On the host, with one warning."""
