@@ -3,7 +3,7 @@
 #ifndef RK_CPU_COLUMN_ENDS_H
 #define RK_CPU_COLUMN_ENDS_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/vec.h"
 
 enum { ROWS_TO_COME = 16 }; /* rows to prefetch */
