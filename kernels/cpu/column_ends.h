@@ -1,5 +1,5 @@
-/* The least and the largest element of neighbouring columns: row by row, so that nothing is transposed. Floats go by the integers
- * that their bits are (choose.h says how). */
+/* The least and the largest element of neighbouring columns: row by row, so that nothing is transposed. Floats go by the
+ * integers that their bits are (choose.h says how). */
 #ifndef RK_CPU_COLUMN_ENDS_H
 #define RK_CPU_COLUMN_ENDS_H
 
