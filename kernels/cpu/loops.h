@@ -22,11 +22,17 @@ enum { RK_CHAINS = 8 };
 typedef bool rk_columns_fn(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower);
 enum { RK_COLUMN_STEP = 8 };
 
+/* The least and the largest element of neighbouring columns, at most RK_COLUMNS_TOGETHER: of column c they go to ends[2c] and
+ * ends[2c + 1]. False: NaNs are there. */
+typedef bool rk_column_ends_fn(const void *x, uint64_t stride, size_t rows, size_t columns, void *ends);
+enum { RK_COLUMNS_TOGETHER = 128 }; /* that are taken row by row: what is kept of them stays in L1 */
+
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
     rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
     rk_columns_fn *columns[RP_F64 + 1];                /* floats */
+    rk_column_ends_fn *column_ends[RP_F64 + 1];
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */

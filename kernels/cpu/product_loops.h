@@ -125,7 +125,7 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
     rk_log2_flush(s->limb, &l->batch);
 }
 
-/* Elements of which one look says whether they are all plain. The sum of their exponent fields fits 16 bits, those of bf16 too. */
+/* Elements of which one look says whether they are all plain. Their exponent fields sum to less than 2^16. */
 enum { LOGARITHMS_TOGETHER = 256 };
 
 /* all_normal: finite, with the hidden bit */

@@ -1,8 +1,8 @@
 /* Exact sums of f32, bf16 and f16 in lanes of f32, with instructions that round without raising the inexact flag (AVX-512).
  *
- * With S the sum so far, which starts at an anchor, T = S + x is rounded silently. Then q = T - S, r = x - q and the sums of the
- * r in lanes of their own raise the flag if they round. If it is not raised, the elements' sum is that of all q, which is S at
- * the end less the anchor, and that of all r. No bound on the elements takes part in the proof. No element becomes a double:
+ * With S the sum so far, which starts at an anchor, T = S + x is rounded silently. Then q = T - S, r = x - q and the sums of
+ * the r in lanes of their own raise the flag if they round. If it is not raised, the elements' sum is that of all q, which is S
+ * at the end less the anchor, and that of all r. No bound on the elements takes part in the proof. No element becomes a double:
  * conversions, not additions, are most of the work in sum_f32.h.
  *
  * An anchor above the sums of lanes makes it likely: then the q are exact, and r that span less than 24 bits sum exactly. A few
