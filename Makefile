@@ -384,15 +384,21 @@ FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c)
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
 
-$(B)/fuzz/fuzz_records: $(FUZZ_LADDER)
+$(B)/fuzz/fuzz_records: $(FUZZ_LADDER:%=$(B)/fuzz/objects/%.o)
 $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 
+# clang's objects, with the sanitizers: every fuzzer links them all.
+FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+$(B)/fuzz/objects/%.o: % $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  CLANG $<")
+	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -MMD -MP -c $< -o $@
+
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
-$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_SRC) $(wildcard proto/*.h proto/*.def kernels/*.h kernels/*/*.h kernels/*/*/*.h daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h tests/*.h) $(SIMD_O) $(B)/flags
+$(B)/fuzz/fuzz_%: $(B)/fuzz/objects/tests/fuzz/fuzz_%.c.o $(FUZZ_SRC:%=$(B)/fuzz/objects/%.o) $(SIMD_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  FUZZ  $@")
-	$(Q)$(CLANG) $(CPPFLAGS) -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(filter %.c %.o,$^) -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
+	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
 
 $(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC)) $(SIMD_O)
 	@mkdir -p $(@D)

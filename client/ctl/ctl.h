@@ -19,7 +19,7 @@
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          several.h       several operations at once
- *   shard.c           a part of all elements
+ *   shard.c           a part of all elements       find_device.c   a GPU by its UUID
  *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -80,6 +80,7 @@ typedef struct ctl_options {
     uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */
     uint64_t shard, shards; /* --shard; shards 0: not given */
     const char *joined;     /* --joined; NULL: not given */
+    const char *device;     /* --device as a UUID; NULL: as a number, in spec, or not given */
     const char *url;        /* NULL: the usual places */
     int priority;           /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
@@ -464,6 +465,12 @@ int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dty
 int ctl_put(reduce_client *c, const ctl_options *o);
 int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
+
+/* ---- find_device.c ---- */
+/* A UUID, or the first letters of one? */
+bool ctl_is_device_name(const char *text);
+/* Set o->spec.device to the daemon's number of the GPU that o->device names. Returns the exit code of an error, printed. */
+int ctl_find_device(reduce_client *c, ctl_options *o);
 
 /* ---- query.c ---- */
 int ctl_query(reduce_client *c, const ctl_options *o);
