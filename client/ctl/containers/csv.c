@@ -179,8 +179,8 @@ static inline const char *find_plain_field(const char *p, const char *end, const
     return index ? NULL : p;
 }
 
-/* The record at `p`, which may have quotes: its bytes, its end without a line feed, and where the field begins. False: it is not
- * whole. */
+/* The record at `p`, which may have quotes: its bytes, its end without a line feed, and where the field begins. False: it is
+ * not whole. */
 static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **end, const char **at,
                   bool *quotes)
 {
