@@ -554,8 +554,9 @@ int reduce_state_init(void *state, size_t size, int op, int dtype);
 /* Are these `size` bytes a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
 int reduce_state_check(const void *state, size_t size, int op, int dtype);
 
-/* Add `count` elements of the state's type. NaNs propagate, and indexes continue after the elements of the state. An element
- * takes about 10 to 40 ns: for small arrays. Errors: REDUCE_E_BAD_MESSAGE, _TOO_LARGE (more than 2^60 elements). */
+/* Add `count` elements of the state's type, on the calling thread. NaNs propagate, and indexes continue after the elements of
+ * the state. A call takes up to 1 us, an element 0.3 to 2 ns (of a product of floats 11) beside its way from memory. Errors:
+ * REDUCE_E_BAD_MESSAGE, _TOO_LARGE (more than 2^60 elements). */
 int reduce_state_add(void *state, const void *data, size_t count);
 
 /* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
