@@ -2,7 +2,7 @@
 """The Python package on a GPU: tensors of PyTorch, CuPy, JAX and Numba of every type, in place; and times beside torch and cupy.
 
     REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--libraries torch,numba]
-        [--stages] [--times] [--seconds S] [--no-checks] [--json FILE]
+        [--stages] [--times] [--powers 10,28] [--seconds S] [--no-checks] [--json FILE]
 
 --stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size; S seconds for each. Without
 REDUCED_URL a private daemon is started; it must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is
@@ -138,14 +138,14 @@ def copies(library):
 
 def masks(name, library):
     """Of a mask that is here or there, in place: the elements and their mask are copied on the GPU alone."""
-    a = np.random.default_rng(3).standard_normal(SHAPE).astype("f4")
+    a = np.random.default_rng(3).standard_normal((370, 50, 80)).astype("f4")  # not below _device.LEAST_JOINED
     keep = a > 0.5
     keep[3] = False
     t, m = library.make(a, "float32"), library.make(keep, "bool")
     for op in ("sum", "mean", "std", "argmax", "count_nonzero", "norm", "stats", "minmax"):
         f = getattr(reduced, op)
         for axis in (None, 2, (0, 1)) if op not in ("argmax", "minmax", "stats") else (None, 1):
-            wide = keep if op not in ("argmax", "minmax") else keep | (np.arange(SHAPE[1]) == 7)[:, None]
+            wide = keep if op not in ("argmax", "minmax") else keep | (np.arange(a.shape[1]) == 7)[:, None]
             there = m if wide is keep else library.make(wide, "bool")
             for where in (wide, there):
                 ours, theirs = f(t, axis=axis, where=where), f(a, axis=axis, where=wide)
@@ -157,7 +157,7 @@ def masks(name, library):
 def masked_times(library):
     """us of a masked sum where all is there, beside PyTorch's own by a copy of what counts."""
     torch = library.lib
-    for power in (10, 20, 28):
+    for power in (10, 19, 20, 24, 28):
         x = torch.randn(1 << power, device="cuda")
         m = x > 0
         host = m.cpu().numpy()
@@ -229,11 +229,11 @@ def freed(library):
     print("numba: allocations where freed ones lay")
 
 
-def times(library, name):
+def times(library, name, powers):
     """us of a call that returns a Python number, for 2^10 to 2^30 float32 that are there already."""
     rows = []
     peers = {"sum": "sum", "var": "var", "std": "std", "argmax": "argmax", "norm": "norm", "max": "max"}
-    for power in (10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30):
+    for power in powers:
         x = library.lib.ones(1 << power, dtype=library.lib.float32, **({"device": "cuda"} if name == "torch" else {}))
         for op, theirs in peers.items():
             peer = library.lib.linalg.norm if op == "norm" else getattr(library.lib, theirs)
@@ -256,6 +256,7 @@ def main():
     p.add_argument("--libraries", type=lambda names: names.split(","), default=list(LIBRARIES))
     p.add_argument("--stages", action="store_true")
     p.add_argument("--times", action="store_true")
+    p.add_argument("--powers", type=lambda powers: [*map(int, powers.split(","))], default=range(10, 31, 2), help="of two: how many elements")
     p.add_argument("--seconds", type=float, default=seconds)
     p.add_argument("--no-checks", action="store_true", help="figures only")
     p.add_argument("--json")
@@ -280,7 +281,7 @@ def main():
             rows += stages(library)
             masked_times(library)
         if o.times and name in ("torch", "cupy"):
-            rows += times(library, name)
+            rows += times(library, name, o.powers)
     if o.json:
         with open(o.json, "w") as f:
             json.dump(rows, f, indent=1)
