@@ -240,6 +240,7 @@ static void start_tile(reduce_job *j, rc_errand *p)
         head_of_reduce(p);
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
+    p->call.copies = p->carrier == RC_STAGE;
     p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
