@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -475,12 +476,13 @@ static void on_time(void *arg)
 static void on_help(void *arg)
 {
     rc_connection *l = arg;
-    l->help(l->arg);
+    void (*help)(void *) = atomic_load(&l->help); /* gcc 12 calls l->help itself by a plain read */
+    help(l->arg);
 }
 
 void rc_connection_help(rc_connection *l, void (*help)(void *arg))
 {
-    l->help = help;
+    atomic_store(&l->help, help);
     if (l->wire->ops->help)
         l->wire->ops->help(l->wire);
 }
