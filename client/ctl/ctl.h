@@ -261,6 +261,7 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool column;      /* of a table as text */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: turned round as they are read */
@@ -415,6 +416,11 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
+
+/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
+ * ctl_stream. Who asks for a path or a deadline gets a stream. */
+bool ctl_is_added_here(const ctl_work *w);
+int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
  * reduced, `at` bytes after its first element. Returns as reduce_file. */

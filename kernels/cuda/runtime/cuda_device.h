@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <pthread.h>
 
+#include "kernels/cuda/launch/tuning_table.h"
 #include "kernels/cuda/pass/plan.h"
 
 // Give a CUDA error to the caller.
@@ -28,7 +29,8 @@ struct Device {
     char name[64];
     u64 bytes; // of memory
     int sms;
-    int major, minor;       // compute capability
+    int major, minor; // compute capability
+    const rk_tuning *tuning;
     bool large_shared;      // a block may have 227 KiB of shared memory: compute capability 9 and 10
     bool overlapped_launch; // programmatic dependent launch: compute capability 9.0 and later
     bool long_sums;         // no sums in two doubles
