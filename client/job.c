@@ -150,7 +150,7 @@ static void end(reduce_job *j)
 
 static rc_errand *free_errand(reduce_job *j)
 {
-    int most = j->path.handle || j->path.stage ? RC_MOST_UNDER_WAY : RC_UNDER_WAY;
+    int most = j->path.handle || j->path.stage ? j->c->stage.parts : RC_UNDER_WAY;
     for (int i = 0; i < most; i++)
         if (!j->errands[i].used)
             return &j->errands[i];
