@@ -40,8 +40,8 @@ typedef struct rc_datapath {
 
 struct reduce_client;
 
-/* Parts of the stage, and tiles that a job of large data has under way: for three quarters of the cores, as many as copy or read
- * at a time. 12 at least, so that the bus has work; 24 fill two buses (tests/bench/TUNING.md). */
+/* Parts of the stage, and tiles that a job of large data has under way: as many as three quarters of the cores, which copy or
+ * read them. 12 at least, so that the bus has work; 24 were the best for two buses (tests/bench/TUNING.md). */
 int rc_stage_parts(void);
 
 /* Get ready for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
