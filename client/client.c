@@ -25,6 +25,7 @@ reduce_client *rc_client_new(const reduce_open_opts *o)
     pthread_mutex_init(&c->lock, NULL);
     rc_cond_init(&c->changed);
     rc_fdpass_init(&c->fdpass);
+    c->stage.parts = rc_stage_parts();
     c->pid = getpid();
     c->refs = 1;
     c->started = -1;

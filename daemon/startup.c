@@ -211,13 +211,16 @@ static unsigned half_the_cores(void)
     return cores < 2 ? 1 : (unsigned)cores / 2;
 }
 
-/* On few cores more: they wait for disks. */
+/* On few cores more: they wait for disks. 16 fill the bus of one device; those of several take seven eighths of the cores
+ * (tests/bench/TUNING.md). */
 static unsigned readers(const rd_server *s)
 {
-    unsigned half = half_the_cores();
+    const unsigned half = half_the_cores(), devices = rk_devices(s->requests.engine);
+    const unsigned fit = devices > 1 ? half * 7 / 4 : half,
+                   most = 16 * devices < RD_MAX_READERS ? 16 * devices : RD_MAX_READERS;
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return half < 4 ? 4 : half > 16 ? 16 : half;
+    return fit < 4 ? 4 : fit > most ? most : fit;
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */

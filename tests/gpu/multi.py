@@ -251,7 +251,7 @@ def broken(flags, env, lose, program):
         try:
             longest, answers = restarts(d, CLIENTS, 4, 1.5, end, MIB)
             note("16 clients, all contexts break", f"4 times; {answers} right answers of sent and kept data, longest wait {longest:.3f} s; left after {max(left):.3f} s")
-            check("a pause above 1 s", longest < 1)
+            check("a wait above 2 s", longest < 2)  # until CUDA reports the trap 0.35, until the process has gone 0.6, start 0.5 s
         except AssertionError as e:
             check(f"answers lost or wrong after a fault: {e}", False)
         print("  the first daemon's last lines:")
