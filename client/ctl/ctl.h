@@ -18,7 +18,7 @@
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          several.h       several operations at once
- *   shard.c           a part of all elements
+ *   shard.c           a part of all elements       find_device.c   a GPU by its UUID
  *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -79,6 +79,7 @@ typedef struct ctl_options {
     uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */
     uint64_t shard, shards; /* --shard; shards 0: not given */
     const char *joined;     /* --joined; NULL: not given */
+    const char *device;     /* --device as a UUID; NULL: as a number, in spec, or not given */
     const char *url;        /* NULL: the usual places */
     int priority;           /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
@@ -260,6 +261,7 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool column;      /* of a table as text */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: turned round as they are read */
@@ -415,6 +417,11 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
+/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
+ * ctl_stream. Who asks for a path or a deadline gets a stream. */
+bool ctl_is_added_here(const ctl_work *w);
+int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
+
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
  * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
@@ -448,6 +455,12 @@ int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dty
 int ctl_put(reduce_client *c, const ctl_options *o);
 int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
+
+/* ---- find_device.c ---- */
+/* A UUID, or the first letters of one? */
+bool ctl_is_device_name(const char *text);
+/* Set o->spec.device to the daemon's number of the GPU that o->device names. Returns the exit code of an error, printed. */
+int ctl_find_device(reduce_client *c, ctl_options *o);
 
 /* ---- query.c ---- */
 int ctl_query(reduce_client *c, const ctl_options *o);

@@ -92,7 +92,7 @@ void ctl_help(FILE *out)
         "      --no-autostart do not start a private daemon when none answers (with --connect or $REDUCED_URL none is)\n"
         "      --wait SECONDS wait so long for a daemon that is not there, and start none\n"
         "      --deadline MS  give up on a file after MS milliseconds\n"
-        "      --device N     on this device of the daemon; put: keep it there\n"
+        "      --device N     on this device of the daemon, or GPU-<UUID>, of which the first letters do; put: keep it there\n"
         "      --spread       put: keep it in equal parts on all devices of the daemon\n"
         "      --replace      put: replace the array that has this name\n"
         "      --ttl S        put: keep it for S seconds (default: until it is dropped or the daemon ends)\n"

@@ -224,6 +224,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
     ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
     int err = 0;
     in->kind = "a column of text";
+    in->column = true;
     in->dtype = source->dtype ? source->dtype : source->raw_dtype ? source->raw_dtype : REDUCE_F64;
     in->pull = NULL;
     from = ctl_pull_behind(in->head, in->head_len, from);

@@ -4,6 +4,24 @@
 
 namespace rk {
 
+static thread_local struct {
+    cudaError_t err;
+    const char *call;
+} failed = {cudaSuccess, ""};
+
+void note_failed(cudaError_t err, const char *call)
+{
+    if (failed.err != err)
+        failed = {err, call};
+}
+
+const char *failed_call(cudaError_t err)
+{
+    const char *call = failed.err == err ? failed.call : "";
+    failed = {cudaSuccess, ""};
+    return call;
+}
+
 cudaError_t device_open(Device *d, int id)
 {
     cudaDeviceProp p;

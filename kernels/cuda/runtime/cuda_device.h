@@ -8,14 +8,21 @@
 #include "kernels/cuda/pass/plan.h"
 
 // Give a CUDA error to the caller.
-#define TRY_CUDA(call)             \
-    do {                           \
-        cudaError_t err_ = (call); \
-        if (err_ != cudaSuccess)   \
-            return err_;           \
+#define TRY_CUDA(call)                      \
+    do {                                    \
+        cudaError_t err_ = (call);          \
+        if (err_ != cudaSuccess) {          \
+            ::rk::note_failed(err_, #call); \
+            return err_;                    \
+        }                                   \
     } while (0)
 
 namespace rk {
+
+// For log lines: the call of this thread that failed with `err` (of several in each other the innermost), which is then
+// forgotten. "": none is known.
+void note_failed(cudaError_t err, const char *call);
+const char *failed_call(cudaError_t err);
 
 struct Device {
     int id;
