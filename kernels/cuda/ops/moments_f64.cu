@@ -122,7 +122,7 @@ template <bool kStats> struct Moments64 {
     bool strict;             // no element with such an upper word and a lower one of zero is better
     u32 flags, skipped;
     bool skip, one_infinity;
-    Extremes<F64, kUnroll, kThreads * 2> extremes; // stats
+    Extremes<F64, kUnroll, 2, kThreads * 2> extremes; // stats
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
