@@ -11,13 +11,6 @@
 
 /* ---- the stage ---- */
 
-int rc_stage_parts(void)
-{
-    enum { FEWEST = 12 };
-    const long fit = sysconf(_SC_NPROCESSORS_ONLN) * 3 / 4;
-    return fit < FEWEST ? FEWEST : fit > RC_STAGE_PARTS ? RC_STAGE_PARTS : (int)fit;
-}
-
 /* Bytes of the tiles of a job. */
 static size_t tile_of(size_t bytes)
 {

@@ -10,7 +10,6 @@
 #include "client/tiling.h"
 
 enum {
-    RC_STAGE_PARTS = 24,        /* of the stage, at most; rc_stage_parts says how many there are */
     RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
@@ -21,7 +20,7 @@ typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
     rc_arena arena;    /* bytes 0: none */
-    int parts;         /* rc_stage_parts */
+    int parts;         /* rc_large_under_way */
     size_t part_bytes; /* of each part */
     uint32_t busy;     /* bits of parts in use */
 } rc_stage;
@@ -39,10 +38,6 @@ typedef struct rc_datapath {
 } rc_datapath;
 
 struct reduce_client;
-
-/* Parts of the stage, and tiles that a job of large data has under way: as many as three quarters of the cores, which copy or
- * read them. 12 at least, so that the bus has work; 24 were the best for two buses (tests/bench/TUNING.md). */
-int rc_stage_parts(void);
 
 /* Get ready for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
  * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */

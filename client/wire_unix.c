@@ -14,12 +14,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/datapath.h"
+#include "client/under_way.h"
 #include "client/wire.h"
 
 enum {
-    FEWEST_THREADS = 2,                /* an event may wait for another one: of a job whose callback frees another job */
-    MOST_THREADS = RC_STAGE_PARTS + 1, /* each copies into a part of the stage, and one leads */
+    FEWEST_THREADS = 2,                   /* an event may wait for another one: of a job whose callback frees another job */
+    MOST_THREADS = RC_MOST_UNDER_WAY + 1, /* each copies into a part of the stage, and one leads */
 };
 
 static const uint64_t NEVER = UINT64_MAX;

@@ -103,17 +103,11 @@ static bool is_possible(const ctl_options *o)
 
 static void value_of(const tally *t, const ctl_options *o, char text[CTL_MAX_NUMBER])
 {
-    uint64_t mean;
-    switch (o->spec.op) {
-    case REDUCE_MEAN:
-        mean = ctl_wide_mean(&t->sum, t->count, REDUCE_F64);
+    if (o->spec.op == REDUCE_MEAN) {
+        uint64_t mean = ctl_wide_mean(&t->sum, t->count, REDUCE_F64);
         ctl_number(text, REDUCE_F64, &mean, o->format == CTL_HEX);
-        return;
-    case REDUCE_SUM:
-        ctl_wide_text(text, &t->sum);
-        return;
-    default:
-        ctl_wide_text(text, o->spec.op == REDUCE_MIN ? &t->least : &t->largest);
+    } else {
+        ctl_wide_text(text, o->spec.op == REDUCE_SUM ? &t->sum : o->spec.op == REDUCE_MIN ? &t->least : &t->largest);
     }
 }
 
