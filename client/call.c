@@ -69,6 +69,13 @@ static void send_place(rc_place *p)
     rc_slot_exchange(p->exchange, p->head, p->head_len, call->data, call->data_len, call->fill, p->send_ms, p->reply_ms);
 }
 
+/* One more thread, to take its share of the outbox. */
+static void call_help(void *client)
+{
+    rc_enter(client);
+    rc_leave(client);
+}
+
 static void orphan(reduce_client *c, rc_call *call);
 
 /* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call
@@ -96,7 +103,10 @@ static void flush(reduce_client *c)
             continue;
         }
         uint64_t post = p->posts;
+        bool help = c->outbox && p->call && p->call->copies; /* each calls for the next */
         pthread_mutex_unlock(&c->lock);
+        if (help)
+            rc_connection_help(c->connection, call_help);
         send_place(p);
         pthread_mutex_lock(&c->lock);
         posted(c, p, post);

@@ -29,6 +29,7 @@ struct rc_call {
     const void *data; /* data_len bytes, or, with `fill`, what that writes them from */
     size_t data_len;
     rc_fill fill;
+    bool copies;          /* `fill` takes long: others may help */
     uint64_t session;     /* bound calls: whose stream; else the session that carried it last */
     uint64_t deadline_ns; /* CLOCK_MONOTONIC, 0 = none */
     rc_call_done done;

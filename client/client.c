@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/error.h"
+#include "client/under_way.h"
 
 int rc_check(const reduce_client *c)
 {
@@ -25,6 +26,7 @@ reduce_client *rc_client_new(const reduce_open_opts *o)
     pthread_mutex_init(&c->lock, NULL);
     rc_cond_init(&c->changed);
     rc_fdpass_init(&c->fdpass);
+    c->stage.parts = rc_large_under_way();
     c->pid = getpid();
     c->refs = 1;
     c->started = -1;

@@ -12,7 +12,8 @@
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
  *   error.c      error texts                               names.c      tables
- *   clock.h      the clock                                 abi/         symbols that only old programs need
+ *   clock.h      the clock                                 under_way.h  calls of a job at a time
+ *   abi/         symbols that only old programs need
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
  * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is

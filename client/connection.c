@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,6 +43,7 @@ typedef enum {
 struct rc_connection {
     rc_connection_event event;
     void *arg;
+    void (*_Atomic help)(void *arg); /* rc_connection_help */
     bool ipc;
     rc_wire *wire; /* NULL before the first connection */
 
@@ -470,12 +472,27 @@ static void on_time(void *arg)
     tell(ended);
 }
 
+/* ---- help ---- */
+static void on_help(void *arg)
+{
+    rc_connection *l = arg;
+    void (*help)(void *) = atomic_load(&l->help); /* gcc 12 calls l->help itself by a plain read */
+    help(l->arg);
+}
+
+void rc_connection_help(rc_connection *l, void (*help)(void *arg))
+{
+    atomic_store(&l->help, help);
+    if (l->wire->ops->help)
+        l->wire->ops->help(l->wire);
+}
+
 /* ---- link ---- */
 static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
 
 static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_pem *pem)
 {
-    static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time};
+    static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time, on_help};
     return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
 }
 

@@ -60,6 +60,10 @@ bool rc_connection_read_here(rc_connection *l, uint64_t until_ns);
  * under way that nobody will read here. */
 void rc_connection_interrupt(rc_connection *l);
 
+/* One more of the connection's threads is to run help(arg), with the link's `arg` and the latest `help`, as soon as it can.
+ * Some wires have no such threads: then nothing happens. */
+void rc_connection_help(rc_connection *l, void (*help)(void *arg));
+
 /* The end of an exchange or pause; exactly one call for each rc_slot_exchange and rc_slot_pause. `reply` is valid during
  * the call. The slot may be used again from within. */
 typedef void (*rc_slot_done)(void *arg, rc_io end, const uint8_t *reply, size_t len);

@@ -40,7 +40,7 @@ static size_t open_stage(reduce_client *c, size_t tile)
     rc_leave(c);
     if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its parts end */
         return takes;
-    if (!rc_fdpass_arena(c, RC_STAGE_PARTS * tile, &fresh))
+    if (!rc_fdpass_arena(c, (size_t)c->stage.parts * tile, &fresh))
         return takes;
     rc_enter(c);
     rc_arena spare = fresh; /* another thread may have been faster */
@@ -59,7 +59,7 @@ static size_t open_stage(reduce_client *c, size_t tile)
 
 static int take_part(reduce_client *c)
 {
-    uint32_t idle = ~c->stage.busy & ((1u << RC_STAGE_PARTS) - 1);
+    uint32_t idle = ~c->stage.busy & ((1u << c->stage.parts) - 1);
     int part = idle ? __builtin_ctz(idle) : -1;
     if (part >= 0)
         c->stage.busy |= 1u << part;

@@ -10,7 +10,6 @@
 #include "client/tiling.h"
 
 enum {
-    RC_STAGE_PARTS = 12,        /* of the stage: as many tiles as a job has under way */
     RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
@@ -21,6 +20,7 @@ typedef enum { RC_INLINE, RC_STAGE, RC_SHARED, RC_FILE } rc_carrier;
 
 typedef struct rc_stage {
     rc_arena arena;    /* bytes 0: none */
+    int parts;         /* rc_large_under_way */
     size_t part_bytes; /* of each part */
     uint32_t busy;     /* bits of parts in use */
 } rc_stage;

@@ -150,7 +150,7 @@ static void end(reduce_job *j)
 
 static rc_errand *free_errand(reduce_job *j)
 {
-    int most = j->path.handle || j->path.stage ? RC_MOST_UNDER_WAY : RC_UNDER_WAY;
+    int most = j->path.handle || j->path.stage ? j->c->stage.parts : RC_UNDER_WAY;
     for (int i = 0; i < most; i++)
         if (!j->errands[i].used)
             return &j->errands[i];
@@ -240,6 +240,7 @@ static void start_tile(reduce_job *j, rc_errand *p)
         head_of_reduce(p);
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
+    p->call.copies = p->carrier == RC_STAGE;
     p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;

@@ -7,11 +7,7 @@
 
 #include "client/client.h"
 #include "client/tiling.h"
-
-enum {
-    RC_UNDER_WAY = 4,                  /* calls of a job: one copied here, one on its way, one computed, one coming back */
-    RC_MOST_UNDER_WAY = RC_STAGE_PARTS /* with large data, which several cores copy or read at a time */
-};
+#include "client/under_way.h"
 
 /* The data of a job: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there; with `kept` resident
  * data of this handle. */

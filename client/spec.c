@@ -71,12 +71,14 @@ static void shape_columns(rc_level *l, uint64_t columns, uint64_t rows, uint64_t
 
 int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
 {
-    bool states = l->spec.flags & RP_STATES_IN;
-    uint64_t items = bytes / l->item, rows;
-    if (bytes % l->item) {
-        rc_fail(f, REDUCE_E_SHAPE, "bytes", "%zu bytes are not a multiple of the %" PRIu64 "-byte %s", bytes, l->item,
-                states ? "state" : "element");
-        f->limit = l->item;
+    bool states = l->spec.flags & RP_STATES_IN, masked = g->flags & REDUCE_MASKED;
+    uint64_t unit = l->item + masked, items = bytes / unit, rows;
+    if (bytes % unit) {
+        rc_fail(f, REDUCE_E_SHAPE, "bytes", "%zu bytes are not a multiple of the %" PRIu64 "-byte %s", bytes, unit,
+                states   ? "state"
+                : masked ? "element and mask"
+                         : "element");
+        f->limit = unit;
         return REDUCE_E_SHAPE;
     }
     l->lines = g->rows;

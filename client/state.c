@@ -1,10 +1,12 @@
-/* Partial states in this process, without a daemon: public names for kernels/exact. No allocation, no I/O. */
+/* Partial states in this process, without a daemon: public names for kernels/exact, and the CPU engine's loops. No allocation,
+ * no I/O. */
 #include "client/state.h"
 
 #include <string.h>
 
 #include "client/error.h"
 #include "client/spec.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/check.h"
 
@@ -65,18 +67,10 @@ int reduce_state_check(const void *state, size_t size, int op, int dtype)
 
 /* ---- add --------------------------------------------------------------------------------------------------------- */
 
-/* The bits of an element, zero-extended. */
-static uint64_t bits_at(const uint8_t *p, size_t size)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, p, size);
-    return bits;
-}
-
 static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t index)
 {
     rp_fault f = {0};
-    const size_t size = rp_dtype_size(s->dtype);
+    rk_state part;
     if (count && !data)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer to %zu elements is NULL", count);
     if (rp_nan_name(nan)[0] == '?')
@@ -85,8 +79,13 @@ static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t in
         return rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (count > RP_MAX_COUNT || rk_count_check(s->count + count, rk_nans_beside(s) + count, &f))
         return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
-    for (size_t i = 0; i < count; i++)
-        rk_state_add(s, bits_at((const uint8_t *)data + i * size, size), index + i, nan);
+    if (count == 0)
+        return 0;
+    rk_state_init(&part, s->layout, s->dtype);
+    uint64_t saved = rk_fp_enter();
+    rk_simd_best()->reduce[s->layout][s->dtype](&part, data, count, index, nan);
+    rk_state_merge(s, &part);
+    rk_fp_leave(saved);
     return 0;
 }
 

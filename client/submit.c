@@ -14,18 +14,18 @@
 
 /* ---- checks ---- */
 
-/* Does the daemon know what several planes and devices are, if it has to? */
+/* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
 static int check_version(reduce_client *c, const rc_level *l, rp_fault *f)
 {
-    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width;
-    if (!planes && !l->spec.device)
+    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK;
+    if (!planes && !l->spec.device && !masked)
         return 0;
     rc_enter(c);
     const int version = c->welcome.version;
     rc_leave(c);
     if (version >= RP_PLANES_VERSION)
         return 0;
-    const char *what = planes ? "planes" : "device";
+    const char *what = planes ? "planes" : masked ? "mask" : "device";
     return rc_fail(f, REDUCE_E_VERSION, what, "the daemon speaks version %d of the protocol, which has no %s", version, what);
 }
 
@@ -37,8 +37,10 @@ static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, s
     int err = rc_spec(given, spec, &l->spec, f);
     if (err)
         return err;
-    if (spec->flags & REDUCE_MASKED)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for streams; here `mask` is an array");
+    const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
+    if (behind && !j->path.device)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags",
+                       "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
     size_t cell = rp_cell_size(&l->spec);
     l->item = rp_item_size(&l->spec);
     err = rc_shape(l, spec, bytes, f);
@@ -50,10 +52,11 @@ static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, s
     j->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
     j->result.cell_size = cell;
     j->result.cells = l->lines;
-    j->result.count = bytes / l->item;
+    j->result.count = bytes / (l->item + (behind ? 1 : 0));
     j->bytes_total = bytes;
     j->deadline_ns = rc_deadline_after(spec->deadline_ms);
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
+    l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
     l->mask = spec->mask;
     l->offsets = (const uint8_t *)spec->offsets;
     return check_version(j->c, l, f);
@@ -89,6 +92,11 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
         return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets or states");
     if (spec->path && spec->path != path)
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
+    if (l->spec.flags & RP_MASK && l->lines > RP_MAX_DATA / cell) {
+        rc_fail(f, REDUCE_E_TOO_LARGE, "mask", "%" PRIu64 " results of data that their mask follows", l->lines);
+        f->limit = RP_MAX_DATA / cell;
+        return REDUCE_E_TOO_LARGE;
+    }
     if (!(l->spec.flags & RP_COLUMNS) || l->width <= RP_MAX_DATA / cell)
         return 0;
     rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->width);

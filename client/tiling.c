@@ -19,7 +19,7 @@ uint64_t rc_offset(const uint8_t *offsets, uint64_t i)
 }
 
 /* Bytes that one element takes in a message. */
-static uint64_t unit(const rc_level *l) { return l->item + (l->mask ? 1 : 0); }
+static uint64_t unit(const rc_level *l) { return l->item + (l->mask || l->spec.flags & RP_MASK ? 1 : 0); }
 
 bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n)
 {

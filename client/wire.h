@@ -20,6 +20,7 @@ typedef struct rc_wire_events {
     void (*sent)(void *arg, rc_connection_err err, size_t n);     /* n bytes, maybe not all */
     void (*received)(void *arg, rc_connection_err err, size_t n); /* the same; 0 if none were asked for */
     void (*rang)(void *arg);
+    void (*helps)(void *arg); /* once for each help() */
 } rc_wire_events;
 
 typedef struct rc_wire_ops {
@@ -40,6 +41,7 @@ typedef struct rc_wire_ops {
     /* NULL: the wire cannot. See connection.h. */
     bool (*read_here)(rc_wire *w, uint64_t until_ns);
     void (*interrupt)(rc_wire *w);
+    void (*help)(rc_wire *w);
 
     void (*free)(rc_wire *w); /* waits for the tails of all events; not connected, not dialling */
 } rc_wire_ops;

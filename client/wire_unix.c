@@ -14,12 +14,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/datapath.h"
+#include "client/under_way.h"
 #include "client/wire.h"
 
 enum {
-    FEWEST_THREADS = 2,                /* an event may wait for another one: of a job whose callback frees another job */
-    MOST_THREADS = RC_STAGE_PARTS + 1, /* each copies into a part of the stage, and one leads */
+    FEWEST_THREADS = 2,                   /* an event may wait for another one: of a job whose callback frees another job */
+    MOST_THREADS = RC_MOST_UNDER_WAY + 1, /* each copies into a part of the stage, and one leads */
 };
 
 static const uint64_t NEVER = UINT64_MAX;
@@ -36,6 +36,7 @@ typedef struct local {
     pthread_cond_t follow; /* somebody is to lead */
     pthread_t threads[MOST_THREADS];
     unsigned n_threads, idle, telling; /* that wait to lead; in an event. The others are about to look anew */
+    unsigned helpers;                  /* that are asked for */
     bool led;
     bool quit;
     uint64_t dial_ns; /* NEVER: no dialling */
@@ -52,7 +53,7 @@ typedef struct local {
 } local;
 
 typedef struct event {
-    enum { NOTHING, DIALLED, SENT, RECEIVED, RANG } kind;
+    enum { NOTHING, DIALLED, SENT, RECEIVED, RANG, HELPS } kind;
     rc_connection_err err;
     size_t n;
 } event;
@@ -185,8 +186,10 @@ static void tell(local *w, event e)
         to->sent(arg, e.err, e.n);
     else if (e.kind == RECEIVED)
         to->received(arg, e.err, e.n);
-    else
+    else if (e.kind == RANG)
         to->rang(arg);
+    else
+        to->helps(arg);
     pthread_mutex_lock(&w->lock);
 }
 
@@ -235,6 +238,15 @@ static void *run(void *arg)
     local *w = arg;
     pthread_mutex_lock(&w->lock);
     while (!w->quit) {
+        if (w->helpers) {
+            w->helpers--;
+            w->telling++;
+            if (!w->led) /* for which this thread may have been woken */
+                find_leader(w);
+            tell(w, (event){HELPS, RC_LINK_OK, 0});
+            w->telling--;
+            continue;
+        }
         if (w->led) {
             w->idle++;
             pthread_cond_wait(&w->follow, &w->lock);
@@ -390,6 +402,19 @@ static void ring(rc_wire *wire, uint64_t when)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Without one to spare it is left to the first thread that returns from its event. */
+static void help(rc_wire *wire)
+{
+    local *w = of(wire);
+    pthread_mutex_lock(&w->lock);
+    w->helpers++;
+    if (w->idle)
+        pthread_cond_signal(&w->follow);
+    else if (w->n_threads < MOST_THREADS && !w->quit)
+        start_thread(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* ---- making and freeing ---- */
 
 static void free_wire(rc_wire *wire)
@@ -421,6 +446,7 @@ static const rc_wire_ops ops = {.dial = dial,
                                 .ring = ring,
                                 .read_here = unix_read_here,
                                 .interrupt = unix_interrupt,
+                                .help = help,
                                 .free = free_wire};
 
 static rc_connection_err set_up(local *w)

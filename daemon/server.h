@@ -36,7 +36,7 @@ typedef struct rd_health {
     void (*first)(struct rd_server *s, bool right); /* called with the answers of the first check: one was right */
 } rd_health;
 
-enum { RD_SERVED = 2 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, and what shows it */
+enum { RD_SERVED = 3 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, processes, and what shows them */
 
 typedef struct rd_server {
     rd_config config;

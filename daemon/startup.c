@@ -211,13 +211,16 @@ static unsigned half_the_cores(void)
     return cores < 2 ? 1 : (unsigned)cores / 2;
 }
 
-/* On few cores more: they wait for disks. */
+/* On few cores more: they wait for disks. 16 fill the bus of one device; those of several take seven eighths of the cores
+ * (tests/bench/TUNING.md). */
 static unsigned readers(const rd_server *s)
 {
-    unsigned half = half_the_cores();
+    const unsigned half = half_the_cores(), devices = rk_devices(s->requests.engine);
+    const unsigned fit = devices > 1 ? half * 7 / 4 : half,
+                   most = 16 * devices < RD_MAX_READERS ? 16 * devices : RD_MAX_READERS;
     if (s->config.readers)
         return (unsigned)s->config.readers;
-    return half < 4 ? 4 : half > 16 ? 16 : half;
+    return fit < 4 ? 4 : fit > most ? most : fit;
 }
 
 /* The page cache could not keep a larger file, and would lose most of what it has. */
@@ -370,11 +373,12 @@ static bool listen_all(rd_server *s)
 
 static void fill_pages(rd_http_page pages[RD_SERVED])
 {
-    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", rd_metrics_copy, NULL, 0};
-    pages[1] = (rd_http_page){"/status.json", "application/json", rd_metrics_copy_json, NULL, 0};
+    pages[0] = (rd_http_page){"/metrics", "text/plain; version=0.0.4; charset=utf-8", .text = rd_metrics_copy};
+    pages[1] = (rd_http_page){"/status.json", "application/json", .text = rd_metrics_copy_json};
+    pages[2] = (rd_http_page){"/processes.json", "application/json", .own = rd_metrics_copy_processes};
     for (int i = 0; i < RD_PAGE_FILES; i++)
-        pages[2 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, NULL, rd_page_files[i].bytes,
-                                      rd_page_files[i].size};
+        pages[3 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, .bytes = rd_page_files[i].bytes,
+                                      .size = rd_page_files[i].size};
 }
 
 static bool serve_metrics(rd_server *s)
@@ -384,7 +388,7 @@ static bool serve_metrics(rd_server *s)
     if (!s->config.metrics_url[0])
         return true;
     rd_is_http(s->config.metrics_url, &loopback);
-    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback);
+    rd_metrics_want_json(&s->metrics, rd_status_entries, loopback ? rd_processes : NULL);
     rd_metrics_refresh(&s->metrics);
     fill_pages(s->pages);
     s->http = rd_http_open(s->config.metrics_url, take_activated(&s->activated.metrics), s->pages, RD_SERVED, &s->metrics,

@@ -93,7 +93,7 @@ typedef struct rk_task {
     const void *data; /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
     size_t bytes;
     rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
-                          number; `offset` a multiple of the element's size; no offsets, mask or states; `data` NULL */
+                          number; `offset` a multiple of the element's size; no offsets, states; spread no mask; `data` NULL */
     uint64_t offset;
     bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order:
                           who reads what was filled submits after the fill was polled */

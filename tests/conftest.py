@@ -45,6 +45,8 @@ def python_env():
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
+    config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request; of its parameters"
+                                       " ThreadSanitizer gets the first")
     config.sanitized = bool(sanitizer())
     if config.sanitized and not LOADED:
         pytest.exit("Python must load the sanitizer before libreduce: tests/run does so, as python_env() says", 2)
@@ -59,6 +61,9 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if config.sanitized:
         items[:] = [i for i in items if not i.get_closest_marker("slow") and not i.get_closest_marker("unsanitized")]
+    if sanitizer() == "thread":
+        seen = set()
+        items[:] = [i for i in items if not i.get_closest_marker("values") or i.function not in seen and not seen.add(i.function)]
 
 
 @pytest.hookimpl(hookwrapper=True)

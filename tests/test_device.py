@@ -14,7 +14,7 @@ import pytest
 
 from conftest import memory_device, select_a_moment
 from libreduce import COLUMNS as LIB_COLUMNS
-from libreduce import Client
+from libreduce import MASKED, Client
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
 from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, spec
@@ -94,6 +94,22 @@ def test_the_bits_are_those_of_data_in_a_message(device, allocate, dtype):
     settle(daemon)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u32", "f16", "f64"])
+def test_a_mask_behind_the_elements(device, allocate, dtype):
+    r = np.random.default_rng(SEED)
+    data, n = r.integers(0, 60, 240_000, "u1").tobytes(), 240_000 // SIZE[dtype]
+    mask = (r.random(n) < 0.7).tobytes()
+    a = allocate(b"#" * 64 + data + mask)
+    with device().connect() as c, Side(c) as side:
+        handle, _ = side.device(a.handle)
+        for op, kw in (("sum", {"rows": 10_000}), ("stats", {}), ("argmax", {"rows": 3, "index_base": 7}), ("max", {"rows": 50, "flags": COLUMNS}),
+                       ("var", {"flags": STATES_OUT}), ("norm1", {"rows": 25, "planes": 4, "flags": COLUMNS})):
+            flags = kw.pop("flags", 0)
+            want = c.reduce(op, dtype, data, flags=flags, mask=mask, nan="omit", **kw)
+            got = c.reduce_at(op, dtype, handle, 64, len(data) + n, flags=flags | MASK, nan="omit", **kw)
+            assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE), op
+
+
 def test_any_length_in_one_request(device, allocate):
     a = allocate(struct.pack("<f", 1.5) * (6 * MIB))
     with device().connect() as c, Side(c) as side:
@@ -113,7 +129,9 @@ def test_ranges_and_specs_that_lie(device, allocate):
         for offset in (1, 2, 4095):
             assert refused("SHAPE", "offset", c.reduce_at, "sum", "f32", handle, offset, 0).limit == 4
         assert c.reduce_at("sum", "u8", handle, 4095, 1).cells == [bytes(8)]
-        for flags in (MASK, STATES_IN, OFFSETS):
+        refused("SHAPE", "data", c.reduce_at, "sum", "f32", handle, 0, 4001, flags=MASK, row_len=800)
+        refused("SHAPE", "offset", c.reduce_at, "sum", "f32", handle, 4, 4095, flags=MASK, row_len=819)
+        for flags in (STATES_IN, OFFSETS):
             refused("BAD_MESSAGE", "flags", c.reduce_at, "sum", "f32", handle, 0, 4000, flags=flags)
         refused("SHAPE", "row_len", c.reduce_at, "sum", "f32", handle, 0, 4096, row_len=1)
         resident = c.store("x", "f32", 4096)
@@ -372,6 +390,30 @@ def test_libreduce_gives_the_same_bits(device, allocate, op, dtype, kw):
         memory = (ctypes.c_char * len(data)).from_buffer(bytearray(data))
         assert got == lib.run_at(op, dtype, ctypes.addressof(memory), len(data), **kw)[0]
         assert result.path == PATH_DEVICE and result.count == len(data) // SIZE[dtype]
+
+
+@pytest.mark.parametrize("op,dtype,kw", [("sum", "f32", {}), ("stats", "f64", {"rows": 64}), ("argmin", "i16", {"index_base": 1000}),
+                                         ("min", "i32", {"rows": 64, "flags": LIB_COLUMNS}), ("var", "u8", {"flags": STATES_OUT, "rows": 2})], ids=str)
+def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
+    r, n = random.Random(SEED), MIB // 4
+    data, mask = r.randbytes(n * SIZE[dtype]), bytes(i % 3 for i in range(n))
+    a = allocate(data + mask)
+    masked = {**kw, "flags": kw.get("flags", 0) | MASKED}
+    with Client(device().url) as lib:
+        memory = (ctypes.c_char * len(data)).from_buffer(bytearray(data))
+        want = lib.run_at(op, dtype, ctypes.addressof(memory), len(data), mask=mask, **kw)[0]
+        got, result = lib.device(op, dtype, a.handle, 0, len(data) + n, **masked)
+        assert got == want and result.path == PATH_DEVICE and result.count == n
+        for size, field, code in ((len(data) + n - 1, "bytes", "SHAPE"), (len(data) + n + SIZE[dtype] + 1, None, "SHAPE")):
+            with pytest.raises(LibFault) as e:
+                lib.device(op, dtype, a.handle, 0, size, **masked)
+            assert e.value.code == code and field in (None, e.value.field)
+        with pytest.raises(LibFault) as e:  # the results of one reply are its bound
+            lib.device("sum", "u8", a.handle, 0, 2 * MIB, rows=MIB, flags=MASKED)
+        assert (e.value.code, e.value.field) == ("TOO_LARGE", "mask")
+        with pytest.raises(LibFault) as e:  # memory of this process has its mask elsewhere
+            lib.run_at("sum", "u8", ctypes.addressof(memory), 64, flags=MASKED)
+        assert (e.value.code, e.value.field) == ("ARGUMENT", "flags")
 
 
 def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratch):

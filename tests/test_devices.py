@@ -44,8 +44,10 @@ def wait(daemon, condition):
     raise AssertionError("never true")
 
 
-def test_the_bits_do_not_depend_on_the_number_of_devices(start):
-    """Random requests, inline and of resident data at random places: the replies of 1, 2 and 4 engines are the same."""
+@pytest.mark.parametrize("program", [None, DEVICE, RUNTIME], ids=["cpu", "memory", "runtime"])
+def test_the_bits_do_not_depend_on_the_number_of_devices(start, scratch, ctl, monkeypatch, program):
+    """Random requests, inline, as a file and of resident data at random places: the replies of 1, 2 and 8 engines, devices made of
+    memory and devices of the CUDA runtime are the same, and each takes part."""
     rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
     cases = []
     for i in range(40):
@@ -54,22 +56,30 @@ def test_the_bits_do_not_depend_on_the_number_of_devices(start):
         planes = planes if columns else 0
         bytes_ = rows * row_len * (planes or 1) * SIZE[dtype]
         cases.append((op, dtype, {"rows": rows, "row_len": row_len, "planes": planes, "flags": COLUMNS if columns else 0, "nan": "omit"}, np_rng.bytes(bytes_)))
-    answers = []
-    for n in (1, 2, 4):
-        daemon = start("--devices", n, "--threads", 1, "--small-bytes", 0)
+    np.save(scratch / "x.npy", np_rng.standard_normal(9 << 20, dtype="<f4"))  # nine tiles
+    daemons = [start("--threads", 1, "--small-bytes", 0, directory=make(scratch / "oracle"))] if program else []
+    for n in (1, 2, 8):
+        monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
+        options = {**memory_device(program)} if program else {}
+        devices = ["--sandbox", "no"] if program else ["--devices", n]
+        daemons.append(start(*devices, "--threads", 1, "--small-bytes", 0, directory=make(scratch / str(n)), **options))
+    answers, files = [], []
+    for daemon in daemons:
+        n = daemon.status()["devices"]
         with daemon.connect() as c:
             got = []
             for i, (op, dtype, kw, data) in enumerate(cases):
                 place = rng.choice((ANY, SPREAD, FIRST + rng.randrange(n)))
                 handle = c.put(f"x{i}", dtype, data, place=place)
                 for ask in (lambda: c.reduce(op, dtype, data, device=rng.randrange(n + 1), **kw), lambda: c.reduce_at(op, dtype, handle, 0, len(data), **kw)):
-                    try:
-                        got.append(ask().cells)
-                    except Fault as f:
-                        got.append((f.code, f.field, f.index))
+                    got.append(outcome(ask))
             answers.append(got)
+        files.append(ctl("stats", scratch / "x.npy", url=daemon.url).stdout)
+        status = daemon.status()
+        assert n == 1 or all(status[f"gpu.{i}.tasks"] > 1 for i in range(n))  # more than its health check
         daemon.stop()
-    assert answers[0] == answers[1] == answers[2]
+    assert all(a == answers[0] for a in answers[1:])
+    assert files[0] and all(f == files[0] for f in files[1:])
     assert sum(isinstance(a, list) for a in answers[0]) > 40
 
 
@@ -369,6 +379,23 @@ def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
     trace = json.loads((scratch / "trace").read_text())["traceEvents"]
     kernels = [e["args"].get("device") for e in trace if e["name"] == "kernel"]
     assert kernels[:4] == [f"device {i} ({u})" for i, u in ((0, uuids[0]), (0, uuids[0]), (2, uuids[1]), (1, uuids[2]))]
+
+
+def test_reducectl_names_a_gpu_by_uuid(ctl, memory, scratch):
+    daemon = memory(3, "--devices", "2,0", "--probe", 86400)
+    np.save(scratch / "x.npy", np.arange(100000))
+    tasks = [lambda i=i: daemon.status()[f"gpu.{i}.tasks"] for i in range(2)]
+    for name, number in (("GPU-ab020000-0000-0000-0000-000000000000", 0), ("gpu-ab00", 1)):
+        before = [t() for t in tasks]
+        assert ctl("sum,max", "--device", name, scratch / "x.npy", url=daemon.url).returncode == 0
+        assert ctl("put", "--device", name, name, scratch / "x.npy", url=daemon.url).returncode == 0
+        assert [t() > b for t, b in zip(tasks, before)] == [i == number for i in range(2)]
+    with daemon.connect() as c:
+        assert {r.name: r.place - FIRST for r in c.list()} == {"GPU-ab020000-0000-0000-0000-000000000000": 0, "gpu-ab00": 1}
+    for name, told in (("GPU-ab01", b"is not one of its GPUs; the daemon has 0 (GPU-ab020000), 1 (GPU-ab000000)"), ("GPU-ab", b"is not enough to tell GPUs apart")):
+        done = ctl("sum", "--device", name, scratch / "x.npy", url=daemon.url)
+        assert done.returncode == 1 and b"BAD_HANDLE" in done.stderr and told in done.stderr, done.stderr
+    assert ctl("status", "--device", "GPU-ab02", url=daemon.url).returncode == 2
 
 
 def test_a_program_finds_its_gpu_by_uuid(memory, start, scratch, monkeypatch):

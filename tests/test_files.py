@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import random
 import re
 import struct
 import zipfile
@@ -330,6 +331,25 @@ def test_columns_of_any_length(run, scratch):
     path.write_text("x,y\n" + "".join(f'{i},{"" if i % 7 else chr(34)}{v}{"" if i % 7 else chr(34)}\n' for i, v in enumerate(values)))
     assert float(run("sum", f"{path}:y")) == math.fsum(map(float, values))
     assert run("count", f"{path}:x") == f"{len(values)}\n"
+
+
+def test_columns_without_quotes(run, fails, scratch):
+    """Lines of all lengths, blocks of them that end anywhere, short and long ones before the number, line ends of both kinds."""
+    r = random.Random(15)
+    values = [r.choice((repr(r.gauss(0, 1)), str(r.randrange(-10**6, 10**6)), f"{r.random():.3f}")) for _ in range(40_000)]
+    length = [r.choice((0, 1, 5, 30, 31, 32, 33, 63, 64, 200)) for _ in values]
+    length[17_000] = 40_000  # longer than what is searched at a time, and
+    length[39_999] = 9_000  # at the end
+    for end in ("\n", "\r\n"):
+        lines = [f"{'x' * n},{n},{v},{i % 7}" + end * (1 + (i % 11 == 0)) for i, (n, v) in enumerate(zip(length, values))]
+        (scratch / "t.csv").write_text(f"a,n,v,w{end}" + "".join(lines), newline="")
+        assert float(run("sum", f"{scratch / 't.csv'}:v")) == math.fsum(map(float, values))
+        assert run("sum", "-t", "i32", f"{scratch / 't.csv'}:n") == f"{sum(length)}\n"
+        assert run("sum", f"{scratch / 't.csv'}:w") == f"{sum(i % 7 for i in range(len(values)))}\n"
+    lines[30_000] = "1,2\n"  # a line end less where lines are doubled
+    (scratch / "t.csv").write_text(f"a,n,v,w{end}" + "".join(lines), newline="")
+    number = 2 + sum(line.count("\n") for line in lines[:30_000])
+    fails(f"TYPE: line {number}: '' the line has too few fields", "sum", f"{scratch / 't.csv'}:v")
 
 
 def test_zero_bytes_in_a_column(run, fails, scratch):

@@ -14,7 +14,8 @@ import pytest
 
 import chromium
 from conftest import select_a_moment
-from rawclient import Fault
+from otheruser import as_user, needs_root
+from rawclient import Connection, Fault
 
 needs_browser = pytest.mark.skipif(not chromium.PROGRAM, reason="needs Debian's chromium")
 LOGIN = next((p.pw_name for p in pwd.getpwall() if p.pw_uid == os.getuid()), None)
@@ -130,6 +131,88 @@ def test_names_of_users_stay_on_this_machine(start):
     assert str(os.getuid()) in [u["uid"] for u in s["users"]] and not [u for u in s["users"] if "name" in u]
 
 
+# ---- processes ----
+OTHER, THIRD = 61234, 61235
+
+
+def processes(daemon, **headers):
+    return json.loads(get(daemon, "/processes.json", **headers)[1])
+
+
+def names(daemon, **headers):
+    return sorted(p["name"] for p in processes(daemon, **headers)["processes"])
+
+
+def listed(daemon, wanted):
+    """The processes as http has them, once there are so many: they are listed anew once a second."""
+    while len(processes(daemon)["processes"]) != wanted:
+        select_a_moment(daemon.process)
+    return processes(daemon)
+
+
+def test_a_user_sees_its_processes(served):
+    with served.connect(hello=False) as c:
+        c.hello(name='me "<b>\n\xff'.encode("latin-1"))
+        load(c)
+        settled(served, c, 43)
+        shown = listed(served, 1)
+    p, = shown["processes"]
+    assert (shown["known"], shown["sessions"]) == (True, 1)
+    assert (p["uid"], p["pid"], p["name"]) == (str(os.getuid()), os.getpid(), 'me "<b>??')
+    assert p["requests"] >= 43 and p["errors"] == 2 and p["bytes"] == 40 * 8 + (1 << 20) and p["engine_s"] > 0
+
+
+def test_processes_are_for_who_asks_this_machine_by_its_name(served):
+    with served.connect():
+        port = served.http[1]
+        listed(served, 1)
+        for host in ("localhost", "LOCALHOST:1", "127.0.0.1", f"127.0.0.1:{port}", "[::1]:8080"):
+            assert len(names(served, Host=host)) == 1, host
+        for host in ("evil.example", "localhost.evil.example", f"evil.example:{port}", "127.0.0.11", "", "::1"):
+            assert processes(served, Host=host) == {"processes": [], "sessions": 0, "known": False}, host
+        for hosts in (["localhost"], ["localhost"] * 2, []):
+            c = http.client.HTTPConnection(*served.http, timeout=60)
+            c.putrequest("GET", "/processes.json", skip_host=True)
+            for host in hosts:
+                c.putheader("Host", host)
+            c.endheaders()
+            assert json.loads(c.getresponse().read())["known"] == (len(hosts) == 1), hosts
+            c.close()
+
+
+def test_no_process_is_named_beyond_this_machine(start):
+    daemon = start("--metrics-url", "http://0.0.0.0:0", "--allow-remote-metrics", "yes")
+    daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
+    with daemon.connect() as c:
+        load(c)
+        settled(daemon, c, 43)
+        assert processes(daemon)["processes"] == []
+
+
+@needs_root
+def test_each_user_sees_its_own_processes(start, scratch):
+    """Root and the daemon's user see all; others their own, whatever they ask for."""
+    scratch.chmod(0o777)
+    daemon = start("--metrics-url", "http://127.0.0.1:0", "--socket-mode", "0666")
+    daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
+
+    def seen():
+        """One session of this user, and what it sees once that is listed."""
+        with Connection(daemon.url) as c:
+            c.hello(name=f"of {os.getuid()}".encode())
+            while f"of {os.getuid()}" not in names(daemon):
+                select_a_moment(daemon.process)
+            return names(daemon)
+
+    with Connection(daemon.url) as c:
+        c.hello(name=b"of root")
+        listed(daemon, 1)
+        assert as_user(OTHER, OTHER, lambda: names(daemon)) == []
+        assert as_user(OTHER, OTHER, seen) == [f"of {OTHER}"]
+        assert as_user(THIRD, THIRD, seen) == [f"of {THIRD}"]
+        assert seen() == ["of 0", "of root"]
+
+
 def test_each_device_has_a_line(start):
     daemon = start("--metrics-url", "http://127.0.0.1:0", "--devices", 2, "--threads", 1, "--small-bytes", 0)
     daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
@@ -151,13 +234,15 @@ def test_the_page_shows_what_the_status_says(served, ctl, browser):
         b.call("Page.navigate", url=origin)
         b.until("document.documentElement?.dataset.samples >= 2 && document.querySelector('#ops td[data-raw=\"40\"]') !== null")
         table = "[...document.querySelectorAll('#{} tbody tr')].map((r) => [...r.cells].map((c) => c.dataset.raw || c.textContent))"
-        ops, users, errors, devices = (b.evaluate(table.format(t)) for t in ("ops", "users", "errors", "devices"))
+        b.until("document.querySelectorAll('#processes tbody td').length === 7")
+        ops, users, errors, devices, mine = (b.evaluate(table.format(t)) for t in ("ops", "users", "errors", "devices", "processes"))
         page = dict(b.evaluate(table.format("status")))
         s, asked = status(served), json.loads(ctl("status", "--json", url=served.url).stdout)
     assert sorted((r[0], r[1], r[2], *map(int, r[5:])) for r in ops) == sorted((o["op"], o["dtype"], o["path"], o["ok"] - o["pieces"], o["pieces"], o["errors"]) for o in s["ops"])
     assert sorted(errors) == [["EMPTY", "1"], ["NAN", "1"]]
     assert {(r[0], r[1]): int(r[6]) for r in users}[LOGIN or str(os.getuid()), str(os.getuid())] == 2
     assert [(r[0], r[1], int(r[6])) for r in devices] == [(d["name"], "ok", d["tasks"]) for d in s["devices"]]
+    assert [(r[0], r[1], r[2], r[7]) for r in mine] == [("rawclient", str(os.getpid()), LOGIN or str(os.getuid()), "2")]
     for key in ("version", "backend", "device", "health", "requests.reduce", "requests.sum", "errors", "resident.cap", "threads"):
         assert page[key] == str(s["status"][key]) == str(asked[key]), key
     assert b.evaluate("document.getElementById('health').textContent").startswith("Healthy")

@@ -1,4 +1,5 @@
 """A raw client, written from PROTOCOL.md, against a real daemon: every message, every rule, every error read back."""
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -227,13 +228,22 @@ def last_reply(c, rid, code, field, *, kind=0, mid=0, limit=None):
         c.receive_frame()
 
 
+@pytest.fixture(scope="module")
+def bad_frames(shared):
+    """{(name, tcp): (connection, id)} that sent it. All at once, because the daemon keeps each for a second after its last reply."""
+    with contextlib.ExitStack() as stack:
+        conns = {(name, tcp): stack.enter_context(shared.connect(tcp=tcp)) for name in BAD_FRAMES for tcp in (False, True)}
+        yield {(name, tcp): (c, c.send_raw(BAD_FRAMES[name][0])) for (name, tcp), c in conns.items()}
+
+
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
 @pytest.mark.parametrize("name", BAD_FRAMES)
-def test_bad_framing_closes_only_its_connection(shared, bystander, name, tcp):
+def test_bad_framing_closes_only_its_connection(bad_frames, bystander, name, tcp):
     message, field = BAD_FRAMES[name]
     readable = field in ("flags", "status", "body_len")
-    with shared.connect(tcp=tcp) as c:
-        last_reply(c, c.send_raw(message), "BAD_MESSAGE", field, kind=PING * readable, mid=message[24] if readable else 0)
+    c, rid = bad_frames[name, tcp]
+    last_reply(c, rid, "BAD_MESSAGE", field, kind=PING * readable, mid=message[24] if readable else 0)
+    c.close()
     bystander.ping()
 
 
@@ -255,39 +265,59 @@ def test_a_bad_frame_is_answered_last(start):
         assert other.query(2)["disconnected"] == 1
 
 
-def test_bad_sp_frames(shared, bystander):
-    for start in [b"\0\0\0\1" * 3, *(bytes(n) for n in range(4))]:  # no request id
-        with shared.connect() as c, pytest.raises(Closed):
-            c.send_frame(start)
-            c.receive_frame()
-    for words in (1, 2, 7, 15):  # a request id that lacks its top bit, with and without relays
-        with shared.connect() as c:
-            route = b"".join(struct.pack(">I", 77 + i) for i in range(words))
-            c.send_frame(route + header(PING, 2, time_ms=0x80, session=0x80, mid=9) + b"me")
-            if words == 1:
-                last_reply(c, 77, "BAD_MESSAGE", "request_id", kind=PING, mid=9)
-            else:
-                c._exactly(1)
-                frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
-                assert frame[: len(route)] == route and b"request_id" in frame
-                with pytest.raises(Closed):
-                    c.receive_frame()
-    with shared.connect() as c:  # more relays than any that is known: ignored
+def no_request_id(shared, start):
+    with shared.connect() as c, pytest.raises(Closed):
+        c.send_frame(start)
+        c.receive_frame()
+
+
+def unended_request_id(shared, words):
+    """It lacks its top bit, with and without relays."""
+    with shared.connect() as c:
+        route = b"".join(struct.pack(">I", 77 + i) for i in range(words))
+        c.send_frame(route + header(PING, 2, time_ms=0x80, session=0x80, mid=9) + b"me")
+        if words == 1:
+            last_reply(c, 77, "BAD_MESSAGE", "request_id", kind=PING, mid=9)
+        else:
+            c._exactly(1)
+            frame = c._exactly(struct.unpack(">Q", c._exactly(8))[0])
+            assert frame[: len(route)] == route and b"request_id" in frame
+            with pytest.raises(Closed):
+                c.receive_frame()
+
+
+def too_many_relays(shared):
+    """More than any that is known: ignored."""
+    with shared.connect() as c:
         c.send_frame(b"\0\0\0\1" * 20 + GOOD)
         c.ping()
-    with shared.connect() as c, pytest.raises(Closed):  # longer than any message
-        c.send_frame(b"", length=4194412 + 1)
+
+
+def a_length_of(shared, length):
+    with shared.connect() as c, pytest.raises(Closed):
+        c.send_frame(b"", length=length)
         c.receive_frame()
-    with shared.connect() as c, pytest.raises(Closed):  # absurdly long
-        c.send_frame(b"", length=2**63)
-        c.receive_frame()
-    with shared.connect() as c, pytest.raises(Closed):  # no ipc frame
+
+
+def no_ipc_frame(shared):
+    with shared.connect() as c, pytest.raises(Closed):
         c.socket.sendall(b"\x07" + bytes(40))
         c.receive_frame()
-    for protocol in (0x31, 0x20, 0xFFFF):
-        with pytest.raises((Closed, ProtocolError)):
-            with Connection(shared.url, protocol=protocol) as c:
-                c.ping()
+
+
+def another_protocol(shared, protocol):
+    with pytest.raises((Closed, ProtocolError)), Connection(shared.url, protocol=protocol) as c:
+        c.ping()
+
+
+def test_bad_sp_frames(shared, bystander):
+    """All at once, because the daemon keeps each connection for a second after its last reply."""
+    cases = [*((no_request_id, start) for start in [b"\0\0\0\1" * 3, *(bytes(n) for n in range(4))]),
+             *((unended_request_id, words) for words in (1, 2, 7, 15)), (too_many_relays,),
+             (a_length_of, 4194412 + 1), (a_length_of, 2**63), (no_ipc_frame,), *((another_protocol, p) for p in (0x31, 0x20, 0xFFFF))]
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        for case in [pool.submit(case[0], shared, *case[1:]) for case in cases]:
+            case.result()
     bystander.ping()
 
 

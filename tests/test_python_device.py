@@ -37,8 +37,11 @@ class Allocation:
 class FakeDriver(_device.Driver):
     """What libcuda would say of these allocations."""
 
+    gpu = bytes(16)  # of no known UUID
+    chunk = 1 << 40  # of an allocation that is several
+
     def __init__(self):
-        self.allocations, self.waited, self.exported, self.measured, self.virtual = [], [], 0, 0, False
+        self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined = [], [], 0, 0, False, 0
 
     def make(self, size):
         self.allocations.append(Allocation(size))
@@ -48,7 +51,7 @@ class FakeDriver(_device.Driver):
         return next(a for a in self.allocations if a.base <= pointer < a.base + a.size)
 
     def free(self, allocation):
-        self.allocations.remove(allocation)
+        self.allocations.remove(allocation if isinstance(allocation, Allocation) else self.find(allocation))
 
     def number(self, pointer):
         return next((a.number for a in self.allocations if a.base <= pointer < a.base + a.size), 0)
@@ -60,7 +63,7 @@ class FakeDriver(_device.Driver):
     def extent(self, pointer):
         self.measured += 1
         a = self.find(pointer)
-        return a.base, a.size
+        return a.base, min(a.size, self.chunk)
 
     def handle(self, base):
         if self.virtual:
@@ -70,6 +73,16 @@ class FakeDriver(_device.Driver):
 
     def descriptor(self, base):
         return os.dup(self.find(base).fd)
+
+    def uuid(self, pointer):
+        return self.gpu
+
+    def join(self, pointer, nbytes, mask, size):
+        joined = self.make(size)
+        ctypes.memmove(joined.base, pointer, nbytes)
+        ctypes.memmove(joined.base + nbytes, mask, size - nbytes)
+        self.joined += 1
+        return joined.base
 
 
 class Tensor:
@@ -124,14 +137,89 @@ def test_tensors_are_reduced_in_place(device, dtype):
 def test_what_cannot_be_done_in_place_is_copied_with_one_warning(device):
     a = np.random.default_rng(1).standard_normal((5, 6))
     t = Tensor(device.make(4096), a)
-    with pytest.warns(RuntimeWarning, match="where") as seen:
-        assert reduced.sum(t, where=a > 0) == reduced.sum(a, where=a > 0)
-        assert reduced.sum(t, where=a > 1) == reduced.sum(a, where=a > 1)
+    with pytest.warns(RuntimeWarning, match="where") as seen:  # segments have a mask only in memory
+        for least in (0, 1):
+            assert np.array_equal(reduced.sum(t, 1, where=a > least, offsets=[0, 6]), reduced.sum(a, 1, where=a > least, offsets=[0, 6]))
     assert len(seen) == 1
     half = Tensor(device.make(4096), a)
     half.a = a[::2]  # with strides of its own
     with pytest.warns(RuntimeWarning, match="strides"):
         assert reduced.sum(half) == reduced.sum(a[::2])
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_masks(device, order, monkeypatch):
+    """A mask is copied behind the elements, on the device: from here, and from there if it lies like them."""
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    r = np.random.default_rng(1)
+    a = np.asarray(r.standard_normal((30, 40)).astype("f4"), order=order)
+    keep = np.asarray(a > 0.3, order=order)
+    t, m = Tensor(device.make(8192), a, offset=64), Tensor(device.make(4096), keep, offset=5)
+    for name in ("sum", "mean", "std", "count_nonzero", "norm", "min", "argmax", "ptp"):
+        f = getattr(reduced, name)
+        for axis in (None, 0, -1):
+            if (name, axis, order) == ("argmax", None, "F"):
+                continue  # places of the whole array: by copy
+            wanted = f(a, axis=axis, where=keep)
+            for where in (keep, m, keep.tolist()):
+                ours = f(t, axis=axis, where=where)
+                assert np.array_equal(ours, wanted, equal_nan=True) and np.asarray(ours).dtype == np.asarray(wanted).dtype, (name, axis)
+    assert str(reduced.stats(t, 0, where=m)) == str(reduced.stats(a, 0, where=keep))
+    assert reduced.minmax(t, where=m) == reduced.minmax(a, where=keep)
+    assert reduced.sum(t, where=keep[0]) == reduced.sum(a, where=keep[0]) and reduced.sum(t, where=False) == 0
+    assert reduced.submit("sum", t, where=m).result() == reduced.sum(a, where=keep)
+    assert reduced.sum(t, initial=5, where=m) == reduced.sum(a, initial=5, where=keep)
+    assert device.joined == device.exported and len(device.allocations) == 2 and not _client.default().allocations
+    z = Tensor(device.make(1 << 14), a.astype("c8"))
+    assert reduced.sum(z, axis=1, where=keep).tolist() == reduced.sum(z.a, axis=1, where=keep).tolist()
+    for error, where in ((TypeError, a), (ValueError, keep[:, 1:]), (TypeError, [object()])):
+        with pytest.raises(error, match="where"):
+            reduced.sum(t, where=where)
+
+
+def test_elements_in_several_allocations_are_copied_on_the_device(device, monkeypatch):
+    """As PyTorch's expandable segments are: no copy to the host."""
+    a = np.random.default_rng(1).standard_normal((300, 400))
+    t = Tensor(device.make(1 << 20), a, offset=64)
+    device.chunk = 1 << 19
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    for axis in (None, 0, 1):
+        assert np.array_equal(reduced.std(t, axis=axis), reduced.std(a, axis=axis))
+    long = Tensor(device.make(1 << 20), a.reshape(-1))
+    assert reduced.sum(long, offsets=[7, 50_000, 120_000]).tolist() == reduced.sum(a.reshape(-1), offsets=[7, 50_000, 120_000]).tolist()
+    assert reduced.sum(t, where=a > 0) == reduced.sum(a, where=a > 0)
+    assert device.joined == 6 and len(device.allocations) == 2
+
+
+def test_masks_that_are_copied_to_the_host(device, monkeypatch):
+    """One warning for each reason: the mask lies otherwise, the elements are here, the device has no room, the reply neither."""
+    a = np.random.default_rng(1).standard_normal((30, 40))
+    keep = a > 0.3
+    t = Tensor(device.make(1 << 14), a)
+    row, turned = Tensor(device.make(64), keep[0]), Tensor(device.make(4096), np.asfortranarray(keep))
+    with pytest.warns(RuntimeWarning, match="another shape") as seen:
+        assert reduced.sum(t, where=row) == reduced.sum(a, where=keep[0])
+        assert reduced.sum(t, 0, where=turned).tolist() == reduced.sum(a, 0, where=keep).tolist()
+        assert reduced.sum(a, where=turned) == reduced.sum(a, where=keep)
+    assert len(seen) == 1
+    m = Tensor(device.make(4096), keep)
+
+    def full(*_):
+        raise _device.CudaError("cuMemAlloc_v2 failed with CUDA error 2")
+    monkeypatch.setattr(device, "join", full)
+    assert reduced.std(t, axis=1, where=m).tolist() == reduced.std(a, axis=1, where=keep).tolist()  # few bytes: at once, without a warning
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    with pytest.warns(RuntimeWarning, match="CUDA error 2"):
+        for where in (m, keep):
+            assert reduced.std(t, axis=1, where=where).tolist() == reduced.std(a, axis=1, where=keep).tolist()
+
+
+def test_results_of_masked_tensors_that_no_reply_holds(device, monkeypatch):
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    a = np.arange(1 << 20, dtype="u1")
+    with pytest.warns(RuntimeWarning, match="TOO_LARGE"):
+        found = reduced.sum(Tensor(device.make(1 << 20), a.reshape(-1, 1)), axis=1, where=(a > 3).reshape(-1, 1))
+    assert np.array_equal(found, np.where(a > 3, a, 0))
 
 
 def test_memory_without_a_handle_goes_by_descriptor(device):
@@ -321,6 +409,29 @@ def test_another_gpus_tensor_is_copied(device, monkeypatch):
     monkeypatch.setattr(device, "handle", lambda base: b"another GPU" + bytes(53))  # which the daemon cannot open
     with pytest.warns(RuntimeWarning, match="BAD_HANDLE"):
         assert reduced.sum(t, axis=0).tolist() == [3, 3, 3, 3]
+
+
+def test_a_gpu_is_known_by_its_uuid(start, monkeypatch):
+    """The daemon looks for memory on the GPU that has it; if it lacks that one, the warning names both sides' GPUs."""
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    daemon = start("--batch-bytes", 0, "--sandbox", "no", **memory_device())
+    fake = FakeDriver()
+    monkeypatch.setattr(_device, "driver", lambda: fake)
+    monkeypatch.setattr(fake, "handle", lambda base: b"a device" + struct.pack("<III", os.getpid(), fake.find(base).fd, 1) + random.randbytes(44))
+    _device._warn.cache_clear()
+    a = np.arange(512.0)
+    with reduced.Client(daemon.url, autostart=False) as client:
+        names = [f"GPU-ab0{i}0000-0000-0000-0000-000000000000" for i in (0, 1)]
+        assert [(g.name, g.ordinal, g.lost) for g in client.gpus()] == [(names[0], 0, False), (names[1], 1, False)]
+        fake.gpu = bytes((0xAB, 1)) + bytes(14)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert reduced.sum(Tensor(fake.make(4096), a), client=client) == a.sum()
+        fake.gpu = bytes((0xAB, 7)) + bytes(14)
+        t = Tensor(fake.make(4096), a)
+        with pytest.warns(RuntimeWarning, match="GPU-ab07.*this daemon has 0 .GPU-ab00.*copied to the host") as seen:
+            assert reduced.sum(t, client=client) == a.sum() == reduced.max(t, client=client) + reduced.sum(a[:-1], client=client)
+        assert len(seen) == 1
 
 
 def test_a_daemon_without_a_device_gets_a_copy(device, shared):

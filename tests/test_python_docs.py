@@ -44,7 +44,7 @@ def test_the_names_of_the_package():
     """`__all__` is what type checkers, the reference and `import *` go by: every function and exception, and what is loaded later."""
     functions = {n for n, f in vars(reduced._functions).items() if getattr(f, "__module__", "") == "reduced._functions" and n[0] != "_"}
     later = {n for n, where in reduced._LATER.items() if where.startswith("_")}
-    assert functions - {"Nan"} | later | {"Client", "TLS", "Info", "Error"} | {c.__name__ for c in reduced._errors.CLASSES.values()} == set(reduced.__all__)
+    assert functions - {"Nan"} | later | {"Client", "Gpu", "TLS", "Info", "Error"} | {c.__name__ for c in reduced._errors.CLASSES.values()} == set(reduced.__all__)
     assert all(getattr(reduced, name) is not None for name in reduced.__all__) and len(set(reduced.__all__)) == len(reduced.__all__)
 
 

@@ -360,9 +360,10 @@ def test_the_metrics_socket_may_be_passed(supervise, scratch):
 
 
 # ---- nobody notices ----
-def restarts(d, clients, times, every_s):
-    """Clients ask without a pause, an array in the request and a resident one in turn; the longest wait and how many answers."""
-    data = bytearray(noise(64 * 1024))
+def restarts(d, clients, times, every_s, end=None, size=64 * 1024):
+    """Clients ask without a pause, an array in the request and a resident one in turn; the longest wait and how many answers.
+    `end` ends the process, else a stop or a kill."""
+    data = bytearray(noise(size))
     want, longest, answers, failed, quit = in_bytes(data), [0.0] * clients, [0] * clients, [], threading.Event()
     with libreduce.Client(d.url) as c:
         c.put("x", "u8", ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), replace=True)
@@ -384,7 +385,7 @@ def restarts(d, clients, times, every_s):
         t.start()
     for i in range(times):
         quit.wait(every_s)  # poll interval: how long clients work between two restarts
-        (d.stop if i % 4 else d.kill)()
+        (end or (d.stop if i % 4 else d.kill))()
         d.start_again(wait=False)
     d.wait_ready()
     quit.set()
@@ -398,6 +399,34 @@ def test_restarts_are_not_noticed(supervise):
     d = supervise()
     longest, answers = restarts(d, 4, 4, 0.3)
     print(f"longest wait {longest:.3f} s, {answers} answers")
+    assert answers > 4 and longest < 5
+
+
+def test_a_broken_context_is_not_noticed(supervise, scratch, monkeypatch):
+    """A kernel that traps breaks the contexts of all devices. The daemon sees that at once, though nothing else looks at the second
+    one, and leaves; clients of libreduce get their answers from the next."""
+    options = memory_device("faults/reduced-devices")
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    monkeypatch.setenv("LOSE_ALL", "1")
+    d = supervise("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
+
+    def end():
+        (scratch / "lost1").touch()
+        assert d.process.wait(60) == 70
+        (scratch / "lost1").unlink()
+        assert "looking at it after another device failed" in d.log()
+
+    with d.connect() as c:
+        assert c.reduce("sum", "u8", b"\1\2", device=2).cells == [struct.pack("<Q", 3)]
+        (scratch / "lost1").touch()
+        with pytest.raises((Fault, OSError)) as e:  # DEVICE_LOST, none is left; or the end of the connection
+            while True:
+                c.reduce("sum", "u8", b"\1\2", device=2)
+        assert not isinstance(e.value, Fault) or (e.value.code, e.value.limit) == ("DEVICE_LOST", 0)
+    end()
+    d.start_again()
+    longest, answers = restarts(d, 4, 2, 0.3, end)
     assert answers > 4 and longest < 5
 
 

@@ -10,7 +10,8 @@
  *   read_text.c       text as elements
  *   input.c           files and pipes as elements    shape.c         which of them belong to which result
  *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_axes.c: one input each
- *   planes.h          columns of planes of an input
+ *   planes.h          columns of planes of an input  reduce_wide.c   integers beyond 64 bits
+ *   wide.h            their arithmetic (pure)
  *   merge.c           partial states                 print.c         values as text (pure)
  *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
  *   feed.c            elements on their way          interrupt.c     Ctrl-C
@@ -18,7 +19,7 @@
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          several.h       several operations at once
- *   shard.c           a part of all elements
+ *   shard.c           a part of all elements       find_device.c   a GPU by its UUID
  *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
 #ifndef CTL_H
@@ -79,6 +80,7 @@ typedef struct ctl_options {
     uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */
     uint64_t shard, shards; /* --shard; shards 0: not given */
     const char *joined;     /* --joined; NULL: not given */
+    const char *device;     /* --device as a UUID; NULL: as a number, in spec, or not given */
     const char *url;        /* NULL: the usual places */
     int priority;           /* reduce_priority */
     const char *tls_ca, *tls_cert, *tls_key; /* NULL: the environment's */
@@ -196,7 +198,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 /* ---- print.c ---- */
 
-enum { CTL_MAX_NUMBER = 48, CTL_MAX_VALUES = 11 };
+enum { CTL_MAX_NUMBER = 64, CTL_MAX_VALUES = 11 };
 
 /* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
@@ -222,7 +224,8 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is found out, by reading ahead, and set; a pipe that goes on for longer is what its beginning is. So is a file
+/* *dtype 0: it is found out, by reading ahead, and set, unless integers go beyond 64 bits; a pipe that goes on for longer is
+ * what its beginning is. So is a file
  * if `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's
  * in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why`
  * say why. */
@@ -231,10 +234,12 @@ bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
+/* Bytes of the text instead, some at a time: for integers that no element holds. How many; 0: the end; -1 as before. */
+long ctl_reader_bytes(ctl_reader *r, const char **bytes, int *err, char why[CTL_WHY]);
 /* The file is at its start again. */
 void ctl_reader_rewind(ctl_reader *r);
-/* The same type for all of `n` readers whose types were found out. False: integers of more than 64 bits. */
-bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
+/* The same type for all of `n` readers whose types were found out; 0: integers beyond 64 bits. */
+void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
 
 /* ---- input.c ---- */
 
@@ -249,6 +254,7 @@ typedef struct ctl_source {
     int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
     bool swapped;                  /* raw elements are big-endian */
     bool text;                     /* numbers as text, */
+    bool wide;                     /* whose integers may go beyond 64 bits: then the input's dtype is 0, */
     bool brief;                    /* which are reduced again if their type is not that of the first ones */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
@@ -260,6 +266,7 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool column;      /* of a table as text */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: turned round as they are read */
@@ -273,7 +280,7 @@ typedef struct ctl_input {
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_reader *reader; /* text, */
-    bool guessed;       /* whose type was found out */
+    bool guessed;       /* whose type was found out: 0, if integers go beyond 64 bits */
     int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
@@ -376,13 +383,17 @@ typedef struct ctl_where {
 /* What takes the values of results. */
 struct ctl_sink {
     void (*take)(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-    void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value); /* instead: of one that overflowed its reply type */
+    /* Instead: of a value that overflowed its reply type, or that has none. */
+    void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value);
+    bool wide; /* the pass found integers that stats does not take */
 };
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
 /* The value of a reduction that overflowed its reply type, if that is known to the last digit: as a result. */
 bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
+/* A value that was found here, of `count` numbers. */
+void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value, const char *type, uint64_t count);
 /* What -v says about it. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
 /* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
@@ -415,6 +426,11 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 /* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
+/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
+ * ctl_stream. Who asks for a path or a deadline gets a stream. */
+bool ctl_is_added_here(const ctl_work *w);
+int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
+
 /* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
  * reduced, `at` bytes after its first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
@@ -429,6 +445,7 @@ int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, c
 int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
+int ctl_reduce_wide(ctl_work *w);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- tensors.c ---- */
@@ -448,6 +465,12 @@ int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dty
 int ctl_put(reduce_client *c, const ctl_options *o);
 int ctl_ls(reduce_client *c, const ctl_options *o);
 int ctl_drop(reduce_client *c, const ctl_options *o);
+
+/* ---- find_device.c ---- */
+/* A UUID, or the first letters of one? */
+bool ctl_is_device_name(const char *text);
+/* Set o->spec.device to the daemon's number of the GPU that o->device names. Returns the exit code of an error, printed. */
+int ctl_find_device(reduce_client *c, ctl_options *o);
 
 /* ---- query.c ---- */
 int ctl_query(reduce_client *c, const ctl_options *o);

@@ -1,11 +1,14 @@
-/* How elements of an input get to the daemon: read here, streamed, or read by the daemon. What the reductions of a command
- * share. */
+/* How elements of an input get to the daemon: read here, streamed, read by the daemon, or added to a state here. What the
+ * reductions of a command share. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "client/ctl/ctl.h"
 
-enum { MASKED_BLOCK = 1 << 20 }; /* elements read at a time when their mask has to be read, too */
+enum {
+    MASKED_BLOCK = 1 << 20, /* elements read at a time when their mask has to be read, too */
+    ADDED_BLOCK = 1 << 16   /* bytes of elements that are added to a state at a time: they stay in a core's cache */
+};
 
 /* ---- reading ---- */
 
@@ -143,6 +146,48 @@ int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, si
         return err;
     }
     return reduce_stream_finish(s, cell, room, r);
+}
+
+/* ---- text: added here ---- */
+
+bool ctl_is_added_here(const ctl_work *w)
+{
+    bool text = !w->mask && w->spec.path == REDUCE_PATH_AUTO && !w->spec.deadline_ms;
+    for (int i = 0; i < w->n_in && text; i++)
+        text = w->in[i].text || w->in[i].column;
+    return text;
+}
+
+/* All elements of one input, of which the first has this index. */
+static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, char why[CTL_WHY])
+{
+    _Alignas(8) uint8_t block[ADDED_BLOCK];
+    const size_t size = reduce_dtype_size(in->dtype);
+    for (long n; (n = ctl_read(in, block, sizeof block, why)) != 0;) {
+        int err = n < 0 ? in->err : reduce_state_add_at(state, block, (size_t)n / size, w->spec.nan, *index);
+        if (err)
+            return err;
+        *index += (size_t)n / size;
+        ctl_progress_add(&w->progress, (uint64_t)n);
+    }
+    return 0;
+}
+
+int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])
+{
+    uint8_t state[REDUCE_MAX_STATE];
+    reduce_spec spec = w->spec;
+    uint64_t index = spec.index_base;
+    why[0] = 0;
+    int err = reduce_state_init(state, sizeof state, spec.op, spec.dtype);
+    for (int i = 0; i < w->n_in && !err; i++)
+        err = add_input(w, &w->in[i], state, &index, why);
+    if (err)
+        return err;
+    spec.flags |= REDUCE_STATES_IN;
+    err = ctl_run(w->c, &spec, state, reduce_state_size(spec.op, spec.dtype), cell, room, r);
+    r->count = index - spec.index_base;
+    return err;
 }
 
 /* ---- files, passed to the daemon, and what it has ---- */

@@ -70,7 +70,8 @@ static bool command_help(FILE *out, const char *word)
         {"top", "reducectl top [--once] [--json]\n\n  What the daemon does now, refreshed each second. Keys: r, d, e, t, n "
                 "sort by requests, "
                 "data,\n  engine, total, name; h shows them; q quits. --json: an object a line, each second.\n"},
-        {"put", "reducectl put [--replace] [--ttl S] [--device N | --spread] [--dtype T] [--text] NAME [FILE]\n\n  Leave an "
+        {"put", "reducectl put [--replace] [--ttl S] [--device N|GPU-<UUID> | --spread] [--dtype T] [--text] NAME [FILE]\n\n  "
+                "Leave an "
                 "array with the daemon; it is "
                 "reduced as @NAME.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},
         {"ls", "reducectl ls [--json]\n\n  Your resident arrays.\n"},

@@ -147,7 +147,12 @@ static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     if (!in->regular)
         from = ctl_pull_behind(in->head, in->head_len, from);
     in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, source->brief, &in->dtype, &in->err, why);
-    return in->reader ? 0 : in->err;
+    if (!in->reader)
+        return in->err;
+    if (in->dtype || source->wide)
+        return 0;
+    snprintf(why, CTL_WHY, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
+    return REDUCE_E_TYPE;
 }
 
 /* ---- containers ---- */
@@ -224,6 +229,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
     ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
     int err = 0;
     in->kind = "a column of text";
+    in->column = true;
     in->dtype = source->dtype ? source->dtype : source->raw_dtype ? source->raw_dtype : REDUCE_F64;
     in->pull = NULL;
     from = ctl_pull_behind(in->head, in->head_len, from);

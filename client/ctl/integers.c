@@ -7,7 +7,8 @@
 
 enum {
     MAX_DIGITS = 19 /* a number of that length fits 64 bits */,
-    SURE = 18 /* digits that fit i64, whatever they are */
+    SURE = 18, /* digits that fit i64, whatever they are */
+    SHORT = 8  /* digits that one word has */
 };
 
 ctl_integer_type ctl_integer_type_of(int dtype)
@@ -81,6 +82,17 @@ static inline bool take_integer(const walk *w, const char *end, bool *negative, 
     return true;
 }
 
+/* May a token that ends in the block be longer than n, 8 to 31 bytes? */
+static inline bool maybe_longer(const walk *w, int n)
+{
+    uint64_t run = ~w->blank;
+    int have = 1; /* bytes in a row that a bit of `run` stands for */
+    for (; 2 * have <= n + 1; have *= 2)
+        run &= run >> have;
+    run &= run >> (n + 1 - have);
+    return run || (w->begun && w->ends && lowest(w->block, w->ends) - w->token > n);
+}
+
 static inline void store(uint8_t *out, uint64_t v, size_t size)
 {
     switch (size) {
@@ -111,6 +123,16 @@ static inline bool feed_block(walk *w, size_t size, const uint64_t most[2], uint
     return true;
 }
 
+/* The same of a block whose tokens are all short and without a minus. */
+static inline void feed_short_block(walk *w, size_t size, uint8_t **out)
+{
+    for (; w->ends; next_token(w), *out += size) {
+        const char *end = next_end(w);
+        long n = end - w->token;
+        store(*out, ctl_join_eight(ctl_load_eight(end - SHORT) & UINT64_C(0x0f0f0f0f0f0f0f0f) << (64 - 8 * n)), size);
+    }
+}
+
 /* Inlined, so that `size` is a constant where it matters. */
 __attribute__((always_inline)) static inline const char *feed(walk w, const char *p, size_t size, const uint64_t most[2],
                                                               uint8_t **out)
@@ -120,7 +142,11 @@ __attribute__((always_inline)) static inline const char *feed(walk w, const char
     for (; plain && walk_on(&w, p); p += CTL_BLOCK) {
         if (!w.begun)
             next_token(&w);
-        plain = (most[1] || !w.minus) && feed_block(&w, size, most, &to);
+        bool negative = w.minus || (w.begun && *w.token == '-');
+        if (size >= 4 && !negative && !maybe_longer(&w, SHORT))
+            feed_short_block(&w, size, &to);
+        else
+            plain = (most[1] || !w.minus) && feed_block(&w, size, most, &to);
     }
     *out = to;
     return plain ? stopped_at(&w, p) : w.token;
@@ -153,16 +179,6 @@ static inline bool maybe_negative_zero(const walk *w)
     uint64_t next = (uint64_t)(w->block[CTL_BLOCK] == '0') << 63;
     return (w->begun && w->token[0] == '-' && w->token[1] == '0') ||
            (w->minus && (w->minus & (ctl_equal(w->block, '0') >> 1 | next)));
-}
-
-/* May a token that ends in the block be too long for i64? */
-static inline bool maybe_long(const walk *w)
-{
-    uint64_t run = ~w->blank;
-    for (int n = 1; n <= 8; n *= 2)
-        run &= run >> n;
-    run &= run >> (SURE + 1 - 16);
-    return run || (w->begun && w->ends && lowest(w->block, w->ends) - w->token > SURE);
 }
 
 /* All tokens of the block at once. */
@@ -203,7 +219,7 @@ const char *ctl_look_at_integers(ctl_text_kind *k, const char *first, const char
     if (p - first < CTL_DIGITS_BACK)
         return p;
     for (; walk_on(&w, p); p += CTL_BLOCK) {
-        if (!maybe_long(&w) && !maybe_negative_zero(&w))
+        if (!maybe_longer(&w, SURE) && !maybe_negative_zero(&w))
             pass_block(k, &w);
         else if (!look_at_block(k, &w))
             return w.token;

@@ -35,8 +35,11 @@ static void print_side(reduce_client *c)
         fprintf(stderr, "reducectl: no shared memory and no passed files: %s\n", info.side);
 }
 
-static int run(reduce_client *c, const ctl_options *o)
+static int run(reduce_client *c, ctl_options *o)
 {
+    const int code = o->device ? ctl_find_device(c, o) : CTL_OK;
+    if (code)
+        return code;
     switch (o->command) {
     case CTL_REDUCE:
         return o->n_ops ? ctl_reduce_several(c, o) : ctl_reduce(c, o);
@@ -53,7 +56,7 @@ static int run(reduce_client *c, const ctl_options *o)
     }
 }
 
-static int talk(const ctl_options *o)
+static int talk(ctl_options *o)
 {
     reduce_client *c;
     reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;

@@ -42,6 +42,11 @@ static inline bool ctl_nearest_f64(const ctl_power *powers, uint64_t digits, int
     uint64_t m;
     int e;
     *out = 0;
+    if (exponent == 0 && digits <= UINT64_C(1) << 53) { /* it is one */
+        double v = (double)digits;
+        memcpy(out, &v, sizeof v);
+        return true;
+    }
     if (!digits)
         return true;
     if (!ctl_round_decimal(powers, digits, exponent, 53, &m, &e) || e < -1074 || e > 970)

@@ -280,8 +280,13 @@ static bool take(ctl_options *o, int opt, char why[CTL_WHY])
     case OPT_REPLACE:
         return o->replace = true;
     case OPT_DEVICE:
+        if (ctl_is_device_name(optarg)) {
+            o->device = optarg;
+            return true;
+        }
         if (!take_number(&n, "--device", optarg, 0, UINT16_MAX - 1, why))
             return false;
+        o->device = NULL;
         o->spec.device = (uint32_t)n + 1;
         return true;
     case OPT_SPREAD:
@@ -414,9 +419,9 @@ static const char *misplaced(const ctl_options *o)
         return "--dtype, --text, --deadline and --path apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms || o->spread))
         return "--replace, --ttl and --spread apply to put only";
-    if (!put && !reduce && o->spec.device)
+    if (!put && !reduce && (o->spec.device || o->device))
         return "--device applies to operations and put only";
-    if (o->spread && o->spec.device)
+    if (o->spread && (o->spec.device || o->device))
         return "--spread is all devices, --device one";
     if (o->watch && o->command != CTL_STATUS)
         return "--watch applies to status only";

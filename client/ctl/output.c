@@ -139,6 +139,23 @@ void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_resu
     fflush(stdout);
 }
 
+void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value, const char *type, uint64_t count)
+{
+    ctl_value v = {.name = NULL};
+    snprintf(v.text, sizeof v.text, "%s", value);
+    if (o->sink) {
+        o->sink->take_exact(o->sink, w, value);
+    } else if (o->format == CTL_JSON) {
+        fputs("{\"file\":", stdout);
+        ctl_json_string(stdout, w->name);
+        fputs(",\"value\":", stdout);
+        ctl_json_value(o, value);
+        printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 "}\n", reduce_op_name(o->spec.op), type, count);
+    } else {
+        print_line(o, w, &v, 1, 0);
+    }
+}
+
 void ctl_print_details(const ctl_input *in, const reduce_result *r)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;

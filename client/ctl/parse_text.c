@@ -160,7 +160,7 @@ static bool store_integer(const plain *x, int dtype, void *out)
 }
 
 /* False: the C library has to say. */
-static bool store_plain(const plain *x, int dtype, void *out)
+static inline bool store_plain(const plain *x, int dtype, void *out)
 {
     if (dtype == REDUCE_F64)
         return store_f64(ctl_powers(), x, out);

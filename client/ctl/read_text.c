@@ -115,15 +115,6 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
     return 0;
 }
 
-static int decide(ctl_reader *r, char why[CTL_WHY])
-{
-    r->parser.dtype = ctl_text_dtype(&r->kind);
-    if (r->parser.dtype)
-        return 0;
-    snprintf(why, CTL_WHY, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
-    return REDUCE_E_TYPE;
-}
-
 static int count_threads(void)
 {
     cpu_set_t set;
@@ -153,12 +144,12 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int 
     r->threads = count_threads();
     r->piece = (size_t)r->threads * PART;
     *err = r->guessed ? look_ahead(r, why) : 0;
-    if (!*err && r->guessed)
-        *err = decide(r, why);
     if (*err) {
         ctl_reader_free(r);
         return NULL;
     }
+    if (r->guessed)
+        r->parser.dtype = ctl_text_dtype(&r->kind);
     *dtype = r->parser.dtype;
     r->parser = parser_after(r, 0);
     return r;
@@ -184,7 +175,7 @@ void ctl_reader_rewind(ctl_reader *r)
     r->ended = false;
 }
 
-bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
+void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
 {
     ctl_text_kind all = {0};
     for (int i = 0; i < n; i++) {
@@ -192,11 +183,11 @@ bool ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
         all.real |= r[i]->kind.real;
         all.negative |= r[i]->kind.negative;
         all.above |= r[i]->kind.above;
+        all.wide |= r[i]->kind.wide;
     }
     *dtype = ctl_text_dtype(&all);
     for (int i = 0; i < n; i++)
         r[i]->parser.dtype = *dtype;
-    return *dtype != 0;
 }
 
 /* ---- several threads on one piece ---- */
@@ -332,4 +323,18 @@ long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why
             return -1;
     }
     return (long)bytes;
+}
+
+long ctl_reader_bytes(ctl_reader *r, const char **bytes, int *err, char why[CTL_WHY])
+{
+    if (r->at == r->n) {
+        r->at = r->n = 0;
+        *err = r->ended ? 0 : read_piece(r, why);
+        if (*err)
+            return -1;
+    }
+    long n = (long)(r->n - r->at);
+    *bytes = r->bytes + r->at;
+    r->at = r->n;
+    return n;
 }

@@ -71,6 +71,8 @@ static int run_array(ctl_work *w)
 {
     char why[CTL_WHY] = "";
     ctl_input mask = {.fd = -1};
+    if (!w->in[0].dtype)
+        return ctl_reduce_wide(w);
     w->spec = w->o->spec;
     w->spec.dtype = w->in[0].dtype;
     w->spec.rows = 1;
@@ -108,8 +110,13 @@ static bool needs_floats(const ctl_options *o)
 static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
 {
     char why[CTL_WHY] = "";
-    ctl_source source = {
-        .name = name, .dtype = w->o->spec.dtype, .swapped = w->o->swapped, .text = w->o->text, .brief = brief, .array = array};
+    ctl_source source = {.name = name,
+                         .dtype = w->o->spec.dtype,
+                         .swapped = w->o->swapped,
+                         .text = w->o->text,
+                         .wide = true,
+                         .brief = brief,
+                         .array = array};
     if (w->o->text && !source.dtype && needs_floats(w->o))
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
@@ -199,12 +206,11 @@ static int agree(ctl_work *w)
         return fail(w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
     for (int i = 0; i < w->n_in; i++)
         readers[i] = w->in[i].reader;
-    bool good = ctl_reader_agree(readers, w->n_in, &dtype);
+    ctl_reader_agree(readers, w->n_in, &dtype);
     free(readers);
     for (int i = 0; i < w->n_in; i++)
         w->in[i].dtype = dtype;
-    return good ? CTL_OK
-                : fail(w, "total", REDUCE_E_TYPE, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
+    return CTL_OK;
 }
 
 /* Keep this shard's part of the open inputs. */

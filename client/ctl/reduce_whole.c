@@ -1,4 +1,4 @@
-/* One result of all elements: streamed, so that memory stays small whatever the size. */
+/* One result of all elements: in pieces, so that memory stays small whatever the size. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +75,8 @@ int ctl_reduce_whole(ctl_work *w)
             err = ordered(w, cell, sizeof cell, &r, why);
         else if (ctl_is_direct(w))
             err = ctl_direct(w, &w->spec, 0, w->in[0].bytes, cell, sizeof cell, &r), why[0] = 0;
+        else if (ctl_is_added_here(w))
+            err = ctl_add_here(w, cell, sizeof cell, &r, why);
         else
             err = ctl_stream(w, &w->spec, UINT64_MAX, cell, sizeof cell, &r, why);
         ctl_progress_end(&w->progress);

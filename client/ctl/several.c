@@ -167,6 +167,7 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
 {
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
+    t->sink.wide = false;
     for (t->now = 0; t->now < passes && worst != CTL_NO_DAEMON && !ctl_interrupted(); t->now++) {
         ctl_options one = of_pass(t, t->fused ? REDUCE_STATS : t->o->ops[t->now]);
         one.files = files;
@@ -174,6 +175,11 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
         one.total = total;
         int code = array ? ctl_reduce_array(c, &one, files[0], array) : ctl_reduce(c, &one);
         worst = code > worst ? code : worst;
+    }
+    if (t->sink.wide) { /* a pass for each operation after all */
+        t->fused = false;
+        worst = run(c, t, files, n, total, array);
+        t->fused = true;
     }
     even(t, total ? "total" : files[0], before);
     return worst;

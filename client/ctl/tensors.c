@@ -67,12 +67,20 @@ static void norm2_state(const uint8_t *stats, int dtype, uint8_t *out)
     out[2] = 0;
 }
 
-static int finish_state(table *t, int op, const ctl_array *a, const uint8_t *state, void *cell, size_t room, reduce_result *r)
+/* Here, not by the daemon: a model has hundreds of tensors, and two exchanges for each would be half of the time. */
+static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value)
 {
-    reduce_spec s = spec_of(t, op, a->dtype, REDUCE_STATES_IN);
+    reduce_spec s = spec_of(t, op, dtype, 0);
     s.path = 0;
     s.ddof = op == REDUCE_STATS ? s.ddof : 0;
-    return ctl_run(t->c, &s, state, reduce_state_size(op, a->dtype), cell, room, r);
+    return reduce_state_finish(state, &s, value);
+}
+
+/* Of which type the least, the largest and the sum of elements are. */
+static int type_of_stats(int dtype)
+{
+    bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
+    return dtype >= REDUCE_F16 ? REDUCE_F64 : is_signed ? REDUCE_I64 : REDUCE_U64;
 }
 
 static int finish(table *t, line *l)
@@ -81,15 +89,15 @@ static int finish(table *t, line *l)
     reduce_stats stats;
     double norm2;
     ctl_value v[CTL_MAX_VALUES];
-    reduce_result r = REDUCE_RESULT_INIT, ignored = REDUCE_RESULT_INIT;
+    const int dtype = l->array->dtype;
     bool hex = t->o->format == CTL_HEX;
-    norm2_state(l->state, l->array->dtype, squares);
-    int err = finish_state(t, REDUCE_STATS, l->array, l->state, &stats, sizeof stats, &r);
+    norm2_state(l->state, dtype, squares);
+    int err = finish_state(t, REDUCE_STATS, dtype, l->state, &stats);
     if (!err)
-        err = finish_state(t, REDUCE_NORM2, l->array, squares, &norm2, sizeof norm2, &ignored);
+        err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2);
     if (err)
         return err;
-    int n = ctl_values(v, REDUCE_STATS, r.dtype, &stats, hex);
+    int n = ctl_values(v, REDUCE_STATS, type_of_stats(dtype), &stats, hex);
     for (int i = 0; i < SHOWN - 1; i++)
         for (int k = 0; k < n; k++)
             if (!strcmp(NAMES[i], v[k].name))

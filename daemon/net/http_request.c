@@ -80,6 +80,17 @@ static bool named(line l, const char *name, line *value)
     return true;
 }
 
+static bool names_this_machine(line l)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t n = strlen(names[i]);
+        if (l.n >= n && !strncasecmp(l.at, names[i], n) && (l.n == n || l.at[n] == ':'))
+            return true;
+    }
+    return false;
+}
+
 /* GET has no body here: what would follow it is not read. */
 static int take_field(rd_http_request *r, line l)
 {
@@ -90,6 +101,10 @@ static int take_field(rd_http_request *r, line l)
         return 413;
     if (named(l, "Connection", &value) && value.n == 5 && !strncasecmp(value.at, "close", 5))
         r->keep = false;
+    if (named(l, "Host", &value)) {
+        r->host_is_local = !r->has_host && names_this_machine(value);
+        r->has_host = true;
+    }
     return memchr(l.at, ':', l.n) && l.at[0] != ' ' && l.at[0] != '\t' ? 200 : 400;
 }
 

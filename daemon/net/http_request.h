@@ -8,9 +8,11 @@
 enum { RD_HTTP_MAX_HEAD = 4096, RD_HTTP_MAX_PATH = 64 };
 
 typedef struct rd_http_request {
-    int status;                  /* 200, or the error that answers it: the connection ends then */
-    bool head_only;              /* HEAD */
-    bool keep;                   /* the connection stays for another request */
+    int status;     /* 200, or the error that answers it: the connection ends then */
+    bool head_only; /* HEAD */
+    bool keep;      /* the connection stays for another request */
+    bool has_host;
+    bool host_is_local;          /* its one Host is localhost, 127.0.0.1 or [::1], at any port */
     char path[RD_HTTP_MAX_PATH]; /* without the query; "" if it is longer than any page's */
     size_t size;                 /* bytes of the head */
 } rd_http_request;

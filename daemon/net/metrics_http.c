@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/loopback_user.h"
 #include "daemon/net/http_request.h"
 
 enum {
@@ -82,7 +83,7 @@ static bool put_reply(peer *p, const rd_http_request *r, int status, const rd_ht
     char head[768];
     int n = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s%s" HEADERS "\r\n",
                      status, status_text(status), page ? page->type : "text/plain; charset=utf-8", size,
-                     page && !page->text ? "Content-Encoding: gzip\r\n" : "", status == 405 ? "Allow: GET, HEAD\r\n" : "",
+                     page && page->bytes ? "Content-Encoding: gzip\r\n" : "", status == 405 ? "Allow: GET, HEAD\r\n" : "",
                      r->keep ? "" : "Connection: close\r\n");
     p->out_size = (size_t)n + (r->head_only ? 0 : size);
     p->out = malloc(p->out_size);
@@ -111,6 +112,14 @@ static const rd_http_page *find_page(const rd_http *h, const char *path)
     return NULL;
 }
 
+/* A browser that was led here by another site's name for this machine asks for that site, not for its user. */
+static char *own_text(const rd_http *h, const rd_http_page *page, const peer *p, const rd_http_request *r, size_t *size)
+{
+    uint64_t uid;
+    bool known = r->host_is_local && rd_loopback_user(p->fd, &uid);
+    return page->own(h->arg, known ? &uid : NULL, size);
+}
+
 static bool answer(const rd_http *h, peer *p, const rd_http_request *r)
 {
     const rd_http_page *page = r->status == 200 ? find_page(h, r->path) : NULL;
@@ -118,10 +127,10 @@ static bool answer(const rd_http *h, peer *p, const rd_http_request *r)
         return put_status(p, r, r->status);
     if (!page)
         return put_status(p, r, 404);
-    if (!page->text)
+    if (page->bytes)
         return put_reply(p, r, 200, page, page->bytes, page->size);
     size_t size = 0;
-    char *text = page->text(h->arg, &size);
+    char *text = page->own ? own_text(h, page, p, r, &size) : page->text(h->arg, &size);
     bool put = text ? put_reply(p, r, 200, page, text, size) : put_status(p, r, 503);
     free(text);
     return put;

@@ -7,16 +7,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct rd_http rd_http;
 
 /* A copy of the text, to be freed; NULL: there is none. The thread of http. */
 typedef char *rd_http_text(void *arg, size_t *len);
 
+/* The same, for the user who asks; NULL: it is not of this machine, or not known. */
+typedef char *rd_http_own_text(void *arg, const uint64_t *uid, size_t *len);
+
 typedef struct rd_http_page {
     const char *path, *type;
-    rd_http_text *text;         /* made anew for each request; NULL: the bytes */
-    const unsigned char *bytes; /* gzip'd */
+    rd_http_text *text;         /* made anew for each request */
+    rd_http_own_text *own;      /* ... */
+    const unsigned char *bytes; /* gzip'd; NULL: one of the above */
     size_t size;
 } rd_http_page;
 

@@ -239,30 +239,37 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     }
 }
 
-static void put_gpu(const char *group, const rk_stats *k, const rd_device_reading *d, rp_writer *w)
+/* A status reply has so many entries to spare for the GPUs. Six have all of theirs, 14 those of put_gpu_use. `info` names all
+ * GPUs, and the metrics have the rest. */
+enum { GPU_ENTRIES = 84, GPU_ALL = 14, GPU_USE = 6 };
+
+static void put_gpu_use(const char *group, const rk_stats *k, rp_writer *w)
 {
     char key[RP_MAX_KEY + 1];
     put_gpu_name(group, k, w);
     put_counter(w, group, "tasks", k->tasks);
     snprintf(key, sizeof key, "%s.busy_s", group);
     put_f64(w, key, (double)k->active_ns * 1e-9);
+    put_counter(w, group, "resident_bytes", k->resident_bytes);
+}
+
+static void put_gpu_caps(const char *group, const rk_stats *k, const rd_device_reading *d, rp_writer *w)
+{
     put_counter(w, group, "slots", k->slots);
     put_counter(w, group, "slots_busy", k->slots_busy);
-    put_counter(w, group, "resident_bytes", k->resident_bytes);
     put_counter(w, group, "resident_cap", k->resident_cap);
     if (d->valid)
         put_meter(group, d, w);
 }
 
-/* The entries of a status reply have room for this number of GPUs. `info` names all, and the metrics have the rest. */
-enum { MOST_GPUS = 6 };
-
 static void put_gpus(const rd_measures *m, rp_writer *w)
 {
     char group[16];
-    for (unsigned i = 0; i < m->gpus && i < MOST_GPUS; i++) {
+    for (unsigned i = 0; i < m->gpus && i < GPU_ENTRIES / GPU_USE; i++) {
         snprintf(group, sizeof group, "gpu.%u", i);
-        put_gpu(group, &m->gpu[i], &m->reading[i], w);
+        put_gpu_use(group, &m->gpu[i], w);
+        if (m->gpus <= GPU_ENTRIES / GPU_ALL)
+            put_gpu_caps(group, &m->gpu[i], &m->reading[i], w);
     }
 }
 
@@ -289,6 +296,12 @@ size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, siz
     rp_writer w = {.out = out, .cap = cap};
     put_status(requests, m, &w);
     return w.used;
+}
+
+rd_process *rd_processes(void *requests, size_t *n)
+{
+    const rd_requests *q = requests;
+    return rd_session_list_processes(q->sessions, n);
 }
 
 static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)

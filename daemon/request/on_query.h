@@ -10,5 +10,6 @@ void rd_measure(void *requests, rd_measures *m);
 
 /* The entries of status, as a reply has them; how many bytes. For rd_metrics_want_json. */
 size_t rd_status_entries(void *requests, const rd_measures *m, uint8_t *out, size_t cap);
+rd_process *rd_processes(void *requests, size_t *n); /* as rd_session_list_processes */
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/request/describe.h"
@@ -64,4 +65,36 @@ void rd_session_list_put(const rd_sessions *s, const rd_session *viewer, rp_writ
         for (const rd_session *x = s->bucket[i]; x; x = x->next)
             if (listed(viewer, x) && w->n < RP_MAX_ENTRIES)
                 put_session(x, w);
+}
+
+/* The client chose the name, of any bytes. */
+static void put_plain(char *out, const char *name)
+{
+    for (; *name; name++)
+        *out++ = (char)((unsigned char)*name < ' ' || (unsigned char)*name > '~' ? '?' : *name);
+    *out = '\0';
+}
+
+static rd_process process_of(const rd_session *x)
+{
+    rd_process p = {.uid = x->peer.uid, .pid = x->peer.pid, .connection = x->connection};
+    put_plain(p.name, x->name);
+    p.requests = counted(&x->use.requests);
+    p.pieces = counted(&x->use.pieces);
+    p.errors = counted(&x->use.errors);
+    p.bytes = counted(&x->use.bytes);
+    p.engine_ns = counted(&x->use.engine_ns);
+    return p;
+}
+
+rd_process *rd_session_list_processes(const rd_sessions *s, size_t *n)
+{
+    size_t cap = s->connections;
+    rd_process *p = cap ? malloc(cap * sizeof *p) : NULL;
+    *n = 0;
+    for (size_t i = 0; p && i <= s->mask; i++)
+        for (const rd_session *x = s->bucket[i]; x && *n < cap; x = x->next)
+            if (x->id && x->peer.local)
+                p[(*n)++] = process_of(x);
+    return p;
 }

@@ -26,8 +26,6 @@ rp_err rd_source_find(const rd_request *r, const rp_at *a, const char *field, rd
 static rp_err check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f)
 {
     size_t size = rp_dtype_size(spec->dtype);
-    if (spec->flags & RP_MASK)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data in memory of the engine have no mask");
     if (a->offset % size)
         return rp_fail(f, RP_SHAPE, "offset", size, "byte %" PRIu64 " is within an element", a->offset);
     return check_range(bytes, a, f);
@@ -37,6 +35,8 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
 {
     if (spec->dtype != x->dtype)
         return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
+    if (spec->flags & RP_MASK)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask");
     return check_memory(spec, a, x->bytes, f);
 }
 

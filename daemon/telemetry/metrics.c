@@ -363,6 +363,7 @@ void rd_metrics_fini(rd_metrics *m)
 {
     free(m->text);
     free(m->json);
+    free(m->processes);
     pthread_mutex_destroy(&m->lock);
 }
 
@@ -384,10 +385,11 @@ static char *render(const rd_measures *m, size_t *len, size_t *totals)
 }
 
 void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap),
-                          bool local)
+                          rd_process *(*list)(void *arg, size_t *n))
 {
     m->entries = entries;
-    m->logins.shown = local;
+    m->list = list;
+    m->logins.shown = list != NULL;
 }
 
 static void rate(double *best, uint64_t *then, uint64_t now, uint64_t ns)
@@ -430,6 +432,18 @@ static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
     return json;
 }
 
+static void take_processes(rd_metrics *m)
+{
+    size_t n = 0;
+    rd_process *now = m->list ? m->list(m->arg, &n) : NULL;
+    pthread_mutex_lock(&m->lock);
+    rd_process *old = m->processes;
+    m->processes = now;
+    m->n_processes = n;
+    pthread_mutex_unlock(&m->lock);
+    free(old);
+}
+
 bool rd_metrics_refresh(rd_metrics *m)
 {
     rd_measures now;
@@ -440,6 +454,7 @@ bool rd_metrics_refresh(rd_metrics *m)
     m->measure(m->arg, &now);
     take_rates(&m->rates, &now.stats->tally, start);
     take_logins(&m->logins, now.stats);
+    take_processes(m);
     char *text = render(&now, &len, &totals), *json = render_json(m, &now, &json_len);
     if (!text) {
         free(json);
@@ -482,4 +497,13 @@ char *rd_metrics_copy_json(void *metrics, size_t *len)
 {
     rd_metrics *m = metrics;
     return copy(m, &m->json, &m->json_len, len);
+}
+
+char *rd_metrics_copy_processes(void *metrics, const uint64_t *uid, size_t *len)
+{
+    rd_metrics *m = metrics;
+    pthread_mutex_lock(&m->lock);
+    char *text = rd_processes_json(m->processes, m->n_processes, uid, len);
+    pthread_mutex_unlock(&m->lock);
+    return text;
 }

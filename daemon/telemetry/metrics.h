@@ -15,6 +15,7 @@
 #include "daemon/state/users.h"
 #include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
+#include "daemon/telemetry/processes_json.h"
 #include "daemon/telemetry/trace.h"
 #include "kernels/kernels.h"
 
@@ -51,8 +52,11 @@ typedef struct rd_metrics {
     size_t totals; /* of these, before what single users did */
     char *json;    /* NULL: not made so far, or not asked for */
     size_t json_len;
+    rd_process *processes; /* NULL: none, or not asked for */
+    size_t n_processes;
     void (*measure)(void *arg, rd_measures *out);
     size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap); /* NULL: no JSON is made */
+    rd_process *(*list)(void *arg, size_t *n);                                    /* NULL: processes are shown to nobody */
     void *arg;
     rd_rates rates;
     rd_logins logins;
@@ -66,13 +70,16 @@ void rd_metrics_fini(rd_metrics *m);
 /* The loop: make the text anew unless it is young. False: no memory, and none was ever made. */
 bool rd_metrics_refresh(rd_metrics *m);
 
-/* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. `local`: only this machine's users read it, who
- * may know each other's names. */
+/* Make JSON, too, from now on: `entries` writes the status as QUERY answers it. `list` (NULL: not wanted) makes an array of the
+ * processes: only this machine's users read it, who may know each other's names. */
 void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_measures *m, uint8_t *out, size_t cap),
-                          bool local);
+                          rd_process *(*list)(void *arg, size_t *n));
 
 /* Any thread: a copy, to be freed; NULL: no memory, or before the first text. */
 char *rd_metrics_copy(void *metrics, size_t *len);
 char *rd_metrics_copy_json(void *metrics, size_t *len);
+
+/* ... of the processes that the user may see; NULL: it is not known who asks */
+char *rd_metrics_copy_processes(void *metrics, const uint64_t *uid, size_t *len);
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/telemetry/json_text.h"
 #include "proto/codec.h"
 
 enum {
@@ -14,29 +15,15 @@ enum {
     LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
 };
 
-/* Text from elsewhere: the device's name, say. Bytes above 0x7f are UTF-8. */
-static void put_text(FILE *f, const char *text, size_t n)
-{
-    fputc('"', f);
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '"' || text[i] == '\\')
-            fprintf(f, "\\%c", text[i]);
-        else if ((unsigned char)text[i] < ' ')
-            fprintf(f, "\\u%04x", (unsigned char)text[i]);
-        else
-            fputc(text[i], f);
-    fputc('"', f);
-}
-
 /* The addresses it listens on are for its users, which may ask it. */
 static bool is_public(const rp_entry *e) { return e->key_len < 7 || memcmp(e->key, "listen.", 7) != 0; }
 
 static void put_entry(FILE *f, const rp_entry *e)
 {
-    put_text(f, e->key, e->key_len);
+    rd_json_text(f, e->key, e->key_len);
     fputc(':', f);
     if (e->kind == RP_KIND_TEXT)
-        put_text(f, e->text, e->text_len);
+        rd_json_text(f, e->text, e->text_len);
     else if (e->kind == RP_KIND_U64)
         fprintf(f, "%" PRIu64, e->u64);
     else
@@ -122,7 +109,7 @@ static void put_users(FILE *f, const rd_stats *s, const rd_logins *logins)
         fprintf(f, "%s{\"uid\":\"%s\"", between, s->user[i]);
         if (logins->name[i][0]) {
             fputs(",\"name\":", f);
-            put_text(f, logins->name[i], strlen(logins->name[i]));
+            rd_json_text(f, logins->name[i], strlen(logins->name[i]));
         }
         fprintf(f,
                 ",\"requests\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"bytes\":%" PRIu64
@@ -137,7 +124,7 @@ static void put_users(FILE *f, const rd_stats *s, const rd_logins *logins)
 static void put_device(FILE *f, const rk_stats *k, uint64_t bytes, double best)
 {
     fputs("{\"name\":", f);
-    put_text(f, k->device, strlen(k->device));
+    rd_json_text(f, k->device, strlen(k->device));
     fprintf(f, ",\"uuid\":\"%s\",\"lost\":%s,\"active_s\":%.9f", k->uuid, k->lost ? "true" : "false",
             (double)k->active_ns * 1e-9);
     fprintf(f, ",\"tasks\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"slots_busy\":%" PRIu64, k->tasks, k->slots, k->slots_busy);

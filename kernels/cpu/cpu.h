@@ -1,42 +1,11 @@
-/* Inside kernels/cpu/: the loops over elements, one table for each instruction set, and their users. */
+/* Inside kernels/cpu/: the users of the loops over elements. */
 #ifndef RK_CPU_H
 #define RK_CPU_H
 
+#include "kernels/cpu/loops.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/finish.h"
 #include "kernels/exact/line.h"
-
-/* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
-typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
-
-/* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum
- * that is the exact one, rounded to f64; the others were too hard. */
-typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
-enum { RK_CHAINS = 8 };
-
-/* Sums of neighbouring columns, a multiple of RK_COLUMN_STEP, over rows that lie `stride` bytes apart. Each is sum + lower.
- * False: they are not exact, or not finite. */
-typedef bool rk_columns_fn(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower);
-enum { RK_COLUMN_STEP = 8 };
-
-typedef struct rk_simd {
-    const char *name;
-    rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
-    rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
-    rk_columns_fn *columns[RP_F64 + 1];                /* floats */
-} rk_simd;
-
-/* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */
-extern const rk_simd *const rk_simds[];
-extern const int rk_simd_count;
-
-bool rk_simd_runs(const rk_simd *simd); /* does this processor have what the table needs? */
-const rk_simd *rk_simd_best(void);
-
-/* The control register for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` puts the
- * caller's back. */
-uint64_t rk_fp_enter(void);
-void rk_fp_leave(uint64_t saved);
 
 /* Processors that this process may use. */
 int rk_cpu_cores(void);

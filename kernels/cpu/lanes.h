@@ -30,10 +30,10 @@ INLINE void put_lanes(vf64 *out, const vf64 *sums, int vectors)
         *(volatile vf64 *)&out[u] = sums[u];
 }
 
-/* The total of `vectors` of lanes, an even number, rounded if the flag says so. */
+/* The total of `vectors` of lanes, a power of two from 2 to 2 * SUMS, rounded if the flag says so. */
 static __attribute__((noinline)) void total_lanes(const vf64 *sums, int vectors, double *total)
 {
-    vf64 v[SUMS / 2];
+    vf64 v[SUMS];
     for (int u = 0; u < vectors / 2; u++)
         v[u] = sums[u] + sums[u + vectors / 2];
     for (int half = vectors / 4; half; half /= 2)

@@ -11,7 +11,6 @@ enum {
     TILE_BYTES = 64,                        /* of a row: a cache line is read once for all its columns */
     TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
     TILE = TILE_BYTES,                      /* columns of a tile at most */
-    TOGETHER = 128,                         /* columns that are summed row by row: their sums stay in L1 */
     SUMMED_ROWS = 4096,                     /* of them: more seldom sum exactly */
     ROWS_AHEAD = 16,                        /* to prefetch: the processor does not see so long strides */
     SHORT = 512                             /* elements of a line that goes by chains */
@@ -26,8 +25,15 @@ typedef struct view {
     uint64_t base; /* index of a line's first element */
     rk_reduce_fn *reduce;
     rk_columns_fn *sums; /* of columns; NULL: not what is wanted */
+    rk_column_ends_fn *ends;
     const rk_simd *simd;
 } view;
+
+/* Does it follow from the least and the largest element? */
+static bool goes_by_ends(int layout)
+{
+    return layout == RP_STATE_MIN || layout == RP_STATE_MAX || layout == RP_STATE_MINMAX || layout == RP_STATE_NORMINF;
+}
 
 static view view_of(const rk_simd *simd, const rk_task *t)
 {
@@ -40,6 +46,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .base = s->index_base + t->base,
                   .reduce = simd->reduce[layout][s->dtype],
                   .sums = layout == RP_STATE_SUM32 || layout == RP_STATE_SUM64 ? simd->columns[s->dtype] : NULL,
+                  .ends = goes_by_ends(layout) ? simd->column_ends[s->dtype] : NULL,
                   .simd = simd};
 }
 
@@ -189,7 +196,7 @@ static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, 
 static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns)
 {
     const uint64_t left = v->spec->row_len - first % v->spec->row_len, most = columns < left ? columns : left;
-    return most < TOGETHER ? most : TOGETHER;
+    return most < RK_COLUMNS_TOGETHER ? most : RK_COLUMNS_TOGETHER;
 }
 
 /* Rows [from, from + n) of the columns [first, first + columns), a tile at most, into their states. */
@@ -231,7 +238,7 @@ static void add_sum(rk_state *s, double sum, double lower, uint64_t n)
 /* The sums of rows [from, from + n) of the first columns of some; returns how many columns those are. */
 static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
-    double sum[TOGETHER], lower[TOGETHER];
+    double sum[RK_COLUMNS_TOGETHER], lower[RK_COLUMNS_TOGETHER];
     const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
     columns = columns / RK_COLUMN_STEP * RK_COLUMN_STEP;
     if (!v->sums || v->p.mask || !columns ||
@@ -242,13 +249,32 @@ static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t f
     return columns;
 }
 
-/* Rows [from, from + n) of the columns [first, first + columns), at most TOGETHER, into their states. */
+/* As add_sums, for what follows from the least and the largest element. Less than a cache line of a row is not worth it. */
+static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    uint64_t ends[2 * RK_COLUMNS_TOGETHER]; /* of any type */
+    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
+    if (v->p.mask || !n || columns * v->size < TILE_BYTES ||
+        !v->ends(v->p.elements + (from * row_len + begin) * v->size, row_len * v->size, n, columns, ends))
+        return 0;
+    for (size_t c = 0; c < columns; c++) {
+        rk_state part;
+        rk_state_init(&part, v->layout, v->spec->dtype);
+        v->reduce(&part, (const uint8_t *)ends + 2 * c * v->size, 2, 0, v->spec->nan);
+        part.count = n;
+        rk_state_merge(&states[c], &part);
+    }
+    return columns;
+}
+
+/* Rows [from, from + n) of the columns [first, first + columns), at most RK_COLUMNS_TOGETHER, into their states. */
 static void add_columns(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     const size_t tile = TILE_BYTES / v->size;
     for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
         rows = end - i < SUMMED_ROWS ? end - i : SUMMED_ROWS;
-        for (size_t c = add_sums(v, first, columns, i, rows, states), some; c < columns; c += some) {
+        size_t c = v->ends ? add_ends(v, first, columns, i, rows, states) : add_sums(v, first, columns, i, rows, states);
+        for (size_t some; c < columns; c += some) {
             some = columns - c < tile ? columns - c : tile;
             add_tile(v, first + c, some, i, rows, states + c);
         }
@@ -318,7 +344,7 @@ static void put_cell(const rk_task *t, uint64_t result, rk_state *s, verdict *fi
 static void whole_columns(const view *v, const rk_task *t, uint64_t first, uint64_t columns, verdict *bad)
 {
     for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
-        rk_state states[TOGETHER];
+        rk_state states[RK_COLUMNS_TOGETHER];
         some = columns_together(v, c, end - c);
         for (uint64_t k = 0; k < some; k++)
             rk_state_init(&states[k], v->layout, v->spec->dtype);

@@ -1,13 +1,7 @@
-/* What depends on the kind of processor, besides the loops: instruction sets, floating-point environment, name. */
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "kernels/cpu/cpu.h"
+/* What depends on the kind of processor, besides the loops: instruction sets, floating-point environment. */
+#include "kernels/cpu/loops.h"
 
 #ifdef __x86_64__
-#include <cpuid.h>
 
 /* ---- instruction sets ---- */
 
@@ -32,22 +26,6 @@ enum { FP_DEFAULT = 0x1f80, FP_STATUS = 0x3f }; /* all exceptions masked, neares
 static uint64_t read_control(void) { return __builtin_ia32_stmxcsr(); }
 static void write_control(uint64_t control) { __builtin_ia32_ldmxcsr((unsigned)control); }
 
-/* ---- name, from CPUID ---- */
-
-void rk_cpu_name(char *out, size_t cap)
-{
-    unsigned words[12] = {0};
-    for (unsigned leaf = 0; leaf < 3; leaf++) {
-        unsigned *w = words + 4 * leaf;
-        if (!__get_cpuid(0x80000002u + leaf, &w[0], &w[1], &w[2], &w[3]))
-            break;
-    }
-    char name[sizeof words + 1] = {0};
-    memcpy(name, words, sizeof words);
-    const char *start = name + strspn(name, " ");
-    snprintf(out, cap, "%s", *start ? start : "x86-64");
-}
-
 #else /* aarch64 */
 
 extern const rk_simd rk_simd_neon;
@@ -70,8 +48,6 @@ static uint64_t read_control(void)
     return control;
 }
 static void write_control(uint64_t control) { __asm__ volatile("msr fpcr, %0" : : "r"(control)); }
-
-void rk_cpu_name(char *out, size_t cap) { snprintf(out, cap, "aarch64"); }
 
 #endif
 
@@ -97,14 +73,4 @@ void rk_fp_leave(uint64_t saved)
 {
     if ((saved & ~(uint64_t)FP_STATUS) != FP_DEFAULT)
         write_control(saved);
-}
-
-/* ---- cores ---- */
-
-int rk_cpu_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more processors than the set can hold */
-    return CPU_COUNT(&set);
 }

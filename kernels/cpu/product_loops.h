@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/log2_lanes.h"
 #include "kernels/cpu/vec.h"
 #include "kernels/exact/state.h"
 
@@ -124,7 +125,8 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
     rk_log2_flush(s->limb, &l->batch);
 }
 
-enum { LOGARITHMS_TOGETHER = 256 }; /* elements of which one look says whether they are all plain */
+/* Elements of which one look says whether they are all plain. Their exponent fields sum to less than 2^16. */
+enum { LOGARITHMS_TOGETHER = 256 };
 
 /* all_normal: finite, with the hidden bit */
 #define PRODUCT_FLOAT(NAME, W, DTYPE)                                                                                     \
@@ -143,15 +145,15 @@ enum { LOGARITHMS_TOGETHER = 256 }; /* elements of which one look says whether t
     {                                                                                                                     \
         const rk_format f = rk_format_of(DTYPE);                                                                          \
         const uint64_t hidden = (uint64_t)1 << (f.precision - 1);                                                         \
-        uint64_t fields = 0, signs = 0;                                                                                   \
-        rk_u128 fractions = 0;                                                                                            \
+        uint##W##_t fields = 0, signs = 0;                                                                                \
+        size_t in_lanes = DTYPE == RP_F32 ? n / LOG2_LANES * LOG2_LANES : 0;                                              \
+        rk_u128 fractions = in_lanes ? log2_fractions_f32(x, in_lanes) : 0;                                               \
         for (size_t i = 0; i < n; i++) {                                                                                  \
-            uint64_t magnitude = x[i] & INT##W##_MAX;                                                                     \
-            uint64_t significand = (hidden | (magnitude & (hidden - 1))) << (53 - f.precision);                           \
-            fields += magnitude >> (f.precision - 1);                                                                     \
-            signs += (uint64_t)x[i] >> (W - 1);                                                                           \
-            fractions += rk_log2_uncut(significand, f.precision <= 24) >> 16;                                             \
+            fields = (uint##W##_t)(fields + ((x[i] & INT##W##_MAX) >> (f.precision - 1)));                                \
+            signs = (uint##W##_t)(signs + (x[i] >> (W - 1)));                                                             \
         }                                                                                                                 \
+        for (size_t i = in_lanes; i < n; i++)                                                                             \
+            fractions += rk_log2_uncut((hidden | (x[i] & (hidden - 1))) << (53 - f.precision), f.precision <= 24) >> 16;  \
         b->fractions += fractions;                                                                                        \
         b->exponents += (int64_t)fields + (int64_t)n * (f.emin - 1);                                                      \
         *negatives += signs;                                                                                              \

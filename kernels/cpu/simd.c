@@ -3,6 +3,7 @@
 #include "kernels/cpu/arrays.h"
 #include "kernels/cpu/bits.h"
 #include "kernels/cpu/chains.h"
+#include "kernels/cpu/column_ends.h"
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/product_loops.h"
@@ -35,12 +36,14 @@
 #define NONZERO_OF(type) nonzero_##type
 #define NANS_OF(type) nans_##type
 #define PRODUCT_OF(type) product_##type
+#define COLUMN_ENDS_OF(type) column_ends_##type
 
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .columns =
         {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
+    .column_ends = EACH(COLUMN_ENDS_OF),
     .reduce =
         {
             [RP_STATE_SUM32] = {NARROW(SUMS_OF)},

@@ -43,70 +43,41 @@ static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bit
     return (span){(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
 }
 
-/* ---- f32 ---- */
-
-static span span_f32(vi32 largest, vu32 smallest)
-{
-    int32_t hi = 0;
-    uint32_t lo = UINT32_MAX;
-    for (int j = 0; j < LANES32; j++) {
-        hi = largest[j] > hi ? largest[j] : hi;
-        lo = smallest[j] < lo ? smallest[j] : lo;
-    }
-    return span_of((uint32_t)hi, lo, 23);
-}
+/* ---- f32, bf16 ---- */
 
 /* Exact sums by lane, if the span says so, of the squares of n elements (a multiple of STEP32), or of both. */
-INLINE span lanes_of_f32_squares(const void *x, size_t n, bool both, int k, square_lanes *out)
-{
-    square_lanes l;
-    vi32 largest = {0};
-    vu32 smallest = (vu32){0} + UINT32_MAX;
-    start_lanes(&l, k);
-    for (size_t i = 0; i < n; i += STEP32) {
-        for (int u = 0; u < SUMS; u += 2) {
-            const char *p = (const char *)x + 4 * (i + (size_t)u * LANES64);
-            vi32 m = *(const vi32_loose *)(const void *)p & INT32_MAX;
-            if (u / 2 * VB % 64 == 0)
-                prefetch(p, AHEAD);
-            largest = max_i32(largest, m);
-            smallest = min_u32(smallest, (vu32)m - 1);
-            add_to_lanes(&l, u % SQUARE_SUMS, load_f32(p), both);
-            add_to_lanes(&l, (u + 1) % SQUARE_SUMS, load_f32(p + VB / 2), both);
-        }
+#define SPANNED(TYPE, W, FRACTION_BITS)                                                                 \
+    INLINE span lanes_of_##TYPE##_squares(const void *x, size_t n, bool both, int k, square_lanes *out) \
+    {                                                                                                   \
+        enum { PARTS = LANES##W / LANES64 };                                                            \
+        square_lanes l;                                                                                 \
+        vi##W largest = {0};                                                                            \
+        vu##W smallest = (vu##W){0} + UINT##W##_MAX;                                                    \
+        int##W##_t hi = 0;                                                                              \
+        uint##W##_t lo = UINT##W##_MAX;                                                                 \
+        start_lanes(&l, k);                                                                             \
+        for (size_t i = 0; i < n; i += STEP32) {                                                        \
+            for (int u = 0; u < SUMS; u += PARTS) {                                                     \
+                const char *p = (const char *)x + W / 8 * (i + (size_t)u * LANES64);                    \
+                vi##W m = *(const vi##W##_loose *)(const void *)p & INT##W##_MAX;                       \
+                if (u / PARTS * VB % 64 == 0)                                                           \
+                    prefetch(p, AHEAD);                                                                 \
+                largest = max_i##W(largest, m);                                                         \
+                smallest = min_u##W(smallest, (vu##W)m - 1);                                            \
+                for (int v = 0; v < PARTS; v++)                                                         \
+                    add_to_lanes(&l, (u + v) % SQUARE_SUMS, load_##TYPE(p + v * (VB / PARTS)), both);   \
+            }                                                                                           \
+        }                                                                                               \
+        *out = l;                                                                                       \
+        for (int j = 0; j < LANES##W; j++) {                                                            \
+            hi = largest[j] > hi ? largest[j] : hi;                                                     \
+            lo = smallest[j] < lo ? smallest[j] : lo;                                                   \
+        }                                                                                               \
+        return span_of((uint32_t)hi, lo, FRACTION_BITS);                                                \
     }
-    *out = l;
-    return span_f32(largest, smallest);
-}
-
-/* ---- bf16 ---- */
-
-INLINE span lanes_of_bf16_squares(const void *x, size_t n, bool both, int k, square_lanes *out)
-{
-    square_lanes l;
-    vi16 largest = {0};
-    vu16 smallest = (vu16){0} + UINT16_MAX;
-    start_lanes(&l, k);
-    for (size_t i = 0; i < n; i += STEP32) {
-        for (int u = 0; u < SUMS; u += 4) {
-            const char *p = (const char *)x + 2 * (i + (size_t)u * LANES64);
-            vi16 m = *(const vi16_loose *)(const void *)p & INT16_MAX;
-            if (u / 4 * VB % 64 == 0)
-                prefetch(p, AHEAD);
-            largest = max_i16(largest, m);
-            smallest = min_u16(smallest, (vu16)m - 1);
-            for (int v = 0; v < 4; v++)
-                add_to_lanes(&l, (u + v) % SQUARE_SUMS, load_bf16(p + v * (VB / 4)), both);
-        }
-    }
-    *out = l;
-    int hi = 0, lo = UINT16_MAX;
-    for (int j = 0; j < LANES16; j++) {
-        hi = largest[j] > hi ? largest[j] : hi;
-        lo = smallest[j] < lo ? smallest[j] : lo;
-    }
-    return span_of((uint32_t)hi, (uint32_t)lo, 7);
-}
+SPANNED(f32, 32, 23)
+SPANNED(bf16, 16, 7)
+#undef SPANNED
 
 /* ---- f16: multiples of 2^-24 below 2^16 ---- */
 

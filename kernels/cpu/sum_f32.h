@@ -7,9 +7,9 @@
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
-#include "kernels/cpu/sum_f64.h"
+#include "kernels/cpu/sum_silent.h"
 
-enum { STEP32 = SUMS * LANES64, BLOCK32 = 4096 };
+enum { STEP32 = SUMS * LANES64 };
 
 static inline uint32_t bits_of_f32(float f)
 {
@@ -65,38 +65,41 @@ INLINE vf64 load_f16(const void *p)
 INLINE vf64 add_plain(vf64 sum, vf64 v, bool magnitudes) { return sum + (magnitudes ? (vf64)((vi64)v & INT64_MAX) : v); }
 
 /* The sums by lane of n elements (a multiple of STEP32) or of their magnitudes. */
-#define LANES(TYPE, BYTES)                                                                       \
-    INLINE void lanes_of_##TYPE(const void *x, size_t n, bool magnitudes, vf64 *out)             \
-    {                                                                                            \
-        vf64 sum[SUMS];                                                                          \
-        for (int u = 0; u < SUMS; u++)                                                           \
-            sum[u] = no_sum();                                                                   \
-        for (size_t i = 0; i < n; i += STEP32)                                                   \
-            for (int u = 0; u < SUMS; u++) {                                                     \
-                const char *p = (const char *)x + BYTES * (i + (size_t)u * LANES64);             \
-                if (u * LANES64 * BYTES % 64 == 0)                                               \
-                    prefetch(p, AHEAD);                                                          \
-                sum[u] = add_plain(sum[u], load_##TYPE(p), magnitudes);                          \
-            }                                                                                    \
-        put_lanes(out, sum, SUMS);                                                               \
-    }                                                                                            \
-    static __attribute__((noinline)) void lanes_plain_##TYPE(const void *x, size_t n, vf64 *out) \
-    {                                                                                            \
-        lanes_of_##TYPE(x, n, false, out);                                                       \
-    }                                                                                            \
-    static __attribute__((noinline)) void lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)   \
-    {                                                                                            \
-        lanes_of_##TYPE(x, n, true, out);                                                        \
-    }                                                                                            \
-    static outcome add_lanes_##TYPE(acc *a, const void *x, size_t n)                             \
-    {                                                                                            \
-        return add_block_lanes(a, x, n, a->magnitudes ? lanes_abs_##TYPE : lanes_plain_##TYPE);  \
+#define LANES(TYPE, BYTES)                                                                         \
+    INLINE void lanes_of_##TYPE(const void *x, size_t n, bool magnitudes, vf64 *out)               \
+    {                                                                                              \
+        vf64 sum[SUMS];                                                                            \
+        for (int u = 0; u < SUMS; u++)                                                             \
+            sum[u] = no_sum();                                                                     \
+        for (size_t i = 0; i < n; i += STEP32)                                                     \
+            for (int u = 0; u < SUMS; u++) {                                                       \
+                const char *p = (const char *)x + BYTES * (i + (size_t)u * LANES64);               \
+                if (u * LANES64 * BYTES % 64 == 0)                                                 \
+                    prefetch(p, AHEAD);                                                            \
+                sum[u] = add_plain(sum[u], load_##TYPE(p), magnitudes);                            \
+            }                                                                                      \
+        put_lanes(out, sum, SUMS);                                                                 \
+    }                                                                                              \
+    static __attribute__((noinline)) void lanes_plain_##TYPE(const void *x, size_t n, vf64 *out)   \
+    {                                                                                              \
+        lanes_of_##TYPE(x, n, false, out);                                                         \
+    }                                                                                              \
+    static __attribute__((noinline)) void lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)     \
+    {                                                                                              \
+        lanes_of_##TYPE(x, n, true, out);                                                          \
+    }                                                                                              \
+    /* n is at most BLOCK32 */                                                                     \
+    static outcome add_lanes_##TYPE(acc *a, pace *p, const void *x, size_t n)                      \
+    {                                                                                              \
+        if (n == BLOCK32 && add_silent_##TYPE(a, p, x))                                            \
+            return ADDED;                                                                          \
+        return add_block_lanes(a, p, x, n, a->magnitudes ? lanes_abs_##TYPE : lanes_plain_##TYPE); \
     }
 
 typedef void lanes_fn(const void *x, size_t n, vf64 *out);
 typedef enum { ADDED, ROUNDED, NOT_FINITE } outcome; /* nothing is added but with the first one */
 
-static outcome add_block_lanes(acc *a, const void *x, size_t n, lanes_fn *read)
+static outcome add_block_lanes(acc *a, pace *p, const void *x, size_t n, lanes_fn *read)
 {
     vf64 sum[SUMS];
     double total;
@@ -110,6 +113,7 @@ static outcome add_block_lanes(acc *a, const void *x, size_t n, lanes_fn *read)
     if (rounded)
         return ROUNDED;
     add_lanes(a, sum, SUMS, total, total_rounded);
+    expect_lanes(p, sum);
     return ADDED;
 }
 
@@ -129,7 +133,7 @@ static void add_block32(acc *a, pace *p, const void *x, size_t n)
         add_wide_block32(a, p, x, n);
         return;
     }
-    switch (add_lanes_f32(a, x, n)) {
+    switch (add_lanes_f32(a, p, x, n)) {
     case ADDED:
         try_fitted(&p->last);
         break;
@@ -145,7 +149,7 @@ static void add_block32(acc *a, pace *p, const void *x, size_t n)
 
 static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
-    if (p->last.skip == 0 && add_lanes_bf16(a, x, n) == ADDED) {
+    if (p->last.skip == 0 && add_lanes_bf16(a, p, x, n) == ADDED) {
         try_fitted(&p->last);
         return;
     }
@@ -156,7 +160,7 @@ static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 
 static void add_block_f16(acc *a, pace *p, const void *x, size_t n)
 {
-    if (add_lanes_f16(a, x, n) == ADDED)
+    if (add_lanes_f16(a, p, x, n) == ADDED)
         return;
     float wide[BLOCK32];
     widen_f16(wide, x, n);

@@ -26,6 +26,8 @@ GOALS = (
     Goal("moments of f32: 0.85 of CUB's plain sum", r"(mean|var|std|norm2|sumsq) f32 2\^28", ("cub-sum",), 1 / 0.85),
     Goal("moments of f64: 0.7 of CUB's plain sum", r"(mean|var|std|norm2|sumsq) f64 2\^27", ("cub-sum",), 1 / 0.7),
     Goal("stats: 1.15 times one sum", r"stats f32 2\^28", ("reduced-sum",), 1.15),
+    Goal("stats of f64: 1.4 times CUB's plain sum", r"stats f64 2\^27", ("cub-sum",), 1.4),
+    Goal("by integers, as on cards with slow doubles: 0.6 of CUB's plain sum", r"\w+ f32 2\^28 by integers", ("cub-sum",), 1 / 0.6),
     Goal("16 processes of 4 KiB requests: 0.9 of a bare nng echo", r"requests, 16 processes, 4 KiB", ("nng-echo",), 1 / 0.9),
     Goal("p99 of small requests under a large one: 3 times idle", r"p99 of 4 KiB, .*", ("idle",), 3.0),
     Goal("CPU: 0.8 of a plain vector sum", r"cpu sum f\d\d \S+ 1024 MiB, all threads", ("plain",), 1 / 0.8),

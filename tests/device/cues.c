@@ -1,7 +1,8 @@
 /* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
  * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
- * memory fails everywhere from then on. */
+ * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,6 +11,13 @@
 
 enum { POLL_US = 500, LATENCY_NS = 300000 /* so that a device has work under way when it breaks */ };
 
+static void break_contexts(int device)
+{
+    for (int i = 0; i < t_cuda_devices; i++)
+        if (i == device || getenv("LOSE_ALL"))
+            t_cuda_break(i);
+}
+
 static void *cues_watch(void *arg)
 {
     const char *file = arg;
@@ -17,7 +25,7 @@ static void *cues_watch(void *arg)
         char path[256];
         snprintf(path, sizeof path, "%s%d", file, i);
         if (access(path, F_OK) == 0) {
-            t_cuda_break(i);
+            break_contexts(i);
             return NULL;
         }
         usleep(POLL_US); /* poll interval */
@@ -32,6 +40,10 @@ __attribute__((constructor)) static void cues_start(void)
     t_cuda_devices = count ? atoi(count) : 1;
     t_cuda_host_breaks = getenv("LOSE_HOST") != NULL;
     t_cuda_latency_ns = LATENCY_NS;
+    sigset_t all, before; /* signals are for the daemon's own threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     if (file && pthread_create(&thread, NULL, cues_watch, file) == 0)
         pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

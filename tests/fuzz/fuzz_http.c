@@ -54,7 +54,7 @@ static void check_end(const rd_http_request *r, const uint8_t *data)
     if (!parse(&again, data, r->size))
         fail("a head that needs what follows it");
     if (again.status != r->status || again.head_only != r->head_only || again.keep != r->keep || again.size != r->size ||
-        strcmp(again.path, r->path) != 0)
+        again.host_is_local != r->host_is_local || strcmp(again.path, r->path) != 0)
         fail("what follows a head changes it");
     if (r->size <= RD_HTTP_MAX_HEAD && parse(&again, data, r->size - 1))
         fail("whole before its end");

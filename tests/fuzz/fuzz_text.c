@@ -1,6 +1,7 @@
 /* Any bytes as numbers in text, in one piece and in small pieces (byte 0 says how small), as the type that byte 1 says, or that
  * they have: the same elements, or the same refusal; numbers as the C library reads them; and each float prints as what reads
  * back. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/decimal.h"
+#include "client/ctl/wide.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -113,6 +115,30 @@ static void print(const uint8_t *got, long count)
     }
 }
 
+/* A token as an integer of many bits is what it is as one of 64, if it fits; its decimal reads back. */
+static void widen(const char *text, size_t n)
+{
+    char token[64], decimal[CTL_WIDE_DIGITS], again[CTL_WIDE_DIGITS];
+    n = n < sizeof token ? n : sizeof token - 1;
+    memcpy(token, text, n);
+    token[n] = 0;
+    bool negative, fits = false, beyond;
+    uint64_t magnitude;
+    ctl_wide v, back;
+    bool whole = strlen(token) == n && ctl_parse_magnitude(token, &negative, &magnitude, &fits);
+    if (!ctl_wide_parse(token, token + n, &v, &beyond)) {
+        if (whole && !beyond)
+            fail("an integer is refused");
+        return;
+    }
+    ctl_wide_text(decimal, &v);
+    if (!whole || !ctl_wide_parse(decimal, decimal + strlen(decimal), &back, &beyond) || memcmp(&v, &back, sizeof v) != 0)
+        fail("an integer does not read back");
+    snprintf(again, sizeof again, "%s%" PRIu64, negative && magnitude ? "-" : "", magnitude);
+    if (fits && strcmp(again, decimal) != 0)
+        fail("an integer is another one");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char one[CTL_WHY] = "", two[CTL_WHY] = "";
@@ -121,6 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *text = data + 2;
     size_t n = size - 2, piece = data[0] % 16 + 1u;
     int dtype = data[1] % 16;
+    widen((const char *)text, n);
     if (kind(text, n, n + 1) != kind(text, n, piece))
         fail("pieces change the type");
     if (dtype < REDUCE_I8 || dtype > REDUCE_F64)

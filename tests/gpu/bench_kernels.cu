@@ -99,14 +99,14 @@ void framework_ops(Bench &b)
 
 // ---- any data at the same speed ----
 
-void adversarial_case(Bench &b, int dtype, int log2, Kind kind)
+void adversarial_case(Bench &b, int op, int dtype, int log2, Kind kind)
 {
     size_t n = (size_t)1 << log2, bytes = n * rp_dtype_size(dtype), half = b.pool_bytes / 2;
     fill(b.pool + half, dtype, kind, half / rp_dtype_size(dtype), b.meter.stream);
     Inputs easy = std::make_shared<Rotation>(b.pool, half, bytes);
     Inputs hard = std::make_shared<Rotation>(b.pool + half, half, bytes);
-    Case c = {"adversarial", name_of(RP_OP_SUM, dtype, log2) + " " + kind_name(kind), bytes, {}};
-    c.rivals = {ours(b, "reduced", RP_OP_SUM, dtype, n, hard), ours(b, "reduced-uniform", RP_OP_SUM, dtype, n, easy),
+    Case c = {"adversarial", name_of(op, dtype, log2) + " " + kind_name(kind), bytes, {}};
+    c.rivals = {ours(b, "reduced", op, dtype, n, hard), ours(b, "reduced-uniform", op, dtype, n, easy),
                 cub(b, "cub", cub_peer::sum, dtype, n, hard), cub(b, "cub-uniform", cub_peer::sum, dtype, n, easy)};
     b.meter.measure(c);
     b.meter.report(c, "-");
@@ -120,7 +120,9 @@ void adversarial(Bench &b)
             continue;
         fill(b.pool, dtype, UNIFORM, b.pool_bytes / 2 / rp_dtype_size(dtype), b.meter.stream);
         for (Kind kind : {FULL_RANGE, SPECIALS, NEGATIVE_ZEROS, SUBNORMALS})
-            adversarial_case(b, dtype, log2, kind);
+            adversarial_case(b, RP_OP_SUM, dtype, log2, kind);
+        for (Kind kind : {FULL_RANGE, SPECIALS}) // beside CUB's plain sum, like all moments
+            adversarial_case(b, RP_OP_VAR, dtype, log2, kind);
     }
 }
 
@@ -163,6 +165,26 @@ void moments(Bench &b)
     }
 }
 
+// ---- sums as on cards with slow doubles, forced on this one ----
+
+void integers(Bench &b)
+{
+    const size_t n = (size_t)1 << 28, bytes = n * rp_dtype_size(RP_F32);
+    if (!wanted(b, RP_F32, 28))
+        return;
+    fill_pool(b, RP_F32);
+    const bool slow_doubles = b.device.slow_doubles;
+    b.device.slow_doubles = true;
+    for (int op : {RP_OP_SUM, RP_OP_MEAN, RP_OP_VAR, RP_OP_STATS}) {
+        Inputs in = inputs(b, bytes);
+        Case c = {"integers", name_of(op, RP_F32, 28) + " by integers", bytes, {}};
+        c.rivals = {ours(b, "reduced", op, RP_F32, n, in), cub(b, "cub-sum", cub_peer::sum, RP_F32, n, in)};
+        b.meter.measure(c);
+        b.meter.report(c, check(b, op, RP_F32, n));
+    }
+    b.device.slow_doubles = slow_doubles;
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -172,7 +194,8 @@ int main(int argc, char **argv)
         void (*run)(Bench &);
     } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
                   {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
-                  {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes}};
+                  {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes},
+                  {"integers", integers}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

@@ -5,6 +5,7 @@
  * daemon runs with --sandbox no. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,10 @@ __attribute__((constructor)) static void break_start(void)
 {
     pthread_t thread;
     char *file = getenv("BREAK_DEVICE");
+    sigset_t all, before; /* signals are for the daemon's own threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     if (file && pthread_create(&thread, NULL, break_watch, file) == 0)
         pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

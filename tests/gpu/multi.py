@@ -3,10 +3,13 @@
 requests of many processes, the same bits as the CPU's, and a GPU that fails under load. Prints a table; exit code 1: an answer
 was wrong or lost.
 
-    B=build/cuda-portable python3 tests/gpu/multi.py        (`make all gpu-tools bench-tools CUDA=yes PORTABLE=1` builds it)
+    B=build/cuda-portable python3 tests/gpu/multi.py   (`make all gpu-tools bench-tools CUDA=yes PORTABLE=1 SYSTEMD=yes` builds it)
+
+Part `fault`: a kernel that traps breaks the contexts of all devices of a process, so the daemon leaves, and the service manager
+(tests/supervisor.py) starts the next one. Clients of libreduce notice only a pause.
 
 Without a GPU, `--cpu` tries the script itself, with small data and two CPU engines; the part `fault` then takes the CUDA engine's
-runtime on two devices made of memory (`make fault-tools CUDA=yes`).
+runtime on two devices made of memory (`make fault-tools CUDA=yes`), where first one context breaks alone, and then all do.
 """
 
 import argparse
@@ -225,6 +228,38 @@ def fault(devices, seconds, flags, env, lose, program):
             check(f"lost data: {got}", got[0] == "DEVICE_LOST")
 
 
+def broken(flags, env, lose, program):
+    """The contexts of all devices break, four times, under load."""
+    os.environ["REDUCED_BIN_DIR"] = str(BUILD / "bin")
+    from supervisor import Supervised
+    from test_restart import restarts
+
+    class Watched(Supervised):
+        def env(self):
+            return {**super().env(), **env}
+
+    def end():
+        begin, cue = time.perf_counter(), lose(1)
+        code = d.process.wait(60)
+        cue.unlink()
+        check(f"left with {code}", code == 70)
+        left.append(time.perf_counter() - begin)
+
+    left = []
+    with tempfile.TemporaryDirectory(prefix="rm") as folder:
+        d = Watched(pathlib.Path(folder), *flags[2:], "--sandbox", "no", "--small-bytes", 0, backend=flags[1], program=program)
+        try:
+            longest, answers = restarts(d, CLIENTS, 4, 1.5, end, MIB)
+            note("16 clients, all contexts break", f"4 times; {answers} right answers of sent and kept data, longest wait {longest:.3f} s; left after {max(left):.3f} s")
+            check("a wait above 2 s", longest < 2)  # until CUDA reports the trap 0.35, until the process has gone 0.6, start 0.5 s
+        except AssertionError as e:
+            check(f"answers lost or wrong after a fault: {e}", False)
+        print("  the first daemon's last lines:")
+        for line in pathlib.Path(folder, "log0").read_text(errors="replace").splitlines()[-6:]:
+            print("   ", line)
+        d.close()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cpu", action="store_true")
@@ -278,10 +313,18 @@ def main():
             note("bits", "{} answers, {} differ from the CPU's".format(*bits(url, oracle, devices)))
     if "fault" in parts and devices > 1:
         with tempfile.TemporaryDirectory(prefix="rm") as folder:
+            def lose(i):
+                cue = pathlib.Path(folder, f"lost{i}")
+                cue.touch()
+                return cue
+
             program, env = BUILD / "bin/reduced", {"LD_PRELOAD": str(BUILD / "gpu/break.so"), "BREAK_DEVICE": f"{folder}/lost"}
             if a.cpu:
                 program, env = BUILD / "faults/reduced-devices", {"DEVICES_OF_MEMORY": str(devices), "LOSE_DEVICE": f"{folder}/lost", "LOSE_HOST": "1"}
-            fault(devices, seconds, ["--backend", "cuda"], env, lambda i: pathlib.Path(folder, f"lost{i}").touch(), program)
+                fault(devices, seconds, ["--backend", "cuda"], env, lose, program)
+                pathlib.Path(folder, f"lost{devices - 1}").unlink()
+                env["LOSE_ALL"] = "1"
+            broken(["--backend", "cuda"], env, lose, program)
     print("\n| case | 1 device | " + f"{devices} devices | times |\n| --- | --- | --- | --- |")
     for key, one in figures[1].items():
         many = figures[devices].get(key, 0)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The Python package on a GPU: tensors of PyTorch, CuPy, JAX and Numba of every type, in place; and times beside torch and cupy.
 
-    REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--stages] [--times] [--json FILE]
+    REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--libraries torch,numba]
+        [--stages] [--times] [--powers 10,28] [--seconds S] [--no-checks] [--json FILE]
 
---stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size. The daemon of REDUCED_URL must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is an error."""
+--stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size; S seconds for each. Without
+REDUCED_URL a private daemon is started; it must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is
+an error."""
 import argparse
 import ctypes
 import importlib
@@ -133,10 +136,57 @@ def copies(library):
     assert len(seen) == 1, [str(w.message) for w in seen]
 
 
-def median_us(f, wait, seconds=0.3):
+def masks(name, library):
+    """Of a mask that is here or there, in place: the elements and their mask are copied on the GPU alone."""
+    a = np.random.default_rng(3).standard_normal((370, 50, 80)).astype("f4")  # not below _device.LEAST_JOINED
+    keep = a > 0.5
+    keep[3] = False
+    t, m = library.make(a, "float32"), library.make(keep, "bool")
+    for op in ("sum", "mean", "std", "argmax", "count_nonzero", "norm", "stats", "minmax"):
+        f = getattr(reduced, op)
+        for axis in (None, 2, (0, 1)) if op not in ("argmax", "minmax", "stats") else (None, 1):
+            wide = keep if op not in ("argmax", "minmax") else keep | (np.arange(a.shape[1]) == 7)[:, None]
+            there = m if wide is keep else library.make(wide, "bool")
+            for where in (wide, there):
+                ours, theirs = f(t, axis=axis, where=where), f(a, axis=axis, where=wide)
+                assert np.array_equal(np.asarray(ours, "f8"), np.asarray(theirs, "f8"), equal_nan=True), (name, op, axis)
+    assert reduced.sum(t, where=keep[0]) == reduced.sum(a, where=keep[0])  # broadcast
+    print(f"{name}: masks on the GPU")
+
+
+def masked_times(library):
+    """us of a masked sum where all is there, beside PyTorch's own by a copy of what counts."""
+    torch = library.lib
+    for power in (10, 19, 20, 24, 28):
+        x = torch.randn(1 << power, device="cuda")
+        m = x > 0
+        host = m.cpu().numpy()
+        print(f"masked sum 2^{power:<3} mask there {median_us(lambda: reduced.sum(x, where=m), library.wait):.1f} us, here "
+              f"{median_us(lambda: reduced.sum(x, where=host), library.wait):.1f} us   torch x[m].sum() "
+              f"{median_us(lambda: x[m].sum().item(), library.wait):.1f} us", flush=True)
+
+
+seconds = 0.3  # for each median
+
+
+def segments(name, library):
+    """Long segments where they lie, short ones by a copy with a warning."""
+    n = 1 << 18
+    a = (np.arange(n) % 1000).astype("f4")
+    t, cuts = library.make(a, "float32"), [5, 100_000, 100_000, n - 3]
+    for op in ("sum", "std", "argmax", "norm"):
+        f = getattr(reduced, op)
+        if op == "argmax":  # of no elements there is none
+            assert same(f(t, offsets=[5, 100_000, n - 3]), f(a, offsets=[5, 100_000, n - 3])), (name, op)
+        else:
+            assert np.array_equal(f(t, offsets=cuts), f(a, offsets=cuts), equal_nan=True), (name, op)
+    print(f"{name}: segments in place")
+
+
+def median_us(f, wait):
     f()
     took, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(took) < 5:
+    while time.perf_counter() < end or len(took) < 3:
         wait()
         start = time.perf_counter()
         f()
@@ -179,11 +229,11 @@ def freed(library):
     print("numba: allocations where freed ones lay")
 
 
-def times(library, name):
+def times(library, name, powers):
     """us of a call that returns a Python number, for 2^10 to 2^30 float32 that are there already."""
     rows = []
     peers = {"sum": "sum", "var": "var", "std": "std", "argmax": "argmax", "norm": "norm", "max": "max"}
-    for power in (10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30):
+    for power in powers:
         x = library.lib.ones(1 << power, dtype=library.lib.float32, **({"device": "cuda"} if name == "torch" else {}))
         for op, theirs in peers.items():
             peer = library.lib.linalg.norm if op == "norm" else getattr(library.lib, theirs)
@@ -197,30 +247,41 @@ def times(library, name):
     return rows
 
 
+MORE = {"torch": (streams, copies), "numba": (freed,)}
+
+
 def main():
+    global seconds
     p = argparse.ArgumentParser()
+    p.add_argument("--libraries", type=lambda names: names.split(","), default=list(LIBRARIES))
     p.add_argument("--stages", action="store_true")
     p.add_argument("--times", action="store_true")
+    p.add_argument("--powers", type=lambda powers: [*map(int, powers.split(","))], default=range(10, 31, 2), help="of two: how many elements")
+    p.add_argument("--seconds", type=float, default=seconds)
+    p.add_argument("--no-checks", action="store_true", help="figures only")
     p.add_argument("--json")
     o = p.parse_args()
+    seconds = o.seconds
     warnings.simplefilter("error", RuntimeWarning)
     found, rows = 0, []
-    for name, make in LIBRARIES.items():
+    for name in o.libraries:
         try:
-            library = make()
+            library = LIBRARIES[name]()
         except (ImportError, AssertionError, RuntimeError, OSError) as e:
             print(f"{name}: not here ({e})")
             continue
         found += 1
-        check(name, library)
-        if name == "torch":
-            streams(library)
-            copies(library)
-            rows += stages(library) if o.stages else []
-        if name == "numba":
-            freed(library)
+        if not o.no_checks:
+            check(name, library)
+            segments(name, library)
+            masks(name, library)
+            for more in MORE.get(name, ()):
+                more(library)
+        if o.stages and name == "torch":
+            rows += stages(library)
+            masked_times(library)
         if o.times and name in ("torch", "cupy"):
-            rows += times(library, name)
+            rows += times(library, name, o.powers)
     if o.json:
         with open(o.json, "w") as f:
             json.dump(rows, f, indent=1)

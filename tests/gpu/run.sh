@@ -89,6 +89,7 @@ devices() {
 }
 
 restart() {
+    ldd "$B/bin/reduced" | grep -q libsystemd || { note "restarts under load" 0 "built without systemd (make PORTABLE=1 SYSTEMD=yes): not run"; return; }
     RESTARTS=60 REDUCED_BACKEND=cuda REDUCED_BIN_DIR=$B/bin timeout 240 \
         python3 -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k sixteen >"$OUT/restart.log" 2>&1
     note "restarts under load" $? "$(grep -h 'longest wait' "$OUT/restart.log")"

@@ -2,6 +2,7 @@
  * timer ends a wait here, so a wake-up that is missing is not made good by a timer. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,7 @@
 
 #include "client/wire.h"
 
-enum { LIMIT_S = 20 }; /* of a wait that fails */
+enum { LIMIT_S = 20 /* of a wait that fails */, HELPERS = 12 };
 
 /* What the threads of the wire do, and what has happened. */
 static struct {
@@ -30,7 +31,8 @@ static struct {
     pthread_t main;
     int leaders, waits, past; /* threads of the wire that wait in ppoll; how often one did, and had done */
     bool reads, timed;        /* what the last one waits for: the socket; some time */
-    int dialled, received, rang;
+    int dialled, received, rang, helps;
+    atomic_int asked;         /* for helpers, by helpers */
     rc_connection_err err;    /* of the last event */
     void (*on_dialled)(void); /* within the event */
     void (*on_received)(void);
@@ -114,6 +116,19 @@ static void test_rang(void *arg)
     happened(&seen.rang, RC_LINK_OK);
 }
 
+static void await(bool (*condition)(void));
+static bool has_all_helpers(void) { return seen.helps == HELPERS; }
+
+/* Each helper asks for the next, and none ends before all are there. */
+static void test_helps(void *arg)
+{
+    (void)arg;
+    happened(&seen.helps, RC_LINK_OK);
+    if (atomic_fetch_add(&seen.asked, 1) < HELPERS - 1)
+        wire->ops->help(wire);
+    await(has_all_helpers);
+}
+
 /* ---- waiting for them ---- */
 static bool rests(void) { return seen.leaders == 1 && !seen.reads && seen.waits > seen.past; }
 static bool watches(void) { return seen.leaders == 1 && seen.reads; }
@@ -140,11 +155,11 @@ static void await(bool (*condition)(void))
 static int set_up(void **state)
 {
     (void)state;
-    static const rc_wire_events events = {test_dialled, test_sent, test_received, test_rang};
+    static const rc_wire_events events = {test_dialled, test_sent, test_received, test_rang, test_helps};
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char folder[] = "/tmp/test-client-wire-XXXXXX";
     seen.main = pthread_self();
-    seen.dialled = seen.received = seen.rang = seen.waits = seen.past = 0;
+    seen.dialled = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = 0;
     far_ns = UINT64_MAX;
     seen.on_dialled = seen.on_received = NULL;
     if (!mkdtemp(folder))
@@ -286,6 +301,17 @@ static void reading_wakes_a_leader_that_was_found_meanwhile(void **state)
     hang_up();
 }
 
+/* While all of them are busy another thread leads. */
+static void helpers_work_at_once(void **state)
+{
+    (void)state;
+    await(rests);
+    wire->ops->help(wire);
+    await(has_all_helpers);
+    wire->ops->ring(wire, 1);
+    await(has_rung);
+}
+
 static void times_are_cut_into_seconds_and_the_rest(void **state)
 {
     (void)state;
@@ -306,6 +332,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(dialling_stops_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_bell_can_be_set_while_the_leader_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_wakes_a_leader_that_was_found_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(helpers_work_at_once, set_up, tear_down),
         cmocka_unit_test(times_are_cut_into_seconds_and_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #endif
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/exact/log2.h"
 #include "tests/unit/oracle.h"
 
 /* One op of every layout of states */
@@ -200,6 +201,49 @@ static void test_full_square_lanes(void **state)
             x[i] = i == 77 ? ldexpf(1, -span) : 0x1.fffffep0f;
         check_sums(RP_F32, 0, x, N, "full square lanes", (uint64_t)span);
     }
+}
+
+/* The logarithm of each significand of f32, by every instruction set. */
+static void test_every_logarithm(void **state)
+{
+    (void)state;
+    enum { N = 4096 };
+    static uint32_t x[N];
+    for (uint32_t first = 0x3f800000; first < 0x40000000; first += N) {
+        uint64_t want[3] = {0};
+        for (uint32_t i = 0; i < N; i++) {
+            x[i] = first + i;
+            rk_log2_add(want, rk_format_of(RP_F32), x[i]);
+        }
+        for (int k = 0; k < rk_simd_count; k++)
+            if (rk_simd_runs(rk_simds[k])) {
+                rk_state s = reduce(rk_simds[k], RP_OP_PROD, RP_F32, 0, x, N, 0);
+                assert_memory_equal(s.limb, want, sizeof want);
+            }
+    }
+}
+
+/* Behind a block that sets the lanes' anchor: an element that only just fits beside it, elements of another size, sums of
+ * zero, negative zeros alone, and one infinity or NaN. */
+static void test_blocks_behind_an_anchor(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4096, N = 5 * BLOCK };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (int k = -24; k <= 15; k++) {
+            const size_t size = rp_dtype_size(dtype);
+            t_rng r = {(uint64_t)(k + 25)};
+            for (uint64_t i = 0; i < N; i++) {
+                double usual = 1 + (double)t_below(&r, 1024) / 1024;
+                double v[] = {usual, i % BLOCK ? usual : ldexp(1, k), ldexp(usual, k), i % 2 ? -1 : 1, -0.0};
+                t_store(dtype, x + i * size, v[i / BLOCK]);
+            }
+            check_sums(dtype, 0, x, N, "blocks behind an anchor", (uint64_t)(k + 24));
+            t_store(dtype, x + (BLOCK + 77) * size, k % 2 ? INFINITY : NAN);
+            check_sums(dtype, RP_NAN_OMIT, x, N, "specials behind an anchor", (uint64_t)(k + 24));
+        }
+    free(x);
 }
 
 /* Infinities and NaNs here and there in data that goes to the buckets. */
@@ -1000,11 +1044,18 @@ enum { LOOPS_TOO = 1 };
 int main(void)
 {
     const struct CMUnitTest loops[] = {
-        cmocka_unit_test(test_every_length),      cmocka_unit_test(test_every_family),
-        cmocka_unit_test(test_changing_data),     cmocka_unit_test(test_one_positive_zero),
-        cmocka_unit_test(test_full_square_lanes), cmocka_unit_test(test_wide_with_specials),
-        cmocka_unit_test(test_full_buckets),      cmocka_unit_test(test_long_integers),
-        cmocka_unit_test(test_arg_places),        cmocka_unit_test(test_any_cut),
+        cmocka_unit_test(test_every_length),
+        cmocka_unit_test(test_every_family),
+        cmocka_unit_test(test_changing_data),
+        cmocka_unit_test(test_one_positive_zero),
+        cmocka_unit_test(test_full_square_lanes),
+        cmocka_unit_test(test_every_logarithm),
+        cmocka_unit_test(test_blocks_behind_an_anchor),
+        cmocka_unit_test(test_wide_with_specials),
+        cmocka_unit_test(test_full_buckets),
+        cmocka_unit_test(test_long_integers),
+        cmocka_unit_test(test_arg_places),
+        cmocka_unit_test(test_any_cut),
     };
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,23 @@ static void connections_end_as_the_client_says(void **state)
     assert_false(parsed("GET / HTTP/1.0\r\n\r\n").keep);
     assert_false(parsed("GET / HTTP/1.1\r\nconnection:  CLOSE \r\n\r\n").keep);
     assert_true(parsed("GET / HTTP/1.1\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n").keep);
+}
+
+static bool is_local(const char *fields)
+{
+    char text[256];
+    snprintf(text, sizeof text, "GET / HTTP/1.1\r\n%s\r\n", fields);
+    return parsed(text).host_is_local;
+}
+
+static void one_host_that_is_this_machine_is_local(void **state)
+{
+    (void)state;
+    assert_true(is_local("Host: localhost\r\n") && is_local("host:LocalHost:80\r\n") && is_local("Host: 127.0.0.1\r\n"));
+    assert_true(is_local("A: b\r\nHost:  [::1]:9 \r\n"));
+    assert_false(is_local("") || is_local("Host:\r\n") || is_local("Host: localhost.\r\n") || is_local("Host: localhosts\r\n"));
+    assert_false(is_local("Host: a\r\nHost: localhost\r\n") || is_local("Host: localhost\r\nHost: a\r\n"));
+    assert_false(is_local("Host: localhost\r\nHost: localhost\r\n") || is_local("X-Host: localhost\r\n"));
 }
 
 static void others_are_refused_and_end_the_connection(void **state)
@@ -99,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_whole_at_its_empty_line),
         cmocka_unit_test(connections_end_as_the_client_says),
+        cmocka_unit_test(one_host_that_is_this_machine_is_local),
         cmocka_unit_test(others_are_refused_and_end_the_connection),
         cmocka_unit_test(long_ones_end),
     };

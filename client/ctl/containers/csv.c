@@ -6,8 +6,14 @@
 #include <string.h>
 
 #include "client/ctl/containers/container.h"
+#include "client/ctl/text_block.h"
 
-enum { FIELD = 1024 }; /* bytes of a name or number at most */
+enum {
+    FIELD = 1024,    /* bytes of a name or number at most */
+    SLAB = 1 << 13,  /* bytes whose line feeds are searched at a time */
+    FEEDS_AHEAD = 3, /* line feeds of a block that are looked for without a branch */
+    NEAR = 32        /* bytes that are searched for delimiters at a time */
+};
 
 /* ---- records and fields ---- */
 
@@ -135,24 +141,53 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     return true;
 }
 
-/* Where the record at `p` ends and the field of the column begins, in a piece without quotes: it takes two searches. False: the
- * record is not whole. */
-static bool split_plain(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+/* Where the line feeds of the n bytes at `p` are, SLAB at most. Returns how many. A branch for each would often be mistaken,
+ * for lines differ in length. */
+static size_t find_feeds(const char *p, size_t n, uint16_t at[SLAB + FEEDS_AHEAD])
 {
-    const char *feed = memchr(p, '\n', len), *end = feed ? feed : p + len;
-    *n = (size_t)(end - p) + (feed != NULL);
-    *at = p;
-    for (uint64_t i = c->column; i && *at; i--) {
-        const char *next = memchr(*at, c->delimiter, (size_t)(end - *at));
-        *at = next ? next + 1 : NULL;
+    size_t found = 0, i = 0;
+    for (; n - i >= CTL_BLOCK; i += CTL_BLOCK) {
+        uint64_t bits = ctl_equal(p + i, '\n');
+        for (int k = 0; k < FEEDS_AHEAD || bits; k++, bits &= bits - 1) {
+            at[found] = (uint16_t)(i + (size_t)__builtin_ctzll(bits | UINT64_C(1) << 63));
+            found += bits != 0;
+        }
     }
-    return feed || last;
+    for (; i < n; i++) {
+        at[found] = (uint16_t)i;
+        found += p[i] == '\n';
+    }
+    return found;
 }
 
-static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **at)
+/* As find_field, in a piece without quotes. [p, limit) may be read. */
+static inline const char *find_plain_field(const char *p, const char *end, const char *limit, char delimiter, uint64_t index)
+{
+    for (; index && p < end && limit - p >= NEAR; p += NEAR) {
+        uint64_t bits = ctl_bits_of(p, NEAR, delimiter, 0, delimiter);
+        for (; index > 1 && bits; index--)
+            bits &= bits - 1;
+        if (bits) {
+            p += __builtin_ctzll(bits);
+            return p < end ? p + 1 : NULL;
+        }
+    }
+    for (; index && p && p < end; index--) {
+        p = memchr(p, delimiter, (size_t)(end - p));
+        p = p ? p + 1 : NULL;
+    }
+    return index ? NULL : p;
+}
+
+/* The record at `p`, which may have quotes: its bytes, its end without a line feed, and where the field begins. False: it is
+ * not whole. */
+static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **end, const char **at,
+                  bool *quotes)
 {
     *n = record_length(p, len, last);
-    *at = find_field(p, p + *n - (*n && p[*n - 1] == '\n'), c->delimiter, c->column);
+    *end = p + *n - (*n && p[*n - 1] == '\n');
+    *quotes = memchr(p, '"', *n) != NULL;
+    *at = *quotes ? find_field(p, *end, c->delimiter, c->column) : find_plain_field(p, *end, *end, c->delimiter, c->column);
     return *n != 0;
 }
 
@@ -188,31 +223,53 @@ static bool take_element(const ctl_csv *c, const char *at, const char *end, bool
     return convert(c, text, out, why);
 }
 
-static uint64_t lines_in(const char *p, size_t len)
+static uint64_t lines_in(const char *p, size_t len) { return ctl_count(p, p + len, '\n'); }
+
+/* The record [p, end), whose field is at `at` or missing: an element, unless it is an empty line. False: `why`. */
+static inline bool take_record(const ctl_csv *c, const char *bytes, const char *limit, const char *p, const char *end,
+                               const char *at, bool quotes, uint8_t *out, size_t *made, char why[CTL_WHY])
 {
-    uint64_t n = 0;
-    for (const char *end = p + len; (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++)
-        n++;
-    return n;
+    end -= end > p && end[-1] == '\r';
+    uint8_t *to = out + *made * reduce_dtype_size(c->dtype);
+    *made += end > p;
+    return end == p || take_plain(c, bytes, at, end, limit, to) || take_element(c, at, end, quotes, to, why);
+}
+
+/* Records without quotes that end in the next SLAB bytes. Returns as ctl_csv_feed; *used moves on. */
+static bool feed_slab(ctl_csv *c, const char *bytes, size_t len, uint8_t *out, size_t most, size_t *made, size_t *used,
+                      char why[CTL_WHY])
+{
+    uint16_t at[SLAB + FEEDS_AHEAD];
+    const char *slab = bytes + *used, *limit = bytes + len, *p = slab;
+    size_t feeds = find_feeds(slab, len - *used < SLAB ? len - *used : SLAB, at);
+    for (size_t i = 0; i < feeds && *made < most; i++, c->line++) {
+        const char *end = slab + at[i], *field = find_plain_field(p, end, limit, c->delimiter, c->column);
+        if (!take_record(c, bytes, limit, p, end, field, false, out, made, why))
+            return false;
+        p = end + 1;
+    }
+    *used = (size_t)(p - bytes);
+    return true;
 }
 
 long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t *out, size_t most, size_t *used,
                   char why[CTL_WHY])
 {
-    size_t size = reduce_dtype_size(c->dtype), made = 0, n;
-    bool quotes = memchr(bytes, '"', len) != NULL;
-    for (*used = 0; made < most && *used < len; *used += n) {
-        const char *record = bytes + *used, *at;
-        if (!(quotes ? split : split_plain)(c, record, len - *used, last, &n, &at))
+    size_t made = 0, n;
+    *used = 0;
+    while (made < most && *used < len) {
+        const char *record = bytes + *used, *end, *at;
+        bool quotes = memchr(record, '"', len - *used < SLAB ? len - *used : SLAB) != NULL;
+        if (!quotes && !feed_slab(c, bytes, len, out, most, &made, used, why))
+            return -1;
+        if (record != bytes + *used)
+            continue;
+        if (!split(c, record, len - *used, last, &n, &end, &at, &quotes))
             break;
-        size_t line = n - (record[n - 1] == '\n');
-        line -= line && record[line - 1] == '\r';
-        uint8_t *to = out + made * size;
-        if (line && !take_plain(c, bytes, at, record + line, bytes + len, to) &&
-            !take_element(c, at, record + line, quotes, to, why))
-            return -1; /* an empty line is not a record */
-        made += line > 0;
-        c->line += quotes ? lines_in(record, n) : record[n - 1] == '\n';
+        if (!take_record(c, bytes, bytes + len, record, end, at, quotes, out, &made, why))
+            return -1;
+        c->line += lines_in(record, n);
+        *used += n;
     }
     return (long)made;
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._client import TLS, Client, Info
+from ._client import TLS, Client, Gpu, Info
 from ._errors import (ArgumentError, AuthError, BadHandleError, BadMessageError, BusyError, CancelledError, DeadlineError, DeviceLostError,
                       EmptyError, Error, ExistsError, ForkedError, InternalError, IoError, NanError, NoDaemonError, NoMemoryError,
                       NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError, StartError, StreamLostError,
@@ -32,7 +32,7 @@ __all__ = [
     "sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "amin", "amax", "ptp", "argmin", "argmax", "any", "all",
     "count_nonzero", "norm", "bits", "minmax", "MinMax", "stats", "Stats",
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
-    "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "TLS", "Info",
+    "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
     "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
     "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "IoError", "NanError", "NoDaemonError",
     "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError", "StartError",

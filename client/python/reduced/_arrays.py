@@ -20,6 +20,7 @@ class Remote:
     dtype: np.dtype[Any]
     fixed = False    # what is planned for these elements depends on shape, strides and type alone
     readable = True  # the elements can be copied into memory
+    masks = False    # they can be reduced with a mask
     client: Client | None = None  # that they belong to
 
     def source(self) -> Source:
@@ -35,6 +36,10 @@ class Remote:
 
     def part(self, first: int, n: int) -> Source:
         """The source of n elements that lie one behind the other."""
+        raise NotImplementedError
+
+    def masked(self, keep: Any) -> Source:
+        """The source of those that count: `keep` has bools in the order of memory, here or on the GPU. If `masks`."""
         raise NotImplementedError
 
 
@@ -75,10 +80,15 @@ def remote(a: Any) -> Remote | None:
     return found if isinstance(found, Remote) else None
 
 
+_foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: to find out what they are takes 2 us
+
+
 def operand(a: Any, name: str = "a") -> Operand:
     """Of whatever a caller passes. TypeError or ValueError names the argument."""
     if type(a) is np.ndarray:
         return Operand(a)
+    if type(a) in _foreign and (found := _foreign[type(a)](a)) is not None:
+        return Operand(found)
     if isinstance(a, np.ma.MaskedArray):
         keep = None if a.mask is np.ma.nomask else ~np.ma.getmaskarray(a)
         return Operand(np.asarray(a.data), keep, masked=True)
@@ -90,6 +100,8 @@ def operand(a: Any, name: str = "a") -> Operand:
         if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
             from ._device import tensor
             found = tensor(a)
+            if isinstance(found, Remote):
+                _foreign[type(a)] = tensor
             if found is not None:
                 return Operand(found)
         pandas = _from_pandas(a)

@@ -14,6 +14,7 @@ from ._lib import check, lib, milliseconds, program
 
 PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Entry))
+GPU = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Gpu))
 TEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 
 
@@ -35,6 +36,14 @@ class Info(NamedTuple):
     priority: str
     wire_version: int
     side: str
+
+
+class Gpu(NamedTuple):
+    """A GPU of a daemon, or an engine of the CPU."""
+
+    name: str     # "GPU-" and its UUID, as nvidia-smi -L prints it; or "CPU-0"
+    ordinal: int  # CUDA's number of it in the daemon, which may be another one here
+    lost: bool    # it has failed; the daemon goes on with the others
 
 
 def _bytes(text: str | os.PathLike[str] | None) -> bytes | None:
@@ -161,6 +170,17 @@ class Client:
             found[e.key.decode()] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode()
             return 0
         self.call("reduce_query", topics[topic], ENTRY(each), None)
+        return found
+
+    def gpus(self) -> list[Gpu]:
+        """The daemon's GPUs. A tensor on another one goes to it by a copy, with one warning."""
+        found: list[Gpu] = []
+
+        def each(_: Any, gpu: Any) -> int:
+            g = gpu.contents
+            found.append(Gpu(g.name.decode(), g.ordinal, bool(g.lost)))
+            return 0
+        self.call("reduce_gpus", GPU(each), None)
         return found
 
     def metrics(self) -> str:

@@ -91,10 +91,17 @@ def lay(p: Prepared) -> Layout:
     def find() -> Layout | None:
         return arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
     layout = find()
-    if isinstance(p.data, Remote) and (layout is None or p.keep is not None):
+    if isinstance(p.data, Remote) and (layout is None or p.keep is not None and not p.data.masks):
         p.data = p.data.copy("`where`" if layout else "these strides and axes")
         layout = find()
+    if not isinstance(p.data, Remote):
+        p.keep = in_memory_too(p.keep)
     return layout or copied(p.data.shape, p.axes)
+
+
+def in_memory_too(keep: Any) -> Any:
+    """The mask of elements that were copied into memory."""
+    return keep.copy("`where`") if isinstance(keep, Remote) else keep
 
 
 def segments_of(offsets: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Segments:
@@ -107,6 +114,7 @@ def lay_segments(p: Prepared, segments: Segments) -> Layout:
     """The same of segments, without the elements that are in none."""
     if isinstance(p.data, Remote) and (p.keep is not None or not segments.in_place(p.data)):
         p.data = p.data.copy("`where`" if p.keep is not None else "short segments, or those along this axis")
+        p.keep = in_memory_too(p.keep)
     if not isinstance(p.data, Remote):
         p.data = segments.cut(p.data)
     p.keep = None if p.keep is None else segments.cut(p.keep)
@@ -116,6 +124,8 @@ def lay_segments(p: Prepared, segments: Segments) -> Layout:
 def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
     """Where the elements are that are reduced."""
     if isinstance(p.data, Remote):
+        if p.keep is not None:
+            return p.data.masked(p.keep if isinstance(p.keep, Remote) else in_order(p.keep, layout))
         return p.segments.pieces(p.data) if p.segments else p.data.source()
     return in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not (flips or p.segments))
 
@@ -190,7 +200,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     n = prod(finish.laid[i] for i in layout.kept)
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
-    if not isinstance(p.data, Remote):
+    if not isinstance(p.data, Remote) or p.keep is not None:
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=int(ddof), rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * state)
@@ -206,7 +216,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if segments is not None and not isinstance(p.data, Remote):
         keep.append(segments.all_offsets(p.data.shape, layout))
         spec.offsets = keep[-1].ctypes.data
-    if p.keep is not None:
+    if p.keep is not None and not isinstance(p.data, Remote):
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
     recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state)

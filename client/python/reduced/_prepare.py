@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote
+from ._arrays import Array, Operand, Remote, operand
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
@@ -49,7 +49,7 @@ class Prepared:
     def dates(self) -> None:
         """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
         el, op = self.element, self.op
-        self.data = in_memory(self.data, "dates")
+        self.data, self.keep = in_memory(self.data, "dates"), in_memory(self.keep, "dates")
         if op not in OF_DATES and not (op in ("sum", "mean") and el.dtype.kind == "m"):
             raise TypeError(f"a: the {op} of {el.dtype} is not defined")
         missing = self.missing()
@@ -131,11 +131,15 @@ def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     return in_memory(data, "a cast").astype(wanted) if to_integers or to_floats else data, wanted
 
 
-def kept(where: Any, o: Operand) -> Array | None:
-    """The elements that count, from `where` and the mask of the array."""
+def kept(where: Any, o: Operand) -> Any:
+    """The elements that count, from `where` and the mask of the array: an array, or remote elements that lie like those of `o`."""
     if where is None or where is True:
         return o.keep
-    asked = np.asarray(where)
+    asked = operand(where, "where").data
+    if isinstance(asked, Remote) and not (o.keep is None and alike(o.data, asked)):
+        asked = asked.copy("a mask of another shape or order")
+    if isinstance(asked, Remote):
+        return asked
     if asked.dtype != bool:
         raise TypeError(f"where is an array of bool, not of {asked.dtype}")
     try:
@@ -143,6 +147,13 @@ def kept(where: Any, o: Operand) -> Array | None:
     except ValueError:
         raise ValueError(f"where: its shape {asked.shape} cannot be broadcast to {tuple(o.data.shape)}") from None
     return wanted if o.keep is None else wanted & o.keep
+
+
+def alike(data: Any, mask: Remote) -> bool:
+    """Is it a mask of remote elements with their shape and order?"""
+    steps = [data.dtype.itemsize * s for s in mask.strides]
+    return isinstance(data, Remote) and data.masks and mask.dtype == bool and data.dtype.kind != "c" and \
+        tuple(data.shape) == tuple(mask.shape) and all(a == b or n == 1 for a, b, n in zip(data.strides, steps, data.shape))
 
 
 def complex_elements(op: str, data: Any) -> Any:

@@ -148,6 +148,19 @@ function drawTables(then, now) {
   fill('slow', now.slow.map((x) => [`${x.op} ${x.dtype}`, x.path, bytes(x.bytes), seconds(Math.round(x.age_s)), seconds(x.queue_s), seconds(x.copy_s), seconds(x.kernel_s), seconds(x.total_s)]), 'none so far');
   fill('status', Object.entries(st).map(([k, v]) => [k, { text: String(v), raw: v }]));
 }
+/* A row for each session; the time between two answers is that of the page's own clock. */
+let processes = { at: 0, rows: [] };
+function drawProcesses(now, names) {
+  const at = Date.now(), s = (at - processes.at) / 1000;
+  fill('processes', now.processes.map((p) => {
+    const was = processes.rows.find((x) => x.connection === p.connection && x.pid === p.pid), rate = (key) => (was && s > 0 ? Math.max(0, p[key] - was[key]) / s : 0);
+    return [p.name, { text: String(p.pid), raw: p.pid }, names[p.uid] || p.uid, percent(rate('engine_s')), bytes(rate('bytes')) + '/s', amount(rate('requests') - rate('pieces')), exact(p.requests - p.pieces), exact(p.errors)];
+  }), 'none now');
+  const more = now.sessions - now.processes.length;
+  const note = now.known ? (more ? `and ${whole(more)} more` : 'Yours; root and the daemon\u2019s user see all.') : 'Only a browser on this machine, asking for localhost, shows its user\u2019s processes. reducectl top has yours.';
+  if ($('processes-note').textContent !== note) $('processes-note').textContent = note;
+  processes = { at, rows: now.processes };
+}
 function drawHead(now) {
   const st = now.status, well = st.health === 'ok';
   $('who').textContent = `${st.version} \u00b7 ${st.backend} \u00b7 ${st.device} \u00b7 up ${seconds(Math.floor(st.uptime_s))}`;
@@ -178,7 +191,10 @@ async function turn() {
     if (!paused && !document.hidden) {
       const reply = await fetch('status.json', { cache: 'no-store' });
       if (!reply.ok) throw new Error(reply.statusText);
-      take(await reply.json());
+      const now = await reply.json();
+      take(now);
+      const own = await fetch('processes.json', { cache: 'no-store' });
+      if (own.ok) drawProcesses(await own.json(), Object.fromEntries(now.users.filter((u) => u.name).map((u) => [u.uid, u.name])));
       answered = Date.now();
     }
   } catch (e) {

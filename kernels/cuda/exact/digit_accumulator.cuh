@@ -7,6 +7,7 @@
 // NaNs and infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
 #pragma once
 
+#include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/segment.cuh"
 
 namespace rk {
@@ -16,7 +17,7 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
     static constexpr int kBits = 48;   // of a digit
     static constexpr int kColumn = 45; // 2046 + 53 + 1 bits, those of a count, and a sign
     static constexpr i64 kMask = ((i64)1 << kBits) - 1;
-    static constexpr bool kPrepares = true, kTiles = false;
+    static constexpr bool kPrepares = true, kTiles = true;
     static constexpr Filling kFilling = kPadded;
     static constexpr u64 kPadding = 1ull << 63; // -0.0
     static constexpr int kWords = kDigits64;
@@ -25,7 +26,7 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
     static size_t shared_bytes() { return sizeof(i64) * kColumn * kThreads; }
 
     i64 *column; // digit j of this thread: column[j * kThreads]
-    u32 largest; // largest |high word| seen, exponents of infinity excluded
+    u32 largest; // not zero: an element's upper word was not, but for its sign
     int signs;   // AND of all high words: negative if every element had the sign bit
     u32 flags, skipped;
     u32 keep; // all bits but, for sums of magnitudes, the sign
@@ -63,18 +64,10 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
 
     __device__ __forceinline__ void add(u32 low, u32 high)
     {
-        u32 magnitude = high & 0x7fffffffu;
-        if (kSkip && (magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && low))) {
-            skipped++;
-            low = 0;
-            high = 0x80000000u; // -0.0: adds nothing, not even to the sign rule
-            magnitude = 0;
-        }
-        largest = max(largest, magnitude);
-        signs &= (int)high;
-        const bool normal = magnitude >= 0x100000u;
+        const u32 upper = high & 0x7fffffffu;
+        const bool normal = upper >= 0x100000u;
         const u32 sign = (u32)((int)high >> 31);
-        const u32 field = normal ? magnitude >> 20 : 1u; // a subnormal counts units of the least normal number's
+        const u32 field = normal ? upper >> 20 : 1u; // a subnormal counts units of the least normal number's
         const u32 digit = field * 1366 >> 16, shift = field - digit * kBits; // field / 48 of any field
         u64 m = (u64)((high & 0xfffffu) | (normal ? 0x100000u : 0u)) << 32 | low;
         m = (m ^ ((u64)sign << 32 | sign)) + (sign & 1); // negate if negative
@@ -90,19 +83,60 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
             flags |= (high & 0xfffffu) | low ? RK_NAN : high >> 31 ? RK_NINF : RK_PINF;
     }
 
+    // An infinity or NaN, rare: the flags decide from here on. A NaN to be left out becomes -0.0.
+    __device__ __forceinline__ void note_special(u32 &low, u32 &high)
+    {
+        if (kSkip && F64::nan((u64)high << 32 | low)) {
+            skipped++;
+            low = 0;
+            high = 0x80000000u;
+        }
+        classify(low, high & keep);
+    }
+
+    // The largest upper word, doubled
+    template <int kCount> static __device__ __forceinline__ u32 most_of(const uint4 (&v)[kCount])
+    {
+        u32 most = 0;
+#pragma unroll
+        for (int u = 0; u < kCount; u++)
+            most = max(most, max(2 * v[u].y, 2 * v[u].w));
+        return most;
+    }
+
+    template <int kCount> __device__ __forceinline__ void add_vectors(uint4 (&v)[kCount])
+    {
+        u32 most = most_of(v);
+        if (most >= 0x7ffu << 21) {
+#pragma unroll
+            for (int u = 0; u < kCount; u++) {
+                note_special(v[u].x, v[u].y);
+                note_special(v[u].z, v[u].w);
+            }
+            most = most_of(v);
+        }
+        largest |= most;
+#pragma unroll
+        for (int u = 0; u < kCount; u++) {
+            v[u].y &= keep;
+            v[u].w &= keep;
+            signs &= (int)(v[u].y & v[u].w);
+            add(v[u].x, v[u].y);
+            add(v[u].z, v[u].w);
+        }
+    }
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        uint4 v[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            v[u] = tile[u];
+        add_vectors(v);
+    }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        v.y &= keep;
-        v.w &= keep;
-        add(v.x, v.y);
-        add(v.z, v.w);
-        if (largest >= 0x7ff00000u) { // rare: the flags decide from here on
-            if (!kSkip || (v.x | (v.y & 0xfffffu)) == 0)
-                classify(v.x, v.y);
-            if (!kSkip || (v.z | (v.w & 0xfffffu)) == 0)
-                classify(v.z, v.w);
-            largest = 1;
-        }
+        uint4 one[1] = {v};
+        add_vectors(one);
     }
 
     __device__ __forceinline__ void add_element(const void *p, u64)

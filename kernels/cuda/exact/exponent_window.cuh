@@ -63,8 +63,8 @@ struct Window {
     {
         const double x = (double)__uint_as_float(bits);
         if (kSquares) {
-            const double with = __fma_rn(x, x, upper);
-            lower = __dadd_rn(lower, __fma_rn(x, x, -__dsub_rn(with, upper)));
+            const double with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper); // of a square that needs no rounding
+            lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
             upper = with;
         }
         sum = __dadd_rn(sum, x);

@@ -12,8 +12,10 @@ namespace rk {
 // Element:  using Bits, Key (signed, as wide as Bits);  static Key key(Bits);  static Bits bits(Key), key's inverse;
 //           static Bits load(const void *);  static u64 own(Bits): back to the element's own bits;  static bool nan(Bits);
 //           static constexpr bool kAllKeys: elements can have the greatest and the least key, so they cannot mean `none`
-// kUnroll, kStride: a tile is kUnroll vectors of a thread, kStride elements apart. Its first index stands for all of it.
-template <class Element, int kUnroll, int kStride> struct Extremes {
+// kUnroll, kStride: a tile is kUnroll vectors of a thread, of kPerVector elements each, kStride elements apart. Its first index
+// stands for all of it.
+template <class Element, int kUnroll, int kPerVector, int kStride> struct Extremes {
+    static_assert(kUnroll * kPerVector <= 64);
     using Bits = typename Element::Bits;
     using Key = typename Element::Key;
     static constexpr Key kLast = (Key)((Bits)1 << (8 * sizeof(Bits) - 1)), kFirst = (Key)~kLast;
@@ -62,20 +64,27 @@ template <class Element, int kUnroll, int kStride> struct Extremes {
     // A NaN to propagate.
     __device__ __forceinline__ void note_nan(u64 index) { first_nan = index < first_nan ? index : first_nan; }
 
+    // The place of the tile's first element with this key. All vectors are requested at once: they come from far.
     __device__ static u64 place(const SegmentArgs &args, const unsigned char *row, Key key, u64 at)
     {
         if (at == RP_NO_INDEX)
             return at;
         if (at & kAlone)
             return at & ~kAlone;
-        const u32 per_vector = 16 >> args.element_log2;
-        for (u32 i = 0; i < kUnroll * per_vector; i++) {
-            u64 index = at + i / per_vector * kStride + i % per_vector;
-            Bits bits = Element::load(row + (index << args.element_log2));
-            if (!Element::nan(bits) && Element::key(bits) == key)
-                return index;
+        constexpr int kBytes = 16 / kPerVector;
+        const auto wanted = (typename Width<kBytes>::Bits)Element::own(Element::bits(key));
+        uint4 tile[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) { // a vector behind the last tile is alone: then it stands for the others, too
+            const u64 index = at + u * kStride;
+            tile[u] = *(const uint4 *)(row + (index + kPerVector <= args.row_len ? index : at) * kBytes);
         }
-        return at; // not reached: the key is that of an element of the tile
+        u64 equal = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            each_element<kBytes>(tile[u], [&](auto bits, int k) { equal |= (u64)(bits == wanted) << (u * kPerVector + k); });
+        const u32 first = (u32)__ffsll((i64)equal) - 1;
+        return at + first / kPerVector * kStride + first % kPerVector;
     }
 
     // The words of a partial of `stats`: two pairs, zeros, NaNs. Whole block; written when all have passed a barrier.

@@ -128,13 +128,15 @@ template <int kTerms> struct LineSums {
 
     static __device__ __forceinline__ double nan() { return __longlong_as_double((i64)rk_nan_bits(rk_format_of(RP_F64))); }
 
+    template <bool kMany = false>
     __device__ __forceinline__ bool value(const rp_spec &spec, rk_finisher finisher, double *v) const
     {
         switch (finisher) {
         case RK_FINISH_MEAN:
             return mean(v);
         case RK_FINISH_SPREAD:
-            return spread(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v, spec.op == RP_OP_SEM);
+            return spread<kMany>(spec.ddof, spec.op == RP_OP_VAR ? v : NULL, spec.op == RP_OP_VAR ? NULL : v,
+                                 spec.op == RP_OP_SEM);
         case RK_FINISH_SQUARES:
             return square_sum(spec.op, v);
         case RK_FINISH_TOTAL:
@@ -210,7 +212,8 @@ template <int kTerms> struct LineSums {
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
-    // `of_mean`: the same of that over n.
+    // `of_mean`: the same of that over n. kMany: of any count, by one division after the other.
+    template <bool kMany = false>
     __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
     {
         const bool none = special || count <= ddof;
@@ -228,7 +231,8 @@ template <int kTerms> struct LineSums {
                 return true;
         }
         Terms<kTerms> q = squares;
-        if (sum.lost || !q.gather() || count >= (of_mean ? 1u << 17 : 1u << 26)) // n (n - ddof), and n times that, is a double
+        const bool many = count >= (of_mean ? 1u << 17 : 1u << 26); // else n (n - ddof), and n times that, is a double
+        if (sum.lost || !q.gather() || (many && !kMany) || count >= 1ull << 53)
             return false;
         Terms<4> top;
         top.clear();
@@ -245,7 +249,16 @@ template <int kTerms> struct LineSums {
             return false;
         if (top.x[0] == 0)
             return true;
-        const Near near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof) * (of_mean ? count : 1)));
+        const double n = (double)count, less = (double)(count - ddof);
+        Near near;
+        if (kMany && many) {
+            near = quotient(top.x[0], top.x[1], n);
+            near = quotient(near.high, near.low, less);
+            if (of_mean)
+                near = quotient(near.high, near.low, n);
+        } else {
+            near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof) * (of_mean ? count : 1)));
+        }
         return in_range(top.x[0]) && (!var || near.round(var)) && (!std || root(near).round(std));
     }
 };

@@ -128,7 +128,7 @@ u32 walk_lanes(u64 length)
 // partials fit into scratch.
 u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
 {
-    u64 fill = (u64)d->sms * kTuning.walkers_per_sm / team / lines;
+    u64 fill = (u64)d->sms * d->tuning->walkers_per_sm / team / lines;
     u64 share = rp_elements(&a.spec) / lines / team / kTuning.least_walk, room = s.words / a.plan.all;
     u64 teams = fill < share ? fill : share;
     teams = teams < room ? teams : room;
@@ -219,7 +219,7 @@ cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w
 // How many batches of lines a warp of theirs collects, so that each lane has one to finish, if that leaves warps enough.
 u32 turns_of(const Device *d, u64 lines, u32 lanes)
 {
-    const u64 most = lines * lanes / ((u64)d->sms * kTuning.walkers_per_sm);
+    const u64 most = lines * lanes / ((u64)d->sms * d->tuning->walkers_per_sm);
     return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
 }
 
@@ -359,12 +359,12 @@ u32 lanes_for(u64 bytes)
 }
 
 // `bytes`: of a line, in the mean
-RowShape row_shape(const RowArgs &r, u64 bytes)
+RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes)
 {
     const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
     if (r.lanes == 1 && !r.offsets)
         return kTinyRows;
-    return !r.offsets && whole && tile ? kWholeRows : bytes >= kTuning.long_rows ? kLongRows : kOtherRows;
+    return !r.offsets && whole && tile ? kWholeRows : bytes >= d->tuning->long_rows ? kLongRows : kOtherRows;
 }
 
 cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
@@ -379,7 +379,7 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const RowShape shape = row_shape(r, bytes);
+    const RowShape shape = row_shape(d, r, bytes);
     u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
     return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,

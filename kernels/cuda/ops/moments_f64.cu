@@ -118,10 +118,11 @@ template <bool kStats> struct Moments64 {
     u32 waiting;             // elements since the last give_up
     u32 zeros;               // of a clean tile: stats
     bool all_zero;           // a clean tile
-    i64 warp_low, warp_high; // keys of the warp's extremes: stats
+    int warp_low, warp_high; // upper words of the keys of the warp's extremes: stats
+    bool strict;             // no element with such an upper word and a lower one of zero is better
     u32 flags, skipped;
     bool skip, one_infinity;
-    Extremes<F64, kUnroll, kThreads * 2> extremes; // stats
+    Extremes<F64, kUnroll, 2, kThreads * 2> extremes; // stats
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
@@ -133,8 +134,7 @@ template <bool kStats> struct Moments64 {
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
         extremes.init();
-        warp_low = extremes.kFirst;
-        warp_high = extremes.kLast;
+        note_warp(extremes.kFirst, extremes.kLast);
         __syncthreads();
     }
 
@@ -209,21 +209,32 @@ template <bool kStats> struct Moments64 {
             worst = max(worst, max(2 * v[u].y - lowest, 2 * v[u].w - lowest));
         return worst < kBinades << 21;
     }
-    static __device__ __forceinline__ bool is_zero(u32 high, u32 low) { return (2 * high | low) == 0; }
+    // min(x, 1): of C++ the compiler makes two instructions
+    static __device__ __forceinline__ u32 one_if_any(u32 x)
+    {
+        u32 one;
+        asm("min.u32 %0, %1, 1;" : "=r"(one) : "r"(x));
+        return one;
+    }
     // The same but for zeros, which `zeros` counts for stats.
     __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll])
     {
-        u32 worst = 0;
-        zeros = 0;
+        u32 most = 0, least_1 = ~0u, others = 0; // least_1: of those that are not zero, less 1
+        auto note = [&](u32 high, u32 low) {
+            const u32 upper = 2 * high + one_if_any(low); // zero of zeros alone
+            most = max(most, upper);
+            least_1 = min(least_1, upper - 1);
+            if (kStats)
+                others += one_if_any(upper);
+        };
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
-            const bool a = is_zero(v[u].y, v[u].x), b = is_zero(v[u].w, v[u].z);
-            if (kStats)
-                zeros += a + b;
-            worst = max(worst, max(a ? 0 : 2 * v[u].y - lowest + 1, b ? 0 : 2 * v[u].w - lowest + 1));
+            note(v[u].y, v[u].x);
+            note(v[u].w, v[u].z);
         }
-        all_zero = worst == 0;
-        return worst <= kBinades << 21;
+        zeros = 2 * kUnroll - others;
+        all_zero = most == 0;
+        return least_1 >= lowest - 1 && (all_zero || most - lowest < kBinades << 21);
     }
 
     // The larger magnitude of two elements, by their high words; infinities and NaNs do not count.
@@ -340,10 +351,19 @@ template <bool kStats> struct Moments64 {
             high = fmaxf(fmaxf(high, a), b);
             lower |= tile[u].x | tile[u].z;
         }
-        const u64 least = (u64)__float_as_uint(low) << 32, most = (u64)__float_as_uint(high) << 32;
-        if (lower == 0)
-            return F64::key(least) < warp_low || F64::key(most) > warp_high;
-        return F64::key(least) >> 32 <= warp_low >> 32 || F64::key(most) >> 32 >= warp_high >> 32;
+        const int least = AsF32::key(__float_as_uint(low)), most = AsF32::key(__float_as_uint(high));
+        if (strict && lower == 0)
+            return least < warp_low || most > warp_high;
+        return least <= warp_low || most >= warp_high;
+    }
+
+    // The warp's extremes are these. A key's lower word is zero where a positive element's is, and all ones where a negative
+    // one's is zero.
+    __device__ __forceinline__ void note_warp(i64 low, i64 high)
+    {
+        warp_low = (int)(low >> 32);
+        warp_high = (int)(high >> 32);
+        strict = (low < 0 || (u32)low == 0) && (high >= 0 || (u32)high == ~0u);
     }
 
     // Whole warp. Earlier tiles of the warp come before this one, so a tile without a better element is passed over.
@@ -354,12 +374,12 @@ template <bool kStats> struct Moments64 {
             return;
         if (may)
             choose(tile, first);
-        warp_low = extremes.least;
-        warp_high = extremes.most;
+        i64 low = extremes.least, high = extremes.most;
         for (int d = kWarp / 2; d; d >>= 1) {
-            warp_low = min(warp_low, __shfl_xor_sync(kFullMask, warp_low, d));
-            warp_high = max(warp_high, __shfl_xor_sync(kFullMask, warp_high, d));
+            low = min(low, __shfl_xor_sync(kFullMask, low, d));
+            high = max(high, __shfl_xor_sync(kFullMask, high, d));
         }
+        note_warp(low, high);
     }
 
     static __device__ __forceinline__ double low_of(uint4 v) { return __hiloint2double((int)v.y, (int)v.x); }

@@ -45,7 +45,7 @@ template <class Element, Want kWant> struct MomentsInt {
     int carries;   // of the sum, in units of 2^64
     u64 square[2]; // low and, of types from 32 bits on, high
     u32 square_carries;
-    Extremes<Element, 1, 0> extremes;
+    Extremes<Element, 1, 16 / sizeof(Bits), 0> extremes;
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {

@@ -4,7 +4,7 @@
 #include "kernels/cuda/exact/digit_accumulator.cuh"
 #include "kernels/cuda/exact/exponent_bins.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
-#include "kernels/cuda/launch/tuning.h"
+#include "kernels/cuda/launch/tuning_table.h"
 
 namespace rk {
 namespace {
@@ -225,24 +225,24 @@ template <class Few, class Any> SegmentKernel pick_short()
     return k;
 }
 
-template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len)
+template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning &tuning)
 {
     if (dtype == RP_BF16)
         return pick<PairSum<RP_BF16, 256, 3, 4, kSkip>, BinSum<Bf16Element, kSkip>>();
     if (dtype == RP_F32)
         return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
-    if (row_len < kTuning.middle_f64_row)
+    if (row_len < tuning.middle_f64_row)
         return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
-    if (row_len < kTuning.long_f64_row)
+    if (row_len < tuning.long_f64_row)
         return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
     return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();
 }
 
 } // namespace
 
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &tuning)
 {
-    return skip ? pick<true>(dtype, row_len) : pick<false>(dtype, row_len);
+    return skip ? pick<true>(dtype, row_len, tuning) : pick<false>(dtype, row_len, tuning);
 }
 
 } // namespace rk

@@ -1,6 +1,7 @@
 // The last steps of the chain: join partials, and turn what is left of a row into its state and its cell.
 #pragma once
 
+#include "kernels/cuda/exact/ziv_state.cuh"
 #include "kernels/cuda/pass/partial.cuh"
 
 namespace rk {
@@ -20,6 +21,14 @@ __device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
         ((uint16_t *)cells)[i] = (uint16_t)bits;
 }
 
+// The words of a finished row's value.
+__device__ inline void write_words(const FinishArgs &a, u64 row, const uint64_t *words)
+{
+    const u32 bytes = a.spec.op == RP_OP_STATS ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
+    for (u32 i = 0; i < n; i++)
+        write_bits(bytes, a.cells, row * n + i, words[i]);
+}
+
 // Write the finished row: its state, or its value. `scratch`: RK_FINISH_SCRATCH words. One thread.
 __device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
 {
@@ -35,9 +44,7 @@ __device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uin
     uint64_t words[RP_MAX_CELL_WORDS];
     if (rk_state_finish(&s, &a.spec, scratch, words) != RP_OK)
         set_fault(a, row);
-    const u32 bytes = a.spec.op == RP_OP_STATS ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
-    for (u32 i = 0; i < n; i++)
-        write_bits(bytes, a.cells, row * n + i, words[i]);
+    write_words(a, row, words);
 }
 
 // ---- float sums, by a whole warp: the serial way costs microseconds of latency at the end of every request ----
@@ -252,6 +259,16 @@ __device__ __forceinline__ void finish_light(const FinishArgs &a, u64 row, const
     __syncwarp();
 }
 
+// The value of a row of floats, if a few doubles tell it.
+__device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, const rk_state &s)
+{
+    uint64_t words[RP_MAX_CELL_WORDS];
+    if (a.spec.flags & (RP_STATES_OUT | RP_INITIAL) || !finish_by_doubles(s, a.spec, (rk_finisher)a.finisher, words))
+        return false;
+    write_words(a, row, words);
+    return true;
+}
+
 // The row that `words` (shared memory) are all of, whatever is wanted. By the first warp of the block, all lanes.
 static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
 {
@@ -268,7 +285,7 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
         carry_digits(words + p.sum, p.digits - p.sum, s.limb + p.sum / 2);
     if (!s.special && p.layout == RP_STATE_PROD)
         carry_digits(words, 6, s.limb);
-    if (first)
+    if (first && !write_by_doubles(a, row, s))
         write_cell(a, row, s, scratch);
     __syncwarp();
 }

@@ -20,6 +20,7 @@ __device__ inline void join_own(WordKind kind, const u64 *in, u64 n, u32 words, 
             w = bits ? w | x : w + x;
         }
     } else if (kind == kWordRank) {
+#pragma unroll 4
         for (u64 p = first; p < n; p += step)
             join_pair(w, at, in[p * words], in[p * words + 1]);
     } else if (kind != kWordIndex) {

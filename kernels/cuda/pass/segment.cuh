@@ -71,12 +71,17 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
     u64 first = blockIdx.x * kTile; // of the tile's vectors
     // The block's next tile; behind the last one its share of the rest, and padding.
     auto load = [&](u32 round) {
-        const bool tile = round < args.rounds;
-        const uint4 *at = vectors + (tile ? first : rest) + threadIdx.x;
+        if (round < args.rounds) {
+            const uint4 *at = vectors + first + threadIdx.x;
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                next[u] = load_vector(at + u * kThreads);
+            return;
+        }
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
-            if (tile || threadIdx.x + u * kThreads < left)
-                next[u] = load_vector(at + u * kThreads);
+            if (threadIdx.x + u * kThreads < left)
+                next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
             else if constexpr (kPads)
                 next[u] = vector_of(Accumulator::kPadding);
     };

@@ -65,6 +65,7 @@ rp_err start_threads(Backend *b)
 
 void destroy(Backend *b)
 {
+    note_closed(b);
     for (int i = 0; i < b->slot_count; i++)
         if (b->slots[i].open)
             slot_close(&b->slots[i]);
@@ -149,6 +150,7 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **im
         return started;
     }
     snprintf(why, cap, "CUDA device %d: %s", ordinal, b->name);
+    note_open(b);
     *impl = b;
     return RP_OK;
 }

@@ -50,6 +50,7 @@ struct Backend {
     int in_flight;
     bool closing, trimming, submitter_gone, lost;
     u64 busy_ns;
+    Backend *next_open; // outcome.cu
 };
 
 inline void queue_back(Backend *b, rk_task *t)
@@ -69,7 +70,11 @@ inline void queue_front(Backend *b, rk_task *t)
 
 // ---- outcome.cu: how tasks end ----
 
-// The context is given up.
+// Backends whose context device_lost looks at.
+void note_open(Backend *b);
+void note_closed(const Backend *b);
+
+// The context is given up, and so are others that are found to be broken. Without the lock.
 void device_lost(Backend *b, cudaError_t err, const char *where);
 bool is_lost(Backend *b);
 

@@ -4,6 +4,24 @@
 
 namespace rk {
 
+static thread_local struct {
+    cudaError_t err;
+    const char *call;
+} failed = {cudaSuccess, ""};
+
+void note_failed(cudaError_t err, const char *call)
+{
+    if (failed.err != err)
+        failed = {err, call};
+}
+
+const char *failed_call(cudaError_t err)
+{
+    const char *call = failed.err == err ? failed.call : "";
+    failed = {cudaSuccess, ""};
+    return call;
+}
+
 cudaError_t device_open(Device *d, int id)
 {
     cudaDeviceProp p;
@@ -21,6 +39,11 @@ cudaError_t device_open(Device *d, int id)
     int ratio = 2; // of FP32 to FP64 speed: 2 on the data centre's cards, 32 and 64 on others
     TRY_CUDA(cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, id));
     d->slow_doubles = ratio > 4;
+    int khz = 0, bits = 0; // of the memory
+    TRY_CUDA(cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, id));
+    TRY_CUDA(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, id));
+    const double gbs = 2e-6 * khz * bits / 8; // two transfers a cycle
+    d->tuning = rk_tuning_of(10 * d->major + d->minor, gbs / d->sms);
     return cudaSuccess;
 }
 

@@ -4,24 +4,33 @@
 #include <cuda_runtime.h>
 #include <pthread.h>
 
+#include "kernels/cuda/launch/tuning_table.h"
 #include "kernels/cuda/pass/plan.h"
 
 // Give a CUDA error to the caller.
-#define TRY_CUDA(call)             \
-    do {                           \
-        cudaError_t err_ = (call); \
-        if (err_ != cudaSuccess)   \
-            return err_;           \
+#define TRY_CUDA(call)                      \
+    do {                                    \
+        cudaError_t err_ = (call);          \
+        if (err_ != cudaSuccess) {          \
+            ::rk::note_failed(err_, #call); \
+            return err_;                    \
+        }                                   \
     } while (0)
 
 namespace rk {
+
+// For log lines: the call of this thread that failed with `err` (of several in each other the innermost), which is then
+// forgotten. "": none is known.
+void note_failed(cudaError_t err, const char *call);
+const char *failed_call(cudaError_t err);
 
 struct Device {
     int id;
     char name[64];
     u64 bytes; // of memory
     int sms;
-    int major, minor;       // compute capability
+    int major, minor; // compute capability
+    const rk_tuning *tuning;
     bool large_shared;      // a block may have 227 KiB of shared memory: compute capability 9 and 10
     bool overlapped_launch; // programmatic dependent launch: compute capability 9.0 and later
     bool long_sums;         // no sums in two doubles

@@ -1,17 +1,69 @@
 #include "kernels/cuda/runtime/backend.cuh"
 
 namespace rk {
+namespace {
 
-void device_lost(Backend *b, cudaError_t err, const char *where)
+pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+Backend *open_backends; // with open_lock
+
+// False: it was lost before.
+bool give_up(Backend *b, cudaError_t err, const char *where)
 {
     pthread_mutex_lock(&b->lock);
     bool first = !b->lost;
     b->lost = true;
     pthread_mutex_unlock(&b->lock);
     rk_inflight_lose(b->tasks);
+    const char *call = failed_call(err);
     if (first)
-        rk_log(b->options, RK_LOG_ERROR, "CUDA failed on device %d while %s: %s (%s); the context is lost", b->device.id, where,
-               cudaGetErrorName(err), cudaGetErrorString(err));
+        rk_log(b->options, RK_LOG_ERROR, "CUDA failed on device %d while %s: %s (%s)%s%s; the context is lost", b->device.id,
+               where, cudaGetErrorName(err), cudaGetErrorString(err), *call ? " of " : "", call);
+    return first;
+}
+
+// With open_lock.
+void give_up_broken(const Backend *lost)
+{
+    for (Backend *b = open_backends; b; b = b->next_open) {
+        if (b == lost || is_lost(b))
+            continue;
+        cudaSetDevice(b->device.id);
+        const cudaError_t err = context_error();
+        if (err != cudaSuccess)
+            give_up(b, err, "looking at it after another device failed");
+    }
+    cudaSetDevice(lost->device.id);
+}
+
+} // namespace
+
+void note_open(Backend *b)
+{
+    pthread_mutex_lock(&open_lock);
+    b->next_open = open_backends;
+    open_backends = b;
+    pthread_mutex_unlock(&open_lock);
+}
+
+void note_closed(const Backend *b)
+{
+    pthread_mutex_lock(&open_lock);
+    for (Backend **at = &open_backends; *at; at = &(*at)->next_open)
+        if (*at == b) {
+            *at = b->next_open;
+            break;
+        }
+    pthread_mutex_unlock(&open_lock);
+}
+
+// An exception in a kernel breaks the contexts of all devices of the process (H200, CUDA 13, 2026-11-22). Whoever reports this
+// device as lost knows then whether another one is left.
+void device_lost(Backend *b, cudaError_t err, const char *where)
+{
+    pthread_mutex_lock(&open_lock);
+    if (give_up(b, err, where))
+        give_up_broken(b);
+    pthread_mutex_unlock(&open_lock);
 }
 
 bool is_lost(Backend *b)

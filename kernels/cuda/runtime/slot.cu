@@ -107,18 +107,32 @@ cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
     return cudaSuccess;
 }
 
+// Lies a line, with its mask, in several places?
+bool is_scattered(const rk_task *t, const rk_line &l) { return l.stride > 1 || t->spec.flags & RP_MASK; }
+
+// `n` items of `size` bytes, each `stride` items behind the one before it.
+cudaError_t gather(Slot *s, const void *from, size_t size, u64 stride, u64 n, void *to)
+{
+    if (stride == 1)
+        return cudaMemcpyAsync(to, from, n * size, cudaMemcpyDeviceToDevice, s->stream);
+    return cudaMemcpy2DAsync(to, size, from, stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream);
+}
+
 // One line of the task's memory, `n` elements from element `from` on, to its state. Waits for it.
 cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from, u64 n, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
     const rk_line l = rk_line_of(&t->spec, NULL, line);
-    const unsigned char *data = (const unsigned char *)in_memory(t) + (l.first + from * l.stride) * size;
-    ChainTask chain = {t->spec, data, NULL, t->base + from, s->mapped, s->fault};
-    chain.spec.flags = RP_STATES_OUT;
+    const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t));
+    const u64 first = l.first + from * l.stride;
+    ChainTask chain = {t->spec, parts.elements + first * size, NULL, t->base + from, s->mapped, s->fault};
+    chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
     chain.spec.row_len = n;
-    if (l.stride > 1) { // a column: gathered first
-        TRY_CUDA(cudaMemcpy2DAsync(s->input, size, data, l.stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream));
+    if (is_scattered(t, l)) {
+        TRY_CUDA(gather(s, chain.data, size, l.stride, n, s->input));
+        if (parts.mask)
+            TRY_CUDA(gather(s, parts.mask + first, 1, l.stride, n, (unsigned char *)s->input + n * size));
         chain.data = s->input;
     }
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
@@ -136,7 +150,7 @@ cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
         return cudaSuccess;
     }
     const rk_line l = rk_line_of(&t->spec, NULL, line);
-    const u64 most = l.stride > 1 ? s->chunk_bytes / rp_dtype_size(t->spec.dtype) : l.n;
+    const u64 most = is_scattered(t, l) ? s->chunk_bytes / (rp_dtype_size(t->spec.dtype) + 1) : l.n;
     rk_state all, part;
     rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
     for (u64 from = 0; from < l.n; from += most) {

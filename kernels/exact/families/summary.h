@@ -51,7 +51,8 @@ RK_FN void rk_summary_nan(rk_state *s) { rk_summary_others(s)[RK_STATS_NANS]++; 
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-RK_FN void rk_finish_summary(const rk_state *s, uint32_t ddof, uint64_t *scratch, uint64_t *words)
+/* All but mean, var and std */
+RK_FN void rk_finish_summary_rest(const rk_state *s, uint64_t *words)
 {
     const uint64_t *o = s->limb + rk_sum_limbs(s->layout) + rk_square_limbs(s->layout);
     int is_float = rk_is_float(s->dtype), bytes = rk_bytes(s->dtype);
@@ -70,8 +71,14 @@ RK_FN void rk_finish_summary(const rk_state *s, uint32_t ddof, uint64_t *scratch
     }
     words[RP_STATS_SUM] = is_float ? rk_finish_sum(s, f) : s->limb[0];
     words[RP_STATS_SUM_HIGH] = is_float ? 0 : s->limb[1];
-    words[RP_STATS_MEAN] = rk_finish_mean(s, f);
+}
+
+RK_FN void rk_finish_summary(const rk_state *s, uint32_t ddof, uint64_t *scratch, uint64_t *words)
+{
+    rk_format f = rk_format_of(RP_F64);
     rk_top t;
+    rk_finish_summary_rest(s, words);
+    words[RP_STATS_MEAN] = rk_finish_mean(s, f);
     int known = rk_variance(s, ddof, scratch, &t);
     words[RP_STATS_VAR] = known ? rk_round_top(t, 0, f) : rk_nan_bits(f);
     words[RP_STATS_STD] = known ? rk_round_top(rk_root(t), 0, f) : rk_nan_bits(f);
