@@ -369,8 +369,8 @@ static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
-    static const uint64_t shapes[][2] = {{3, 0},     {2, 1},   {1000, 1},  {64, 63},   {100, 64},
-                                         {33, 1000}, {99, 2}, {40, 65}, {5, 20001}, {70000, 2}};
+    static const uint64_t shapes[][2] = {{3, 0},     {2, 1},  {1000, 1}, {64, 63},   {100, 64},
+                                         {33, 1000}, {99, 2}, {40, 65},  {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = MOST, room = (most * bytes + SPARE + 4095) / 4096 * 4096;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
     char *memory = aligned_alloc(4096, room);

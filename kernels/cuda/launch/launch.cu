@@ -157,8 +157,8 @@ u32 width_of_columns(const Device *d, u64 columns)
     return width;
 }
 
-// The same of columns by vectors, in vectors: a power of two. Sums of floats take long to begin and to end, so all blocks run at
-// once, or in two turns; other blocks are small.
+// The same of columns by vectors, in vectors: a power of two. Sums of floats take long to begin and to end, so all blocks run
+// at once, or in two turns; other blocks are small.
 u32 width_of_vectors(const Device *d, u64 vectors, bool floats)
 {
     u32 width = 1;

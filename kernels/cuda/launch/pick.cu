@@ -19,7 +19,7 @@
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
 //   ... on devices with slow doubles       walk_states (lines_any.cu)
-//   light values, columns of vectors       columns.cuh: walk_vector_columns of the operation
+//   light values, columns of vectors       column_vectors.cuh: walk_vector_columns of the operation
 //   min, max, long masked rows of vectors  masked.cuh: walk_masked
 //   everything else                        lines.cuh: walk_lines of the operation
 //

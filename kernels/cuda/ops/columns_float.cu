@@ -1,6 +1,6 @@
-// Columns of f32 by vectors (columns.cuh): exact sums, of magnitudes too, and of squares.
+// Columns of f32 by vectors (column_vectors.cuh): exact sums, of magnitudes too, and of squares.
 #include "kernels/cuda/exact/tile_sum.cuh"
-#include "kernels/cuda/pass/columns.cuh"
+#include "kernels/cuda/pass/column_vectors.cuh"
 #include "kernels/cuda/pass/float_line.cuh"
 
 namespace rk {
@@ -134,7 +134,8 @@ struct ColumnMoments {
         return w;
     }
 
-    // Of a tile's elements those that the window holds remain, in place of the others comes -0.0. The window follows the largest.
+    // Of a tile's elements those that the window holds remain, in place of the others comes -0.0. The window follows the
+    // largest.
     static __device__ __noinline__ Window settle(Window w, u32 *x, Apart *apart, bool skip, bool one_infinity)
     {
         Magnitudes m;

@@ -51,7 +51,7 @@ struct WalkArgs {
     u32 team;    // of walkers, each of which leaves a partial
     u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
     u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
-    u32 width;   // walk_columns: columns side by side, for each of which a block has a team; columns.cuh: vectors of columns
+    u32 width;   // walk_columns: columns side by side, for each of which a block has a team; column_vectors.cuh: vectors of columns
     u32 per;     // ... columns of such a vector; otherwise 1
     u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
     bool values; // lines have one team, and the value is one that walkers may make: else partials are left
@@ -93,7 +93,7 @@ struct SegmentKernel {
     size_t shared_bytes;
     u32 max_per_thread;
     WalkFn walk;    // for what it cannot take (lines.cuh); may be NULL: there is no fast way
-    WalkFn columns; // for columns by vectors (columns.cuh); may be NULL
+    WalkFn columns; // for columns by vectors (column_vectors.cuh); may be NULL
     SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
 };
 

@@ -1,5 +1,5 @@
-// What is known of a line of floats, or of a part of it, and its value or partial: exact sums, of magnitudes too, of squares, and
-// stats.
+// What is known of a line of floats, or of a part of it, and its value or partial: exact sums, of magnitudes too, of squares,
+// and stats.
 #pragma once
 
 #include "kernels/cuda/exact/extremes_lane.cuh"

@@ -2,7 +2,7 @@
 // the value.
 #pragma once
 
-#include "kernels/cuda/pass/columns.cuh"
+#include "kernels/cuda/pass/column_vectors.cuh"
 
 namespace rk {
 
