@@ -51,7 +51,7 @@ struct WalkArgs {
     u32 team;    // of walkers, each of which leaves a partial
     u32 lanes;   // neighbours in a warp that do a team's work, a power of two; 1 for columns, of which each lane has its own
     u32 run;     // of neighbouring elements that a walker takes together: one, or a vector of 16 bytes
-    u32 width;   // walk_columns: columns side by side, for each of which a block has a team; column_vectors.cuh: vectors of columns
+    u32 width;   // walk_columns: columns side by side, for each of which a block has a team; of the kernels by vectors: vectors
     u32 per;     // ... columns of such a vector; otherwise 1
     u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
     bool values; // lines have one team, and the value is one that walkers may make: else partials are left
