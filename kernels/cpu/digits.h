@@ -152,11 +152,11 @@ static inline void add_special(acc *a, bool nan, bool negative)
 /* A NaN to propagate: nothing that follows can change the state any more. */
 static inline bool decided(const acc *a) { return a->special == RK_NAN && !a->omit; }
 
-static inline void add_f64(acc *a, uint64_t b)
+/* `sign` is 0 or -1. */
+static inline void add_with_sign(acc *a, uint64_t b, int64_t sign)
 {
     int e = (int)(b >> 52) & 0x7ff, at = e + RK_E0_64 - a->e0;
     uint64_t m = b & 0xfffffffffffff;
-    int64_t sign = a->magnitudes ? 0 : (int64_t)b >> 63;
     if (e == 0x7ff) {
         add_special(a, m != 0, sign != 0);
         return;
@@ -173,6 +173,12 @@ static inline void add_f64(acc *a, uint64_t b)
     d[1] += ((int64_t)(uint32_t)(t >> 32) ^ sign) - sign;
     d[2] += ((int64_t)(t >> 64) ^ sign) - sign;
 }
+
+/* An element. */
+static inline void add_f64(acc *a, uint64_t b) { add_with_sign(a, b, a->magnitudes ? 0 : (int64_t)b >> 63); }
+
+/* A part of the sum of elements, or of their magnitudes: that may be negative, too. */
+static inline void add_part_f64(acc *a, uint64_t b) { add_with_sign(a, b, (int64_t)b >> 63); }
 
 /* In units of 2^RK_E0_32 */
 static inline void add_f32(acc *a, uint32_t b)

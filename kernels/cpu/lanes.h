@@ -52,7 +52,7 @@ static void add_one_by_one(acc *a, const vf64 *sums, int vectors)
 {
     for (int u = 0; u < vectors; u++)
         for (int j = 0; j < LANES64; j++)
-            add_f64(a, bits_of(sums[u][j]));
+            add_part_f64(a, bits_of(sums[u][j]));
     count_adds(a, (uint32_t)(vectors * LANES64));
 }
 
@@ -63,7 +63,7 @@ static void add_lanes(acc *a, const vf64 *sums, int vectors, double total, bool 
         add_one_by_one(a, sums, vectors);
         return;
     }
-    add_f64(a, bits_of(total));
+    add_part_f64(a, bits_of(total));
     count_adds(a, 1);
 }
 

@@ -246,6 +246,27 @@ static void test_blocks_behind_an_anchor(void **state)
     free(x);
 }
 
+/* Behind a block that sets the lanes' anchor: rests of magnitudes, some of them negative, whose total rounds because of one tiny
+ * element. */
+static void test_a_speck_behind_an_anchor(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4096, N = 3 * BLOCK };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            const size_t size = rp_dtype_size(dtype);
+            t_rng r = {seed};
+            for (uint64_t i = 0; i < N; i++)
+                t_store(dtype, x + i * size, ldexp((double)t_below(&r, 1 << 24), -24));
+            uint8_t *speck = x + (BLOCK + t_below(&r, BLOCK)) * size;
+            memset(speck, 0, size);
+            *speck = 1; /* the least subnormal number */
+            check_sums(dtype, 0, x, N, "a speck behind an anchor", seed);
+        }
+    free(x);
+}
+
 /* Infinities and NaNs here and there in data that goes to the buckets. */
 static void test_wide_with_specials(void **state)
 {
@@ -1051,6 +1072,7 @@ int main(void)
         cmocka_unit_test(test_full_square_lanes),
         cmocka_unit_test(test_every_logarithm),
         cmocka_unit_test(test_blocks_behind_an_anchor),
+        cmocka_unit_test(test_a_speck_behind_an_anchor),
         cmocka_unit_test(test_wide_with_specials),
         cmocka_unit_test(test_full_buckets),
         cmocka_unit_test(test_long_integers),
