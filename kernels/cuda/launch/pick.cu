@@ -122,8 +122,8 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
     const bool whole = s.row_len * rk_bytes(s.dtype) % 16 == 0 && (uintptr_t)t.data % 16 == 0;
     if (!(s.flags & RP_COLUMNS) || (s.flags & RP_MASK) || !whole)
         return NULL;
-    if (!is_float_sum(s, layout))
-        return k.columns;
+    if (!is_float_sum(s, layout)) // elements of 8 bytes: not before they have been checked on a GPU
+        return rk_bytes(s.dtype) > 4 ? NULL : k.columns;
     const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }

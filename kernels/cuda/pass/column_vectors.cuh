@@ -28,15 +28,16 @@ struct ColumnPlace {
         number = (blockIdx.x % across * w.width + side) * per;
         own = number < w.lines;
         rows = 0;
+        // A thread writes the cell of another one's column: so those without columns know this, too.
+        const u64 n = a.spec.rows, before = (u64)team * w.team, rest = n % w.walkers;
+        of_team = n / w.walkers * w.team + (rest > before ? min(rest - before, (u64)w.team) : 0);
         if (!own)
             return;
         const rk_line line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + number);
-        const u64 before = (u64)team * w.team, rest = line.n % w.walkers;
         const u64 from = before + row;
         jump = w.walkers * line.stride * bytes;
         at = w.parts.elements + (line.first + from * line.stride) * bytes;
-        rows = from < line.n ? (line.n - from + w.walkers - 1) / w.walkers : 0;
-        of_team = line.n / w.walkers * w.team + (rest > before ? min(rest - before, (u64)w.team) : 0);
+        rows = from < n ? (n - from + w.walkers - 1) / w.walkers : 0;
     }
 
     // add(tile, left, at) for kColumnRows rows at a time, the first `left` of them; what is in the others is the last row's.
