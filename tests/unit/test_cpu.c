@@ -246,8 +246,8 @@ static void test_blocks_behind_an_anchor(void **state)
     free(x);
 }
 
-/* Behind a block that sets the lanes' anchor: rests of magnitudes, some of them negative, whose total rounds because of one tiny
- * element. */
+/* Behind a block that sets the lanes' anchor: rests of magnitudes, some of them negative, whose total rounds because of one
+ * tiny element. */
 static void test_a_speck_behind_an_anchor(void **state)
 {
     (void)state;
