@@ -144,7 +144,7 @@ def names(daemon, **headers):
 
 
 def listed(daemon, wanted):
-    """The processes as http has them, once there are so many: they are listed anew once a second."""
+    """The processes as http has them, once there are `wanted`: they are listed anew once a second."""
     while len(processes(daemon)["processes"]) != wanted:
         select_a_moment(daemon.process)
     return processes(daemon)

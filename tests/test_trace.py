@@ -134,8 +134,11 @@ def test_what_does_not_fit_is_counted(start, scratch):
 def test_a_full_disk_ends_the_trace_and_nothing_else(start, scratch):
     path = scratch / "trace.json"
     daemon = start("--trace", path)
-    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (65536, 65536))
     with daemon.connect() as c:
+        c.reduce("sum", "f32", bytes(8))
+        while not sums_in(path):  # else the first write could be larger than the limit, and nothing would be in the file
+            select_a_moment(daemon.process)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (65536, 65536))
         while "trace ends here" not in daemon.log():
             c.reduce("sum", "f32", bytes(8))
         c.reduce("sum", "f32", bytes(8))

@@ -14,8 +14,6 @@
 
 enum { MAX_DIGITS = 19 /* a number of that length fits 64 bits */ };
 
-static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 /* ---- what is plain: [+-]digits[.digits][e[+-]digits] ---- */
 
 /* The digits of a plain number and its point have at most WINDOW bytes. */
@@ -187,12 +185,12 @@ static const char *feed_floats(const char *first, const char *p, const char *end
     if (p - first < CTL_DIGITS_BACK || !(wide || dtype == REDUCE_F32))
         return p;
     while (end - p > AHEAD) {
-        if (blank(*p)) {
+        if (ctl_is_blank(*p)) {
             p++;
             continue;
         }
         const char *q = take_window(p, &x);
-        if (!q || !blank(*q) || !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
+        if (!q || !ctl_is_blank(*q) || !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
             break;
         to += wide ? 8 : 4;
         p = q + 1;
@@ -262,7 +260,7 @@ static bool keep(ctl_text *t, const char *token, size_t n, char why[CTL_WHY])
 
 static const char *end_of_token(const char *p, const char *end)
 {
-    while (p < end && !blank(*p))
+    while (p < end && !ctl_is_blank(*p))
         p++;
     return p;
 }
@@ -286,7 +284,7 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
     while (p < end) {
         if (!t->len)
             p = whole ? ctl_feed_integers(bytes, p, end, &type, &w) : feed_floats(bytes, p, end, dtype, &w);
-        if (blank(*p)) {
+        if (ctl_is_blank(*p)) {
             if (t->len) {
                 count_lines(t, &counted, p);
                 if (!convert(t, w, why))
@@ -297,7 +295,7 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
             continue;
         }
         const char *q = t->len ? NULL : take_plain(bytes, p, end, &x);
-        bool taken = q && q < end && blank(*q) && !(t->no_negative_zero && x.negative && x.digits == 0);
+        bool taken = q && q < end && ctl_is_blank(*q) && !(t->no_negative_zero && x.negative && x.digits == 0);
         if (taken && store_plain(&x, dtype, w)) {
             w += size;
             p = q + 1;
@@ -345,7 +343,7 @@ static const char *look_at_plain(ctl_text_kind *k, const char *first, const char
 {
     plain x;
     const char *q = take_plain(first, p, end, &x);
-    if (!q || q == end || !blank(*q) || !x.whole)
+    if (!q || q == end || !ctl_is_blank(*q) || !x.whole)
         return NULL;
     ctl_look_at_integer(k, x.negative, true, x.digits);
     return q;
@@ -356,7 +354,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
     const char *p = bytes, *end = bytes + n;
     while (p < end && !k->real) {
         p = ctl_look_at_integers(k, bytes, p, end);
-        if (blank(*p)) {
+        if (ctl_is_blank(*p)) {
             p++;
             continue;
         }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text_block.h"
 #include "client/ctl/wide.h"
 
 /* What is known of the integers so far, and the token that the last piece ended in. */
@@ -12,8 +13,6 @@ typedef struct tally {
     char token[CTL_MAX_TOKEN];
     size_t len;
 } tally;
-
-static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static int wrong(const tally *t, const char *token, size_t n, const char *what, char why[CTL_WHY])
 {
@@ -66,7 +65,7 @@ static int take_piece(tally *t, const char *p, const char *end, char why[CTL_WHY
     int err = 0;
     while (p < end && !err) {
         const char *token = p;
-        while (p < end && !is_blank(*p))
+        while (p < end && !ctl_is_blank(*p))
             p++;
         if (t->len || p == end)
             err = keep(t, token, p, why);

@@ -3,6 +3,7 @@
 #ifndef CTL_TEXT_BLOCK_H
 #define CTL_TEXT_BLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __SSE2__
@@ -10,6 +11,9 @@
 #endif
 
 enum { CTL_BLOCK = 64 };
+
+/* What isspace says in the C locale, whatever the locale is. */
+static inline bool ctl_is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 #ifdef __SSE2__
 /* Of `n` bytes, a multiple of 16 up to CTL_BLOCK: a bit for each from `low` to `low` + `more`, or that is `other`. */

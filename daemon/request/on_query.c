@@ -239,7 +239,7 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     }
 }
 
-/* A status reply has so many entries to spare for the GPUs. Six have all of theirs, 14 those of put_gpu_use. `info` names all
+/* Entries that a status reply has to spare for the GPUs. Six GPUs have all of theirs, 14 those of put_gpu_use. `info` names all
  * GPUs, and the metrics have the rest. */
 enum { GPU_ENTRIES = 84, GPU_ALL = 14, GPU_USE = 6 };
 

@@ -12,6 +12,21 @@ enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
+/* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and what makes unsigned integers signed by xor. */
+#define ORDERED_TYPES(F)              \
+    F(i8, 8, 0, 0)                    \
+    F(u8, 8, 0, 0x80)                 \
+    F(i16, 16, 0, 0)                  \
+    F(u16, 16, 0, 0x8000)             \
+    F(i32, 32, 0, 0)                  \
+    F(u32, 32, 0, 0x80000000)         \
+    F(i64, 64, 0, 0)                  \
+    F(u64, 64, 0, 0x8000000000000000) \
+    F(f16, 16, 0x7c00, 0)             \
+    F(bf16, 16, 0x7f80, 0)            \
+    F(f32, 32, 0x7f800000, 0)         \
+    F(f64, 64, 0x7ff0000000000000, 0)
+
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
  * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`.
  *
@@ -149,18 +164,7 @@ typedef void extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]
     CHOOSER(NAME, W, INF, TURN, LEAST, least)     \
     CHOOSER(NAME, W, INF, TURN, LARGEST, largest) \
     CHOOSER(NAME, W, INF, TURN, MAGNITUDE, magnitude)
-CHOOSERS(i8, 8, 0, 0)
-CHOOSERS(u8, 8, 0, 0x80)
-CHOOSERS(i16, 16, 0, 0)
-CHOOSERS(u16, 16, 0, 0x8000)
-CHOOSERS(i32, 32, 0, 0)
-CHOOSERS(u32, 32, 0, 0x80000000)
-CHOOSERS(i64, 64, 0, 0)
-CHOOSERS(u64, 64, 0, 0x8000000000000000)
-CHOOSERS(f16, 16, 0x7c00, 0)
-CHOOSERS(bf16, 16, 0x7f80, 0)
-CHOOSERS(f32, 32, 0x7f800000, 0)
-CHOOSERS(f64, 64, 0x7ff0000000000000, 0)
+ORDERED_TYPES(CHOOSERS)
 #undef CHOOSERS
 #undef CHOOSER
 #undef EXTREMES

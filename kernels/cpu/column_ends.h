@@ -3,12 +3,12 @@
 #ifndef RK_CPU_COLUMN_ENDS_H
 #define RK_CPU_COLUMN_ENDS_H
 
+#include "kernels/cpu/choose.h"
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/vec.h"
 
 enum { ROWS_TO_COME = 16 }; /* rows to prefetch */
 
-/* INF: a float's infinity, else 0. TURN makes unsigned integers signed. */
+/* NAME, W, INF, TURN: ORDERED_TYPES (choose.h). */
 #define COLUMN_ENDS(NAME, W, INF, TURN)                                                                         \
     typedef struct range_##NAME {                                                                               \
         int##W##_t least[RK_COLUMNS_TOGETHER], most[RK_COLUMNS_TOGETHER]; /* as signed integers */              \
@@ -50,18 +50,7 @@ enum { ROWS_TO_COME = 16 }; /* rows to prefetch */
         return numbers;                                                                                         \
     }
 
-COLUMN_ENDS(i8, 8, 0, 0)
-COLUMN_ENDS(u8, 8, 0, 0x80)
-COLUMN_ENDS(i16, 16, 0, 0)
-COLUMN_ENDS(u16, 16, 0, 0x8000)
-COLUMN_ENDS(i32, 32, 0, 0)
-COLUMN_ENDS(u32, 32, 0, 0x80000000)
-COLUMN_ENDS(i64, 64, 0, 0)
-COLUMN_ENDS(u64, 64, 0, 0x8000000000000000)
-COLUMN_ENDS(f16, 16, 0x7c00, 0)
-COLUMN_ENDS(bf16, 16, 0x7f80, 0)
-COLUMN_ENDS(f32, 32, 0x7f800000, 0)
-COLUMN_ENDS(f64, 64, 0x7ff0000000000000, 0)
+ORDERED_TYPES(COLUMN_ENDS)
 #undef COLUMN_ENDS
 
 #endif

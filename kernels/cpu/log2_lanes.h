@@ -134,7 +134,7 @@ static rk_u128 log2_fractions_f32(const void *data, size_t n)
 
 #else
 
-enum { LOG2_LANES = 1 << 30 }; /* never so many */
+enum { LOG2_LANES = 1 << 30 }; /* more than a block has: all elements go one by one */
 
 static inline rk_u128 log2_fractions_f32(const void *data, size_t n)
 {

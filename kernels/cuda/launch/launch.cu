@@ -124,25 +124,25 @@ u32 walk_lanes(u64 length)
     return lanes;
 }
 
-// Teams of `team` walkers for one line. All lines together fill the device, each walker has a few elements at least, and the
+// Teams for each of `lines` lines. `fill` of them fill the device, each walker of a team has `least` elements or more, and the
 // partials fit into scratch.
-u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
+u32 teams_for(const FinishArgs &a, Scratch s, u64 lines, u32 team, u64 fill, u32 least)
 {
-    u64 fill = (u64)d->sms * d->tuning->walkers_per_sm / team / lines;
-    u64 share = rp_elements(&a.spec) / lines / team / kTuning.least_walk, room = s.words / a.plan.all;
+    const u64 share = rp_elements(&a.spec) / lines / team / least, room = s.words / a.plan.all;
     u64 teams = fill < share ? fill : share;
     teams = teams < room ? teams : room;
     return teams ? (u32)teams : 1;
 }
 
+u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
+{
+    return teams_for(a, s, lines, team, (u64)d->sms * d->tuning->walkers_per_sm / team / lines, kTuning.least_walk);
+}
+
 // The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
 u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
 {
-    u64 fill = (u64)d->sms * kColumnBlocks / across, share = rp_elements(&a.spec) / lines / team / kColumnRows;
-    u64 room = s.words / a.plan.all;
-    u64 teams = fill < share ? fill : share;
-    teams = teams < room ? teams : room;
-    return teams ? (u32)teams : 1;
+    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / across, kColumnRows);
 }
 
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where

@@ -14,7 +14,7 @@ struct Pick {
     SegmentKernel kernel;
     bool vectors; // kWalk: columns by vectors
     bool masked;  // kWalk: long rows with a mask by vectors
-    u32 lanes;    // kWalk: rows in the registers of so many lanes; 0: not so
+    u32 lanes;    // kWalk: that share a row, which stays in their registers; 0: rows go another way
     u64 longest;  // lines up to this length go that way, longer ones by blocks; kAnyLength: all
 };
 constexpr u64 kAnyLength = ~0ull;

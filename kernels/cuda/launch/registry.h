@@ -35,8 +35,8 @@ WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
 
-// Equal rows of up to 2^10 f32, of whole vectors of 16 bytes so many for each lane (0: of half a one); all lanes
-// have as many if full. Sums of squares, var, and with a mask sums, too; w.values. NULL: there is none.
+// Equal rows of up to 2^10 f32, in whole vectors of 16 bytes. `vectors` are a lane's (0: half of one); with `full` every lane
+// has as many. Sums of squares, var, and with a mask sums, too; w.values. NULL: there is none.
 WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask); // rows_float.cu
 
 // Lines of one float sum: f16 bf16 f32 f64

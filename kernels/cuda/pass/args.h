@@ -37,10 +37,11 @@ struct SegmentArgs {
 
 constexpr int kWalkThreads = 128;   // of a block
 constexpr int kColumnThreads = 256; // of a block of walk_columns
-constexpr u32 kColumnWidth = 16;    // columns by vectors: vectors side by side in a block, at least, if there are so many
-constexpr u32 kColumnBlocks = 2;    // ... and blocks of an SM
-constexpr u64 kLongColumn = 4096;   // ... of sums of floats: rows from which this pays
-constexpr u32 kColumnRows = 8;      // ... rows of a thread at once
+constexpr u32 kColumnWidth =
+    16; // columns by vectors: the least number of vectors side by side in a block, unless there are fewer
+constexpr u32 kColumnBlocks = 2;  // ... and blocks of an SM
+constexpr u64 kLongColumn = 4096; // ... of sums of floats: rows from which this pays
+constexpr u32 kColumnRows = 8;    // ... rows of a thread at once
 
 struct WalkArgs {
     rp_parts parts;
