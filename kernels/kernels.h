@@ -2,6 +2,10 @@
  *
  *     rk_open -> rk_submit ... rk_poll ... -> rk_stop -> rk_close
  *
+ * With `early`, rk_open gives an engine that computes on the CPU while another thread opens the GPUs:
+ *
+ *     rk_open -> rk_open_devices (a thread) ... `wake` -> rk_join
+ *
  * An engine has one or more devices: GPUs, or with the CPU one engine, which tests open several times. Their numbers begin
  * with 0. A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not
  * depend on it. A device that fails is left out: its tasks go to the others, and only what lies on it answers DEVICE_LOST.
@@ -48,6 +52,7 @@ enum {
 
 typedef struct rk_options {
     int backend;             /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
+    bool early;              /* where rk_may_be_early: the CPU computes at once, and the devices join (rk_join) */
     bool hybrid;             /* with CUDA: the CPU's workers take their share of large data of the host, by measured rates */
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
@@ -75,6 +80,22 @@ typedef struct rk_options {
  * last one. Errors (`why` has them in words): TYPE (backend not compiled in, no device when it was asked for by name, or wrong
  * `devices`), NO_MEMORY, DEVICE_LOST, INTERNAL (floating-point environment unusable, self-test failed). */
 rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
+
+/* May an engine with these options compute before its devices are open? Not if CUDA or devices are asked for by name, which are
+ * errors of rk_open then; not without CUDA or its driver. */
+bool rk_may_be_early(const rk_options *o);
+
+/* Are devices still to join? Until then rk_devices is 1 and stands for the CPU, and what needs a device (memory_new, _open and
+ * _import, tasks with `device`) has to wait. Any thread. */
+bool rk_opening(const rk_engine *e);
+
+/* Open the devices of an `early` engine, and see that each computes rightly; then `wake`. Once, any thread; it takes as long as
+ * the driver does. rk_stop may come meanwhile, rk_close may not. */
+void rk_open_devices(rk_engine *e);
+
+/* Have they been opened, or failed to? Then they take tasks from now on, or, with an error, the CPU is the engine's only device;
+ * `why` as of rk_open. Memory that was lent stays where it is. False: not yet, or there is nothing to join. The owner. */
+bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap);
 
 /* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the
  * engine's threads: nothing of the engine touches a task or its memory afterwards. Left are rk_get_stats, rk_pin, rk_unpin,
@@ -151,7 +172,7 @@ void rk_unpin(rk_engine *e, const void *base);
  * BAD_HANDLE (no device of this number). */
 rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fault *f);
 
-/* The number of the device that it is on, or RK_PLACE_SPREAD. */
+/* The number of the device that it is on, or RK_PLACE_SPREAD; RK_PLACE_ANY: it was lent, beside the devices. */
 int rk_memory_place(const rk_memory *m);
 
 /* Its device, or one of its devices, is lost. Any thread. */
@@ -170,7 +191,8 @@ rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], cons
  * another device's), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **m, rp_fault *f);
 
-/* Memory of the host as it is, for an engine that computes there: `base` stays the caller's, readable until rk_memory_close.
+/* Memory of the host as it is, for an engine that computes there, or was `early`: `base` stays the caller's, readable until
+ * rk_memory_close.
  * Placed and counted as rk_memory_new's. Errors: TYPE (the engine has a device), and those of rk_memory_new. */
 rp_err rk_memory_lend(rk_engine *e, int place, void *base, size_t bytes, rk_memory **m, rp_fault *f);
 
@@ -201,6 +223,7 @@ typedef struct rk_stats {
     int ordinal;           /* of a device: CUDA's number */
     char simd[16];         /* CPU code in use: avx512, avx2, baseline */
     int threads;           /* CPU workers */
+    bool opening;          /* rk_opening */
     bool lost;             /* every device failed for good: answer what is left and exit */
     uint64_t device_bytes; /* device memory in pools now */
     uint64_t pinned_bytes; /* pinned staging in pools now */

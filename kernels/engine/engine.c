@@ -13,11 +13,11 @@
 
 /* The one with the least work ahead. A faster device empties its queue sooner, so it gets more: what it takes is its measured
  * rate. NULL: all are lost. */
-static rk_device *least_loaded(const rk_engine *e)
+static rk_device *least_loaded(const rk_fleet *v)
 {
     rk_device *best = NULL;
-    for (unsigned i = 0; i < e->devices; i++) {
-        rk_device *d = e->device[i];
+    for (unsigned i = 0; i < v->devices; i++) {
+        rk_device *d = v->device[i];
         if (!rk_device_is_lost(d) && (!best || rk_inflight_load(&d->tasks) < rk_inflight_load(&best->tasks)))
             best = d;
     }
@@ -29,12 +29,12 @@ enum { SHARED_BYTES = 512 << 10 };
 
 /* Which of the devices and the CPU would be done first. Tiles of a large array come one after the other, so both take their
  * share, and end at about the same time. */
-static rk_device *first_done(const rk_engine *e, const rk_task *t)
+static rk_device *first_done(const rk_fleet *v, const rk_task *t)
 {
     const uint64_t size = rk_task_size(t);
-    rk_device *best = e->helper;
-    for (unsigned i = 0; i < e->devices; i++) {
-        rk_device *d = e->device[i];
+    rk_device *best = v->helper;
+    for (unsigned i = 0; i < v->devices; i++) {
+        rk_device *d = v->device[i];
         if (!rk_device_is_lost(d) && rk_inflight_finish(&d->tasks, size) <= rk_inflight_finish(&best->tasks, size))
             best = d;
     }
@@ -42,38 +42,39 @@ static rk_device *first_done(const rk_engine *e, const rk_task *t)
 }
 
 /* Where the task is to go. Those of lost devices end there. */
-static rk_device *device_for(const rk_engine *e, const rk_task *t)
+static rk_device *device_for(const rk_fleet *v, const rk_task *t)
 {
     if (t->memory)
         return t->memory->device;
     if (t->spec.device)
-        return e->device[(t->spec.device - 1) % e->devices];
-    if (e->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
-        return first_done(e, t);
-    rk_device *d = e->devices == 1 ? e->device[0] : least_loaded(e);
-    return d ? d : e->device[0];
+        return v->device[(t->spec.device - 1) % v->devices];
+    if (v->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
+        return first_done(v, t);
+    rk_device *d = v->devices == 1 ? v->device[0] : least_loaded(v);
+    return d ? d : v->device[0];
 }
 
 /* ---- tasks ---- */
 
 /* Small enough for the submitter's thread? The probe never is: it is there to try the backend. Nor are partial states, where
  * there is a device: what its passes left is joined and finished by its passes. Nor what lies on the device, or on several. */
-static bool is_small(const rk_engine *e, const rk_task *t)
+static bool is_small(const rk_engine *e, const rk_fleet *v, const rk_task *t)
 {
-    if (t->fill || (t->memory && (e->backend == RP_BACKEND_CUDA || t->memory->parts)))
+    if (t->fill || (t->memory && (t->memory->parts || t->memory->device->backend == RP_BACKEND_CUDA)))
         return false;
-    if (e->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
+    if (v->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
     return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
 
 bool rk_run_small(rk_engine *e, rk_task *t)
 {
-    if (!is_small(e, t))
+    const rk_fleet *v = rk_fleet_of(e);
+    if (!is_small(e, v, t))
         return false;
-    rk_device *d = device_for(e, t);
+    rk_device *d = device_for(v, t);
     rk_device_locate(d, t);
-    t->device = (uint8_t)d->number;
+    t->device = (uint8_t)rk_device_number(d);
     rk_cpu_run(t);
     rk_inflight_small(&d->tasks, t);
     return true;
@@ -86,35 +87,35 @@ bool rk_submit(rk_engine *e, rk_task *t)
     if (t->memory && t->memory->parts)
         rk_joints_submit(&e->joints, t);
     else
-        rk_device_submit(device_for(e, t), t, NULL);
+        rk_device_submit(device_for(rk_fleet_of(e), t), t, NULL);
     return false;
 }
 
 bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 {
-    return !(t->memory && t->memory->parts) && rk_device_submit_alone(device_for(e, t), t, done);
+    return !(t->memory && t->memory->parts) && rk_device_submit_alone(device_for(rk_fleet_of(e), t), t, done);
 }
 
 /* Of batches the device with the fewest tasks under way: they take about the same time, whatever their size. */
-static rk_device *batch_device(const rk_engine *e, const rk_task *t)
+static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
 {
     rk_device *best = NULL;
-    if (e->devices == 1 || t->spec.device)
-        return device_for(e, t);
-    for (unsigned i = 0; i < e->devices; i++) {
-        rk_device *d = e->device[i];
+    if (v->devices == 1 || t->spec.device)
+        return device_for(v, t);
+    for (unsigned i = 0; i < v->devices; i++) {
+        rk_device *d = v->device[i];
         if (!rk_device_is_lost(d) && (!best || rk_batch_load(d->batcher) < rk_batch_load(best->batcher)))
             best = d;
     }
-    return best ? best : e->device[0];
+    return best ? best : v->device[0];
 }
 
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
 {
-    rk_device *d = batch_device(e, t);
+    rk_device *d = batch_device(rk_fleet_of(e), t);
     if (!d->batcher || rk_device_is_lost(d))
         return false;
-    t->device = (uint8_t)d->number;
+    t->device = (uint8_t)rk_device_number(d);
     return rk_batch_submit(d->batcher, t, done);
 }
 
@@ -123,7 +124,7 @@ static bool moves_on(rk_engine *e, rk_task *t)
 {
     if (t->fault.code != RP_DEVICE_LOST || t->memory || t->spec.device)
         return false;
-    rk_device *d = least_loaded(e);
+    rk_device *d = least_loaded(rk_fleet_of(e));
     if (d)
         rk_device_submit(d, t, NULL);
     return d != NULL;
@@ -131,12 +132,15 @@ static bool moves_on(rk_engine *e, rk_task *t)
 
 static rk_task *poll_all(rk_engine *e)
 {
+    const rk_fleet *v = rk_fleet_of(e);
     rk_task *t = NULL;
-    for (unsigned i = 0; i < e->devices && !t; i++)
-        t = rk_inflight_poll(&e->device[i]->tasks);
-    if (!t && e->helper)
-        t = rk_inflight_poll(&e->helper->tasks);
-    return t || e->devices == 1 ? t : rk_inflight_poll(&e->joints.tasks);
+    for (unsigned i = 0; i < v->devices && !t; i++)
+        t = rk_inflight_poll(&v->device[i]->tasks);
+    if (!t && v->helper)
+        t = rk_inflight_poll(&v->helper->tasks);
+    if (!t && e->stand_in)
+        t = rk_inflight_poll(&e->stand_in->tasks);
+    return t || v->devices == 1 ? t : rk_inflight_poll(&e->joints.tasks);
 }
 
 rk_task *rk_poll(rk_engine *e)
@@ -148,42 +152,55 @@ rk_task *rk_poll(rk_engine *e)
 }
 
 /* The first device that can, and those after it know of it, too. */
-bool rk_pin(rk_engine *e, const void *base, size_t bytes)
+static bool engine_pin(const rk_engine *e, const void *base, size_t bytes)
 {
+    const rk_fleet *v = rk_fleet_to_be(e);
     bool pinned = false;
-    for (unsigned i = 0; i < e->devices; i++) {
-        const rk_device *d = e->device[i];
+    for (unsigned i = 0; i < v->devices; i++) {
+        const rk_device *d = v->device[i];
         pinned |= d->ops->pin && !rk_device_is_lost(d) && d->ops->pin(d->impl, base, bytes);
     }
     return pinned;
 }
 
+void rk_pin_noted(rk_engine *e) { rk_noted_pins_end(&e->noted, engine_pin, e); }
+
+bool rk_pin(rk_engine *e, const void *base, size_t bytes)
+{
+    bool noted;
+    return rk_noted_pins_add(&e->noted, base, bytes, &noted) ? noted : engine_pin(e, base, bytes);
+}
+
 void rk_unpin(rk_engine *e, const void *base)
 {
-    for (unsigned i = e->devices; i-- > 0;) /* the one that locked it is the last to go */
-        if (e->device[i]->ops->unpin)
-            e->device[i]->ops->unpin(e->device[i]->impl, base);
+    if (rk_noted_pins_remove(&e->noted, base))
+        return;
+    const rk_fleet *v = rk_fleet_to_be(e);
+    for (unsigned i = v->devices; i-- > 0;) /* the one that locked it is the last to go */
+        if (v->device[i]->ops->unpin)
+            v->device[i]->ops->unpin(v->device[i]->impl, base);
 }
 
 /* ---- health ---- */
 
-void rk_probe(rk_engine *e, unsigned device, rk_task *t)
+void rk_probe_fill(rk_task *t, double *quads, double *cell)
 {
     for (int k = 0; k < PROBE_QUADS; k++) {
         double quad[4] = {0x1p900, k, -0x1p900, 0x1p-1074};
-        memcpy(e->probe_data + 4 * k, quad, sizeof quad);
+        memcpy(quads + 4 * k, quad, sizeof quad);
     }
-    e->probe_cell[device] = 0;
+    *cell = 0;
     memset(t, 0, sizeof *t);
-    t->spec = (rp_spec){.op = RP_OP_SUM,
-                        .dtype = RP_F64,
-                        .out = RP_F64,
-                        .rows = 1,
-                        .row_len = PROBE_ELEMENTS,
-                        .device = (uint16_t)(device + 1)};
-    t->data = e->probe_data;
-    t->bytes = sizeof e->probe_data;
-    t->cells = &e->probe_cell[device];
+    t->spec = (rp_spec){.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = PROBE_ELEMENTS};
+    t->data = quads;
+    t->bytes = PROBE_ELEMENTS * sizeof *quads;
+    t->cells = cell;
+}
+
+void rk_probe(rk_engine *e, unsigned device, rk_task *t)
+{
+    rk_probe_fill(t, e->probe_data, &e->probe_cell[device]);
+    t->spec.device = (uint16_t)(device + 1);
 }
 
 bool rk_probe_ok(const rk_task *t)
@@ -193,19 +210,20 @@ bool rk_probe_ok(const rk_task *t)
     return t->fault.code == RP_OK && got == want;
 }
 
-void rk_retire(rk_engine *e, unsigned device) { rk_inflight_lose(&e->device[device]->tasks); }
+void rk_retire(rk_engine *e, unsigned device) { rk_inflight_lose(&rk_fleet_of(e)->device[device]->tasks); }
 
 /* ---- devices and counters ---- */
 
-unsigned rk_devices(const rk_engine *e) { return e->devices; }
+unsigned rk_devices(const rk_engine *e) { return rk_fleet_of(e)->devices; }
 
-bool rk_device_lost(const rk_engine *e, unsigned device) { return rk_device_is_lost(e->device[device]); }
+bool rk_device_lost(const rk_engine *e, unsigned device) { return rk_device_is_lost(rk_fleet_of(e)->device[device]); }
 
 static unsigned infos_of(const rk_engine *e, rk_device_info *out)
 {
-    for (unsigned i = 0; i < e->devices; i++)
-        out[i] = e->device[i]->info;
-    return e->devices;
+    const rk_fleet *v = rk_fleet_of(e);
+    for (unsigned i = 0; i < v->devices; i++)
+        out[i] = v->device[i]->info;
+    return v->devices;
 }
 
 int rk_device_find(const rk_engine *e, const char *name)
@@ -220,7 +238,10 @@ void rk_device_names(const rk_engine *e, char *out, size_t cap)
     rk_device_list(there, infos_of(e, there), out, cap);
 }
 
-void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s) { rk_device_stats(e->device[device], s); }
+void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s)
+{
+    rk_device_stats(rk_fleet_of(e)->device[device], s);
+}
 
 /* What the devices count, summed. */
 static void add_stats(rk_stats *s, const rk_stats *d)
@@ -260,21 +281,46 @@ static void add_helper(rk_stats *s, rk_device *helper)
     snprintf(s->simd, sizeof s->simd, "%s", h.simd);
 }
 
-void rk_get_stats(rk_engine *e, rk_stats *s)
+/* What the CPU did before the devices joined, so that no counter goes back. */
+static void add_stand_in(rk_stats *s, rk_device *stand_in)
 {
-    rk_device_stats(e->device[0], s);
-    for (unsigned i = 1; i < e->devices; i++) {
+    rk_stats h;
+    rk_device_stats(stand_in, &h);
+    s->tasks += h.tasks;
+    s->small_tasks += h.small_tasks;
+    s->busy_ns += h.busy_ns;
+    s->active_ns += h.active_ns;
+    s->resident_bytes += h.resident_bytes;
+    s->batches += h.batches;
+    s->batched_tasks += h.batched_tasks;
+    for (int i = 0; i < RK_BATCH_SIZES; i++)
+        s->batch_sizes[i] += h.batch_sizes[i];
+}
+
+static void sum_stats(const rk_engine *e, const rk_fleet *v, rk_stats *s)
+{
+    for (unsigned i = 1; i < v->devices; i++) {
         rk_stats d;
-        rk_device_stats(e->device[i], &d);
+        rk_device_stats(v->device[i], &d);
         add_stats(s, &d);
     }
     s->lost = s->devices_lost == s->devices;
-    if (e->helper)
-        add_helper(s, e->helper);
-    if (e->devices == 1)
+    if (v->helper)
+        add_helper(s, v->helper);
+    if (v->devices == 1)
         return;
     s->uuid[0] = 0;
-    s->active_ns /= e->devices;
+    s->active_ns /= v->devices;
     if (e->o.resident_bytes && s->resident_cap > e->o.resident_bytes)
         s->resident_cap = e->o.resident_bytes;
+}
+
+void rk_get_stats(rk_engine *e, rk_stats *s)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    rk_device_stats(v->device[0], s);
+    sum_stats(e, v, s);
+    s->opening = rk_opening(e);
+    if (e->stand_in && v->device[0] != e->stand_in)
+        add_stand_in(s, e->stand_in);
 }

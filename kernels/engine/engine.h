@@ -57,6 +57,8 @@ typedef struct rk_device_info {
 } rk_device_info;
 
 typedef struct rk_backend_ops {
+    /* Is it worth a try? At once, without opening anything. NULL: it is. */
+    bool (*present)(void);
     /* The devices that there are, *n of at most `cap`; why there are none. NULL: one, of the machine's. */
     rp_err (*list)(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap);
     /* Start on the device `ordinal`: set *impl, log through rk_log, explain in `why`. Tasks are handed back to `tasks`; both

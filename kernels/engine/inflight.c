@@ -29,7 +29,7 @@ static void prepare(rk_inflight *f, rk_task *t, void (*done)(rk_task *t))
     t->next = NULL;
     t->impl = NULL;
     t->done = done;
-    t->device = (uint8_t)f->number;
+    t->device = (uint8_t)rk_inflight_number(f);
     t->load = rk_task_size(t);
     __atomic_fetch_add(&f->load, t->load, __ATOMIC_RELAXED);
     rk_busy_begin(&f->busy);

@@ -24,7 +24,7 @@ typedef struct rk_inflight {
     bool lost;          /* the device failed for good; atomic */
     rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
-    unsigned number; /* of the device */
+    unsigned number; /* of the device; atomic */
     /* bytes of work a nanosecond, while there was some, atomic; the work and the busy time since it was measured */
     double rate;
     uint64_t rated, rated_ns;
@@ -59,6 +59,7 @@ double rk_inflight_finish(const rk_inflight *f, uint64_t more);
 /* Nothing more is to be expected of the device. */
 static inline void rk_inflight_lose(rk_inflight *f) { __atomic_store_n(&f->lost, true, __ATOMIC_RELAXED); }
 static inline bool rk_inflight_lost(const rk_inflight *f) { return __atomic_load_n(&f->lost, __ATOMIC_RELAXED); }
+static inline unsigned rk_inflight_number(const rk_inflight *f) { return __atomic_load_n(&f->number, __ATOMIC_RELAXED); }
 static inline uint64_t rk_inflight_load(const rk_inflight *f) { return __atomic_load_n(&f->load, __ATOMIC_RELAXED); }
 
 #ifdef __cplusplus

@@ -400,7 +400,7 @@ void rk_joints_submit(rk_joints *all, rk_task *t)
 {
     rk_inflight_enter(&all->tasks, t, NULL);
     t->start_ns = t->copy_ns = t->compute_ns = 0;
-    t->device = (uint8_t)t->memory->part[0]->device->number;
+    t->device = (uint8_t)rk_device_number(t->memory->part[0]->device);
     rk_joint *j = new_joint(all, t);
     if (!j) {
         rp_fail(&t->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");

@@ -10,4 +10,6 @@ static rp_err none_list(rk_device_info *out, unsigned cap, unsigned *n, char *wh
     return RP_TYPE;
 }
 
-const rk_backend_ops rk_cuda_backend = {.list = none_list};
+static bool none_present(void) { return false; }
+
+const rk_backend_ops rk_cuda_backend = {.present = none_present, .list = none_list};

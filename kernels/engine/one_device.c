@@ -41,7 +41,6 @@ static void fini(rk_device *d)
 rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap)
 {
     rk_inflight_init(&d->tasks, &d->o);
-    d->tasks.number = d->number;
     pthread_mutex_init(&d->lock, NULL);
     rp_err err = d->ops->open(&d->tasks, &d->o, d->info.ordinal, &d->impl, why, why_cap);
     if (!err && (err = open_batcher(d, devices, why, why_cap))) {

@@ -7,7 +7,6 @@
 #include "kernels/engine/engine.h"
 
 typedef struct rk_device {
-    unsigned number;
     rk_device_info info;
     rk_options o; /* the engine's, with this device's share of what they divide */
     const rk_backend_ops *ops;
@@ -19,13 +18,21 @@ typedef struct rk_device {
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */
 } rk_device;
 
-/* Open device `number` of `devices`, as its options, backend and info say, which are set. Errors as of rk_open. */
+/* Open one of `devices`, as its options, backend and info say, which are set; rk_device_set_number follows. Errors as of
+ * rk_open. */
 rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap);
 void rk_device_stop(rk_device *d);
 void rk_device_close(rk_device *d); /* after rk_device_stop */
 
 /* It takes nothing any more. Any thread. */
 static inline bool rk_device_is_lost(const rk_device *d) { return rk_inflight_lost(&d->tasks); }
+
+/* Its number among the engine's devices; RK_MAX_DEVICES or more: it is beside them. Any thread. */
+static inline unsigned rk_device_number(const rk_device *d) { return rk_inflight_number(&d->tasks); }
+static inline void rk_device_set_number(rk_device *d, unsigned n)
+{
+    __atomic_store_n(&d->tasks.number, n, __ATOMIC_RELAXED);
+}
 
 /* The task is this device's, until it is polled or handed to `done`. On a lost device it ends at once. */
 void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t));

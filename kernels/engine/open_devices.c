@@ -1,5 +1,6 @@
 /* Opening and closing an engine: which backend, and which of its devices. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,40 @@
 typedef struct opening {
     rk_device *d;
     unsigned devices;
+    bool probed; /* it is open if it computes rightly */
     pthread_t thread;
     bool threaded;
     rp_err err;
     char why[160];
 } opening;
 
+static void engine_probe_done(rk_task *t) { sem_post(t->user); }
+
+static bool computes_rightly(rk_device *d)
+{
+    double quads[PROBE_ELEMENTS], cell;
+    sem_t done;
+    rk_task t;
+    rk_probe_fill(&t, quads, &cell);
+    t.user = &done;
+    sem_init(&done, 0, 0);
+    rk_device_submit(d, &t, engine_probe_done);
+    while (sem_wait(&done) != 0) /* a signal */
+        ;
+    sem_destroy(&done);
+    return rk_probe_ok(&t);
+}
+
 static void *engine_open_device(void *arg)
 {
     opening *x = arg;
     x->err = rk_device_open(x->d, x->devices, x->why, sizeof x->why);
+    if (x->err || !x->probed || computes_rightly(x->d))
+        return NULL;
+    x->err = RP_INTERNAL;
+    snprintf(x->why, sizeof x->why, "device %d: the health check gave a wrong answer", x->d->info.ordinal);
+    rk_device_stop(x->d);
+    rk_device_close(x->d);
     return NULL;
 }
 
@@ -61,12 +86,12 @@ static void open_all(opening *x, unsigned n)
             engine_open_device(&x[i]);
 }
 
-/* Those that opened are the engine's; the others are freed, and said to be left out. */
-static void keep_open(rk_engine *e, opening *x, unsigned n)
+/* Those that opened are the fleet's; the others are freed, and said to be left out. */
+static void keep_open(const rk_engine *e, rk_fleet *v, opening *x, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         if (!x[i].err) {
-            e->device[e->devices++] = x[i].d;
+            v->device[v->devices++] = x[i].d;
             continue;
         }
         if (n > 1)
@@ -76,26 +101,28 @@ static void keep_open(rk_engine *e, opening *x, unsigned n)
 }
 
 /* Numbers are places among those that were kept: nothing runs there so far. */
-static void number_devices(rk_engine *e)
+static void number_devices(rk_fleet *v)
 {
-    for (unsigned i = 0; i < e->devices; i++)
-        e->device[i]->number = e->device[i]->tasks.number = i;
+    for (unsigned i = 0; i < v->devices; i++)
+        rk_device_set_number(v->device[i], i);
 }
 
-static void explain_devices(const rk_engine *e, unsigned asked, const char *first, char *why, size_t why_cap)
+static void explain_devices(const rk_fleet *v, unsigned asked, const char *first, char *why, size_t why_cap)
 {
     if (asked == 1)
         snprintf(why, why_cap, "%s", first);
     else
-        snprintf(why, why_cap, "%u of %u devices: %.100s, ...", e->devices, asked, first);
+        snprintf(why, why_cap, "%u of %u devices: %.100s, ...", v->devices, asked, first);
 }
 
-static rp_err open_devices(rk_engine *e, int backend, const rk_device_info *info, unsigned n, char *why, size_t why_cap)
+static rp_err open_devices(const rk_engine *e, rk_fleet *v, int backend, const rk_device_info *info, unsigned n, char *why,
+                           size_t why_cap)
 {
     opening x[RK_MAX_DEVICES] = {{.d = NULL}};
     for (unsigned i = 0; i < n; i++) {
         x[i].d = new_device(e, backend, &info[i], n);
         x[i].devices = n;
+        x[i].probed = v == &e->joined;
         if (!x[i].d) {
             while (i--)
                 free(x[i].d);
@@ -104,21 +131,21 @@ static rp_err open_devices(rk_engine *e, int backend, const rk_device_info *info
         }
     }
     open_all(x, n);
-    keep_open(e, x, n);
-    number_devices(e);
-    e->backend = backend;
-    if (e->devices == 0) {
+    keep_open(e, v, x, n);
+    number_devices(v);
+    v->backend = backend;
+    if (v->devices == 0) {
         snprintf(why, why_cap, "%s", x[0].why);
         return x[0].err;
     }
     unsigned first = 0;
     while (x[first].err)
         first++;
-    explain_devices(e, n, x[first].why, why, why_cap);
+    explain_devices(v, n, x[first].why, why, why_cap);
     return RP_OK;
 }
 
-static rp_err open_cpus(rk_engine *e, const char *devices, char *why, size_t why_cap)
+static rp_err open_cpus(const rk_engine *e, rk_fleet *v, const char *devices, char *why, size_t why_cap)
 {
     rk_device_info info[RK_MAX_DEVICES];
     unsigned n;
@@ -129,11 +156,11 @@ static rp_err open_cpus(rk_engine *e, const char *devices, char *why, size_t why
         info[i] = (rk_device_info){.ordinal = (int)i};
         snprintf(info[i].name, sizeof info[i].name, "CPU-%u", i);
     }
-    return open_devices(e, RP_BACKEND_CPU, info, n, why, why_cap);
+    return open_devices(e, v, RP_BACKEND_CPU, info, n, why, why_cap);
 }
 
 /* *named_wrong: the option's list is wrong, which is not the lack of a device. */
-static rp_err open_cuda(rk_engine *e, bool *named_wrong, char *why, size_t why_cap)
+static rp_err open_cuda(const rk_engine *e, rk_fleet *v, bool *named_wrong, char *why, size_t why_cap)
 {
     rk_device_info there[RK_MAX_DEVICES], chosen[RK_MAX_DEVICES];
     unsigned n = 0, place[RK_MAX_DEVICES], count;
@@ -147,7 +174,7 @@ static rp_err open_cuda(rk_engine *e, bool *named_wrong, char *why, size_t why_c
         return err;
     for (unsigned i = 0; i < count; i++)
         chosen[i] = there[place[i]];
-    return open_devices(e, RP_BACKEND_CUDA, chosen, count, why, why_cap);
+    return open_devices(e, v, RP_BACKEND_CUDA, chosen, count, why, why_cap);
 }
 
 /* CUDA if it opens, else the CPU; `why` then says both why not the one and what the other is. Devices with names that CUDA does
@@ -156,30 +183,39 @@ static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
 {
     char no_cuda[80];
     bool named_wrong;
-    rp_err err = open_cuda(e, &named_wrong, why, why_cap);
+    rp_err err = open_cuda(e, &e->first, &named_wrong, why, why_cap);
     if (err == RP_OK || named_wrong)
         return err;
     snprintf(no_cuda, sizeof no_cuda, "%.*s", (int)sizeof no_cuda - 1, why);
-    err = open_cpus(e, NULL, why, why_cap);
+    err = open_cpus(e, &e->first, NULL, why, why_cap);
     size_t used = strlen(why);
     snprintf(why + used, why_cap - used, "; no CUDA: %s", no_cuda);
     return err;
 }
 
-static void close_devices(rk_engine *e)
+static void stop_devices(rk_fleet *v)
 {
-    for (unsigned i = 0; i < e->devices; i++) {
-        rk_device_close(e->device[i]);
-        free(e->device[i]);
+    for (unsigned i = 0; i < v->devices; i++)
+        rk_device_stop(v->device[i]);
+    if (v->helper)
+        rk_device_stop(v->helper);
+}
+
+static void close_devices(rk_fleet *v)
+{
+    for (unsigned i = 0; i < v->devices; i++) {
+        rk_device_close(v->device[i]);
+        free(v->device[i]);
     }
-    if (e->helper) {
-        rk_device_close(e->helper);
-        free(e->helper);
+    if (v->helper) {
+        rk_device_close(v->helper);
+        free(v->helper);
     }
+    *v = (rk_fleet){.devices = 0};
 }
 
 /* Beside CUDA's devices. Two threads a device bring data to it, so that they need cores of their own. */
-static rp_err open_helper(rk_engine *e, char *why, size_t why_cap)
+static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
 {
     const rk_device_info info = {.name = "CPU"};
     const size_t used = strlen(why);
@@ -190,8 +226,7 @@ static rp_err open_helper(rk_engine *e, char *why, size_t why_cap)
         snprintf(why, why_cap, "out of memory");
         return RP_NO_MEMORY;
     }
-    const int left = rk_cpu_cores() - 2 * (int)e->devices;
-    d->number = e->devices;
+    const int left = rk_cpu_cores() - 2 * (int)v->devices;
     d->o.threads = e->o.threads > 0 ? e->o.threads : left > 0 ? left : 1;
     d->o.batch_bytes = 0;
     snprintf(why + used, why_cap - used, "; and ");
@@ -200,21 +235,71 @@ static rp_err open_helper(rk_engine *e, char *why, size_t why_cap)
         free(d);
         return err;
     }
-    d->tasks.number = d->number;
-    e->helper = d;
+    rk_device_set_number(d, RK_MAX_DEVICES);
+    v->helper = d;
     return RP_OK;
 }
 
 /* CUDA, and with `hybrid` the CPU. */
-static rp_err open_named(rk_engine *e, char *why, size_t why_cap)
+static rp_err open_named(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
 {
     bool named_wrong;
-    rp_err err = open_cuda(e, &named_wrong, why, why_cap);
-    if (err || !(err = open_helper(e, why, why_cap)))
+    rp_err err = open_cuda(e, v, &named_wrong, why, why_cap);
+    if (err || !(err = open_helper(e, v, why, why_cap)))
         return err;
-    rk_stop(e);
-    close_devices(e);
+    stop_devices(v);
+    close_devices(v);
     return err;
+}
+
+/* ---- devices that join ---- */
+
+bool rk_may_be_early(const rk_options *o)
+{
+    const bool named = o->devices && o->devices[0] && strcmp(o->devices, "all") != 0;
+    return (o->backend == 0 || (o->backend == RP_BACKEND_CUDA && o->hybrid)) && !named &&
+           (!rk_cuda_backend.present || rk_cuda_backend.present());
+}
+
+/* The CPU, which is the engine until then, and beside the devices afterwards. */
+static rp_err open_stand_in(rk_engine *e, char *why, size_t why_cap)
+{
+    rp_err err = open_cpus(e, &e->first, NULL, why, why_cap);
+    if (err)
+        return err;
+    e->stand_in = e->first.device[0];
+    rk_device_set_number(e->stand_in, RK_MAX_DEVICES);
+    e->phase = RK_OPENING;
+    return RP_OK;
+}
+
+void rk_open_devices(rk_engine *e)
+{
+    if (!e->stand_in)
+        return;
+    e->join_err = open_named(e, &e->joined, e->join_why, sizeof e->join_why);
+    rk_pin_noted(e);
+    __atomic_store_n(&e->phase, RK_OPENED, __ATOMIC_RELEASE);
+    e->o.wake(e->o.wake_arg);
+}
+
+bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_SETTLED; }
+
+bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap)
+{
+    if (__atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_OPENED)
+        return false;
+    *err = e->join_err;
+    if (e->join_err) {
+        rk_device_set_number(e->stand_in, 0);
+        const size_t used = strlen(why);
+        snprintf(why + used, why_cap - used, "; no CUDA: %.80s", e->join_why);
+    } else {
+        snprintf(why, why_cap, "%s", e->join_why);
+        __atomic_store_n(&e->now, &e->joined, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&e->phase, RK_SETTLED, __ATOMIC_RELEASE);
+    return true;
 }
 
 static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
@@ -224,17 +309,27 @@ static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
         snprintf(why, why_cap, "the CPU self-test failed: %s", test);
         return RP_INTERNAL;
     }
+    if (e->o.early && rk_may_be_early(&e->o))
+        return open_stand_in(e, why, why_cap);
     switch (e->o.backend) {
     case 0:
         return open_any(e, why, why_cap);
     case RP_BACKEND_CPU:
-        return open_cpus(e, e->o.devices, why, why_cap);
+        return open_cpus(e, &e->first, e->o.devices, why, why_cap);
     case RP_BACKEND_CUDA:
-        return open_named(e, why, why_cap);
+        return open_named(e, &e->first, why, why_cap);
     default:
         snprintf(why, why_cap, "unknown backend code %d", e->o.backend);
         return RP_TYPE;
     }
+}
+
+static void fini(rk_engine *e)
+{
+    rk_noted_pins_fini(&e->noted);
+    rk_joints_fini(&e->joints);
+    pthread_mutex_destroy(&e->open_lock);
+    free(e);
 }
 
 rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
@@ -256,14 +351,14 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
         e->o.batch_bytes = RK_MAX_BATCH_BYTES;
     if (e->o.batch_bytes <= e->o.small_bytes) /* those run at once */
         e->o.batch_bytes = 0;
+    e->now = &e->first;
     rk_joints_init(&e->joints, &e->o);
     pthread_mutex_init(&e->open_lock, NULL);
     rp_err err = open_chosen(e, why, why_cap);
+    rk_noted_pins_init(&e->noted, e->stand_in != NULL);
     e->o.devices = NULL; /* the caller's */
     if (err) {
-        rk_joints_fini(&e->joints);
-        pthread_mutex_destroy(&e->open_lock);
-        free(e);
+        fini(e);
         return err;
     }
     *out = e;
@@ -272,20 +367,21 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
 
 void rk_trim(rk_engine *e)
 {
-    for (unsigned i = 0; i < e->devices; i++)
-        if (e->device[i]->ops->trim)
-            e->device[i]->ops->trim(e->device[i]->impl);
+    const rk_fleet *v = rk_fleet_of(e);
+    for (unsigned i = 0; i < v->devices; i++)
+        if (v->device[i]->ops->trim)
+            v->device[i]->ops->trim(v->device[i]->impl);
 }
 
+/* Devices that have opened and not joined, or still open, have nothing to finish: rk_close ends them. */
 void rk_stop(rk_engine *e)
 {
     if (!e || e->stopped)
         return;
     e->stopped = true;
-    for (unsigned i = 0; i < e->devices; i++)
-        rk_device_stop(e->device[i]);
-    if (e->helper)
-        rk_device_stop(e->helper);
+    stop_devices(&e->first);
+    if (rk_fleet_of(e) == &e->joined)
+        stop_devices(&e->joined);
     rk_joints_drop(&e->joints);
 }
 
@@ -294,8 +390,9 @@ void rk_close(rk_engine *e)
     if (!e)
         return;
     rk_stop(e);
-    close_devices(e);
-    rk_joints_fini(&e->joints);
-    pthread_mutex_destroy(&e->open_lock);
-    free(e);
+    if (rk_fleet_of(e) != &e->joined)
+        stop_devices(&e->joined);
+    close_devices(&e->joined);
+    close_devices(&e->first);
+    fini(e);
 }

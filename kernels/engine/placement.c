@@ -7,23 +7,23 @@
 
 /* ---- new memory ---- */
 
-static uint64_t resident_room(const rk_engine *e)
+static uint64_t resident_room(const rk_engine *e, const rk_fleet *v)
 {
     uint64_t used = 0;
     if (!e->o.resident_bytes)
         return UINT64_MAX; /* the devices have caps of their own */
-    for (unsigned i = 0; i < e->devices; i++)
-        used += e->device[i]->resident_cap - rk_device_room(e->device[i]);
+    for (unsigned i = 0; i < v->devices; i++)
+        used += v->device[i]->resident_cap - rk_device_room(v->device[i]);
     return used < e->o.resident_bytes ? e->o.resident_bytes - used : 0;
 }
 
 /* The one with the most room. NULL: all are lost. */
-static rk_device *roomiest(const rk_engine *e)
+static rk_device *roomiest(const rk_fleet *v)
 {
     rk_device *best = NULL;
-    for (unsigned i = 0; i < e->devices; i++)
-        if (!rk_device_is_lost(e->device[i]) && (!best || rk_device_room(e->device[i]) > rk_device_room(best)))
-            best = e->device[i];
+    for (unsigned i = 0; i < v->devices; i++)
+        if (!rk_device_is_lost(v->device[i]) && (!best || rk_device_room(v->device[i]) > rk_device_room(best)))
+            best = v->device[i];
     return best;
 }
 
@@ -60,21 +60,21 @@ static rp_err memory_on(rk_device *d, uint8_t *lent, size_t bytes, rk_memory **o
 }
 
 /* Equal parts on the devices that are left. */
-static rp_err memory_spread(rk_engine *e, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
+static rp_err memory_spread(const rk_fleet *v, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
 {
     unsigned live = 0;
-    for (unsigned i = 0; i < e->devices; i++)
-        live += !rk_device_is_lost(e->device[i]);
+    for (unsigned i = 0; i < v->devices; i++)
+        live += !rk_device_is_lost(v->device[i]);
     rk_memory *m = new_spread(bytes, live ? live : 1);
     if (!m)
         return rp_fail(f, RP_NO_MEMORY, "memory", 0, "out of memory");
     rp_err err = live ? RP_OK : rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed");
     size_t left = bytes;
-    for (unsigned i = 0; !err && i < e->devices && (left || !m->parts); i++) {
+    for (unsigned i = 0; !err && i < v->devices && (left || !m->parts); i++) {
         size_t n = left < m->each ? left : m->each;
-        if (rk_device_is_lost(e->device[i]))
+        if (rk_device_is_lost(v->device[i]))
             continue;
-        err = memory_on(e->device[i], lent ? lent + (bytes - left) : NULL, n, &m->part[m->parts], f);
+        err = memory_on(v->device[i], lent ? lent + (bytes - left) : NULL, n, &m->part[m->parts], f);
         m->parts += !err;
         left -= n;
     }
@@ -87,14 +87,15 @@ static rp_err memory_spread(rk_engine *e, uint8_t *lent, size_t bytes, rk_memory
 
 static rp_err memory_at(rk_engine *e, int place, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
 {
-    rk_device *d = place >= 0 && (unsigned)place < e->devices ? e->device[place] : roomiest(e);
-    if (place >= (int)e->devices)
-        return rp_fail(f, RP_BAD_HANDLE, "device", e->devices, "no device %d", place);
-    if (e->devices > 1 && bytes > resident_room(e))
+    const rk_fleet *v = rk_fleet_of(e);
+    rk_device *d = place >= 0 && (unsigned)place < v->devices ? v->device[place] : roomiest(v);
+    if (place >= (int)v->devices)
+        return rp_fail(f, RP_BAD_HANDLE, "device", v->devices, "no device %d", place);
+    if (v->devices > 1 && bytes > resident_room(e, v))
         return rp_fail(f, RP_QUOTA, "resident", e->o.resident_bytes, "no room for %zu more bytes of resident data", bytes);
     const bool fits = place >= 0 || (d && bytes <= rk_device_room(d));
-    if (e->devices > 1 && (place == RK_PLACE_SPREAD || (!fits && d)))
-        return memory_spread(e, lent, bytes, out, f);
+    if (v->devices > 1 && (place == RK_PLACE_SPREAD || (!fits && d)))
+        return memory_spread(v, lent, bytes, out, f);
     return memory_on(d, lent, bytes, out, f);
 }
 
@@ -105,7 +106,9 @@ rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **out, rp_
 
 rp_err rk_memory_lend(rk_engine *e, int place, void *base, size_t bytes, rk_memory **out, rp_fault *f)
 {
-    if (e->backend == RP_BACKEND_CUDA)
+    if (e->stand_in)
+        return rk_device_lend(e->stand_in, base, bytes, out, f);
+    if (rk_fleet_of(e)->backend == RP_BACKEND_CUDA)
         return rp_fail(f, RP_TYPE, "device", 0, "this engine computes on a device");
     return memory_at(e, place, base, bytes, out, f);
 }
@@ -124,7 +127,11 @@ rp_err rk_memory_write(rk_memory *m, const void *from, rp_fault *f) { return cop
 
 size_t rk_memory_bytes(const rk_memory *m) { return m->bytes; }
 
-int rk_memory_place(const rk_memory *m) { return m->parts ? RK_PLACE_SPREAD : (int)m->device->number; }
+int rk_memory_place(const rk_memory *m)
+{
+    const unsigned number = m->parts ? 0 : rk_device_number(m->device);
+    return m->parts ? RK_PLACE_SPREAD : number < RK_MAX_DEVICES ? (int)number : RK_PLACE_ANY;
+}
 
 bool rk_memory_lost(const rk_memory *m)
 {
@@ -154,8 +161,9 @@ static rp_err no_device(rp_fault *f)
 static rp_err device_of(const rk_engine *e, const uint8_t *uuid, rk_device **d, rp_fault *f)
 {
     char name[RK_UUID], names[RP_MAX_TEXT];
-    for (unsigned i = 0; i < e->devices; i++) {
-        *d = e->device[i];
+    const rk_fleet *v = rk_fleet_of(e);
+    for (unsigned i = 0; i < v->devices; i++) {
+        *d = v->device[i];
         if (memcmp((*d)->info.uuid, uuid, sizeof(*d)->info.uuid) == 0)
             return RP_OK;
     }
@@ -165,11 +173,11 @@ static rp_err device_of(const rk_engine *e, const uint8_t *uuid, rk_device **d, 
 }
 
 /* The next device from *i on that is in service; NULL: there is none. */
-static rk_device *next_live(const rk_engine *e, unsigned *i)
+static rk_device *next_live(const rk_fleet *v, unsigned *i)
 {
-    while (*i < e->devices && rk_device_is_lost(e->device[*i]))
+    while (*i < v->devices && rk_device_is_lost(v->device[*i]))
         ++*i;
-    return *i < e->devices ? e->device[(*i)++] : NULL;
+    return *i < v->devices ? v->device[(*i)++] : NULL;
 }
 
 static rp_err none_left(rp_fault *f) { return rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed"); }
@@ -177,10 +185,11 @@ static rp_err none_left(rp_fault *f) { return rp_fail(f, RP_DEVICE_LOST, "device
 /* With open_lock: each device is asked until one has it, or had what overlaps it. */
 static rp_err open_anywhere(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
+    const rk_fleet *v = rk_fleet_of(e);
     unsigned i = 0;
-    rk_device *d = next_live(e, &i);
+    rk_device *d = next_live(v, &i);
     rp_err err = d ? rk_device_open_memory(d, handle, out, f) : none_left(f);
-    while (err && err != RP_BUSY && (d = next_live(e, &i)))
+    while (err && err != RP_BUSY && (d = next_live(v, &i)))
         err = rk_device_open_memory(d, handle, out, f);
     f->code = err;
     return err;
@@ -211,7 +220,7 @@ static rp_err check_device(const rk_engine *e, const rk_memory *m, const uint8_t
 
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **out, rp_fault *f)
 {
-    if (!e->device[0]->ops->memory_open)
+    if (!rk_fleet_of(e)->device[0]->ops->memory_open)
         return no_device(f);
     pthread_mutex_lock(&e->open_lock);
     rk_memory **at = find_opened(e, handle);
@@ -227,12 +236,13 @@ rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], cons
 /* A descriptor does not say where its memory is: each device is asked. */
 rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **out, rp_fault *f)
 {
-    if (!e->device[0]->ops->memory_import)
+    const rk_fleet *v = rk_fleet_of(e);
+    if (!v->device[0]->ops->memory_import)
         return no_device(f);
     unsigned i = 0;
-    rk_device *d = next_live(e, &i);
+    rk_device *d = next_live(v, &i);
     rp_err err = d ? rk_device_import(d, fd, bytes, out, f) : none_left(f);
-    while (err && (d = next_live(e, &i)))
+    while (err && (d = next_live(v, &i)))
         err = rk_device_import(d, fd, bytes, out, f);
     f->code = err;
     return err;

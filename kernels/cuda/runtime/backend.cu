@@ -91,6 +91,12 @@ cudaError_t device_identify(rk_device_info *info, int id)
     return cudaSuccess;
 }
 
+bool cuda_present()
+{
+    int driver = 0;
+    return cudaDriverGetVersion(&driver) == cudaSuccess && driver != 0;
+}
+
 rp_err cuda_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
 {
     int count = 0, driver = 0;
@@ -214,6 +220,7 @@ uint64_t cuda_memory_total(void *impl) { return ((Backend *)impl)->device.bytes;
 } // namespace rk
 
 extern "C" const rk_backend_ops rk_cuda_backend = {
+    .present = rk::cuda_present,
     .list = rk::cuda_list,
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
