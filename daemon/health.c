@@ -84,6 +84,8 @@ static void health_note(const rd_server *s, char *out, size_t cap)
     out[0] = 0;
     if (s->health.lost)
         snprintf(out, cap, "; degraded: %u of %u devices lost", s->health.lost, rk_devices(s->requests.engine));
+    else if (rk_opening(s->requests.engine))
+        snprintf(out, cap, "; the devices are opening");
 }
 
 void rd_health_tell(rd_server *s)

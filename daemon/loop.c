@@ -1,6 +1,7 @@
 #include "daemon/loop.h"
 
 #include "daemon/base/log.h"
+#include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
@@ -109,5 +110,6 @@ void rd_turn(rd_server *s)
     if (n)
         rd_waker_ring(&s->waker); /* the inbox wakes again only after it was found empty */
     rd_sessions_reap(&s->sessions);
+    rd_opening_turn(s);
     rd_shutdown_turn(s);
 }

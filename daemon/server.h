@@ -3,6 +3,8 @@
 #ifndef RD_SERVER_H
 #define RD_SERVER_H
 
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "daemon/base/config.h"
@@ -36,6 +38,15 @@ typedef struct rd_health {
     void (*first)(struct rd_server *s, bool right); /* called with the answers of the first check: one was right */
 } rd_health;
 
+/* Of opening.c. */
+typedef struct rd_opening {
+    bool begun, posted; /* its thread runs; the engine is there */
+    atomic_bool done;   /* the thread has nothing left to do */
+    pthread_t thread;
+    sem_t go;
+    uint64_t since_ns;
+} rd_opening;
+
 enum { RD_SERVED = 3 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, processes, and what shows them */
 
 typedef struct rd_server {
@@ -46,6 +57,7 @@ typedef struct rd_server {
     int exit_code;
     rd_health health;
     bool device_lost;
+    rd_opening opening;
     unsigned restoring; /* kept data that are not back yet, and one for the first health check */
     uint64_t restore_ns;
     /* state */

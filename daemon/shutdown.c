@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/health.h"
+#include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/reply.h"
 #include "daemon/state/resident.h"
@@ -62,6 +63,7 @@ static void take_no_more(rd_server *s)
     s->phase = RD_DRAINING;
     s->requests.serving = false;
     rd_fastpath_close(&s->requests.fastpath);
+    rd_dispatch_held(&s->requests); /* as if they came now */
     rd_transport_stop_listening(s->transport);
     rd_fdpass_pause(&s->fdpass);
 }
@@ -154,16 +156,19 @@ void rd_server_close(rd_server *s)
         rd_trace_close(s->trace);
         _exit(RD_EXIT_DEVICE);
     }
+    const bool opened = rd_opening_end(s);
     rd_http_close(s->http);
     rk_stop(s->requests.engine); /* until here its threads answer requests, and add work */
     rd_workers_close(&s->workers);
     rd_workers_finish(&s->workers);
+    rd_handles_open_late(&s->holdings);
     rd_fdpass_close(&s->fdpass);
     rd_residents_close(&s->holdings);
     rd_buffers_fini(&s->requests.buffers);
     if (s->inbox.ring)
         rd_inbox_close(&s->inbox);
-    rk_close(s->requests.engine);
+    if (opened)
+        rk_close(s->requests.engine);
     rd_device_meter_close(s->meter);
     rd_trace_close(s->trace);
     rd_transport_close(s->transport);
@@ -178,6 +183,10 @@ void rd_server_close(rd_server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
     rd_handles_forget(&s->holdings); /* no channel is left */
+    if (!opened) { /* the driver may take long, or hang; nothing here is to wait for it */
+        rd_log(RD_LOG_INFO, "left while the devices were opening");
+        _exit(s->exit_code);
+    }
     rd_waker_close(&s->waker);
     rd_signals_close(&s->signals);
     for (uint64_t i = 0; i < s->config.listens; i++)

@@ -16,6 +16,8 @@
 #include "daemon/base/paths.h"
 #include "daemon/base/sandbox.h"
 #include "daemon/events.h"
+#include "daemon/health.h"
+#include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/on_handle.h"
@@ -36,72 +38,41 @@ static void startup_engine_log(void *arg, rk_log_level level, const char *text)
     rd_log(of[level], "%s", text);
 }
 
-static void set_resident_caps(rd_server *s)
+static rk_options engine_options(rd_server *s)
 {
-    rk_stats k;
-    rk_get_stats(s->requests.engine, &k);
-    s->users.cap_all[RD_HELD_RESIDENT_BYTES] = k.resident_cap;
-    s->users.cap[RD_HELD_RESIDENT_BYTES] = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
+    const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
+    return (rk_options){.backend = hybrid ? RP_BACKEND_CUDA : (int)s->config.backend,
+                        .hybrid = hybrid,
+                        .devices = s->config.devices,
+                        .threads = (int)s->config.threads,
+                        .small_bytes = s->config.small_bytes,
+                        .batch_bytes = s->config.batch_bytes,
+                        .slots = (int)s->config.slots,
+                        .device_bytes = s->config.max_device_memory << 20,
+                        .resident_bytes = s->config.resident << 20,
+                        .wake = rd_waker_ring,
+                        .wake_arg = &s->waker,
+                        .log = startup_engine_log};
 }
 
-/* For monitoring only: without NVML it shows less. */
-static void open_meter(rd_server *s)
-{
-    const unsigned n = rk_devices(s->requests.engine);
-    int ordinals[RK_MAX_DEVICES];
-    rk_stats k;
-    for (unsigned i = 0; i < n; i++) {
-        rk_get_device_stats(s->requests.engine, i, &k);
-        ordinals[i] = k.ordinal;
-    }
-    if (k.backend == RP_BACKEND_CUDA)
-        s->requests.meter = s->meter = rd_device_meter_open(ordinals, n);
-}
-
-/* As the log names them. */
-static void label_devices(rd_server *s)
-{
-    for (unsigned i = 0; i < rk_devices(s->requests.engine); i++) {
-        rk_stats k;
-        rk_get_device_stats(s->requests.engine, i, &k);
-        if (k.backend == RP_BACKEND_CUDA || rk_devices(s->requests.engine) > 1)
-            snprintf(s->requests.devices[i].label, sizeof s->requests.devices[i].label, "device %d (%s)", k.ordinal, k.uuid);
-    }
-}
-
-static bool open_engine(rd_server *s)
+static bool open_engine(rd_server *s, const rk_options *o)
 {
     rd_requests *q = &s->requests;
-    const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
-    rk_options o = {.backend = hybrid ? RP_BACKEND_CUDA : (int)s->config.backend,
-                    .hybrid = hybrid,
-                    .devices = s->config.devices,
-                    .threads = (int)s->config.threads,
-                    .small_bytes = s->config.small_bytes,
-                    .batch_bytes = s->config.batch_bytes,
-                    .slots = (int)s->config.slots,
-                    .device_bytes = s->config.max_device_memory << 20,
-                    .resident_bytes = s->config.resident << 20,
-                    .wake = rd_waker_ring,
-                    .wake_arg = &s->waker,
-                    .log = startup_engine_log};
-    rp_err err = rk_open(&q->engine, &o, q->why, sizeof q->why);
+    rp_err err = rk_open(&q->engine, o, q->why, sizeof q->why);
     if (err) {
         rd_log(RD_LOG_ERROR, "no engine: %s (%s)", q->why, rp_err_name((int)err));
         return false;
     }
-    rd_log(RD_LOG_INFO, "%s", q->why);
+    rd_log(RD_LOG_INFO, "%s%s", q->why, o->early ? "; the devices are opening" : "");
     s->holdings.engine = q->engine;
-    label_devices(s);
-    set_resident_caps(s);
     rd_executor_open(q);
-    open_meter(s);
+    rd_opening_know(s);
     return true;
 }
 
 /* Where files may be written from now on. The daemon's own: beside the sockets and the trace. The rest is the device's: its
  * nodes, and of CUDA's driver the cache of compiled kernels and the pipes of its MPS. */
-static void enter_sandbox(rd_server *s)
+static void enter_sandbox(rd_server *s, bool every_thread)
 {
     enum { OTHERS = 6 };
     const rd_config *c = &s->config;
@@ -122,8 +93,23 @@ static void enter_sandbox(rd_server *s)
     folders[n++] = cuda ? "/tmp" : "";
     folders[n++] = "/dev";
     folders[n++] = "/proc/self";
-    rd_sandbox_enter(folders, n, told);
+    rd_sandbox_enter(folders, n, every_thread, told);
     rd_log(RD_LOG_INFO, "sandbox: %s", told);
+}
+
+/* The sandbox comes before the threads that read what strangers send, and after the one that opens devices. */
+static bool open_engine_sandboxed(rd_server *s)
+{
+    rk_options o = engine_options(s);
+    o.early = rd_opening_begin(s, &o);
+    if (o.early)
+        enter_sandbox(s, false);
+    if (!open_engine(s, &o))
+        return false;
+    if (!o.early)
+        enter_sandbox(s, true);
+    rd_opening_go(s);
+    return true;
 }
 
 /* One lock for each ipc socket. */
@@ -204,36 +190,17 @@ static bool open_tls(rd_server *s)
     return false;
 }
 
-/* Half of a machine's cores fill its memory bus; the others are for small requests. */
-static unsigned half_the_cores(void)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 2 ? 1 : (unsigned)cores / 2;
-}
-
-/* On few cores more: they wait for disks. 16 fill the bus of one device; those of several take seven eighths of the cores
- * (tests/bench/TUNING.md). */
-static unsigned readers(const rd_server *s)
-{
-    const unsigned half = half_the_cores(), devices = rk_devices(s->requests.engine);
-    const unsigned fit = devices > 1 ? half * 7 / 4 : half,
-                   most = 16 * devices < RD_MAX_READERS ? 16 * devices : RD_MAX_READERS;
-    if (s->config.readers)
-        return (unsigned)s->config.readers;
-    return fit < 4 ? 4 : fit > most ? most : fit;
-}
-
 /* The page cache could not keep a larger file, and would lose most of what it has. */
 static uint64_t direct_bytes(const rd_server *s) { return s->config.direct ? s->config.direct << 20 : rd_host_memory() / 2; }
 
 static bool open_workers(rd_server *s)
 {
-    unsigned n = readers(s);
+    unsigned n = rd_opening_readers(s);
     rd_users_configure(&s->users, &s->config);
     s->holdings.files_from = (rd_files_from)s->config.files_from;
     if (!rd_buffers_init(&s->requests.buffers, &s->holdings, 2 * n, direct_bytes(s)))
         rd_log(RD_LOG_ERROR, "no memory");
-    else if (!rd_workers_open(&s->workers, n, half_the_cores(), rd_waker_ring, &s->waker))
+    else if (!rd_workers_open(&s->workers, n, rd_half_the_cores(), rd_waker_ring, &s->waker))
         rd_log(RD_LOG_ERROR, "no threads to read files");
     else
         return true;
@@ -253,20 +220,6 @@ static bool open_trace(rd_server *s)
 }
 
 /* ---- what the daemon before left ---- */
-
-/* At most a quarter of the host's memory for copies of what is on a device: as much as arenas have. */
-static void choose_keep(rd_server *s)
-{
-    rd_holdings *h = &s->holdings;
-    rk_stats k;
-    rk_get_stats(s->requests.engine, &k);
-    h->store_room = rd_notify_store_room();
-    if (!h->store_room || s->config.no_resident_keep)
-        h->keep = RD_KEEP_NONE;
-    else
-        h->keep = k.backend == RP_BACKEND_CPU ? RD_KEEP_IN_PLACE : RD_KEEP_COPY;
-    h->copied_cap = rd_host_memory() / 4;
-}
 
 static void serve(rd_server *s);
 
@@ -428,7 +381,9 @@ static void serve(rd_server *s)
     rd_transport_start(s->transport, rd_fastpath_answer, &q->fastpath);
     rd_events_start(s);
     rd_notify_ready();
-    rd_log(RD_LOG_INFO, "ready");
+    if (rk_opening(q->engine))
+        rd_health_tell(s);
+    rd_log(RD_LOG_INFO, "ready%s", rk_opening(q->engine) ? "; the devices are opening" : "");
 }
 
 /* What the layers know of each other. */
@@ -461,12 +416,10 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
     raise_descriptors();
     introduce(s);
-    if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine(s))
+    if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
         return false;
-    enter_sandbox(s); /* before the threads that read what strangers send, which are in it then */
     if (!open_transport(s) || !open_tls(s) || !open_workers(s) || !open_trace(s))
         return false;
-    choose_keep(s);
     restore_residents(s);
     return true;
 }

@@ -4,7 +4,7 @@
  *
  * With `early`, rk_open gives an engine that computes on the CPU while another thread opens the GPUs:
  *
- *     rk_open -> rk_open_devices (a thread) ... `wake` -> rk_join
+ *     rk_open -> rk_open_devices (a thread) -> rk_join
  *
  * An engine has one or more devices: GPUs, or with the CPU one engine, which tests open several times. Their numbers begin
  * with 0. A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not
@@ -89,12 +89,12 @@ bool rk_may_be_early(const rk_options *o);
  * _import, tasks with `device`) has to wait. Any thread. */
 bool rk_opening(const rk_engine *e);
 
-/* Open the devices of an `early` engine, and see that each computes rightly; then `wake`. Once, any thread; it takes as long as
- * the driver does. rk_stop may come meanwhile, rk_close may not. */
+/* Open the devices of an `early` engine, and see that each computes rightly. Once, any thread; it takes as long as the driver
+ * does. rk_stop may come meanwhile, rk_close may not. */
 void rk_open_devices(rk_engine *e);
 
-/* Have they been opened, or failed to? Then they take tasks from now on, or, with an error, the CPU is the engine's only device;
- * `why` as of rk_open. Memory that was lent stays where it is. False: not yet, or there is nothing to join. The owner. */
+/* Are they open, or have they failed to? Then they take tasks from now on, or, with an error, the CPU is the engine's only
+ * device; `why` is rk_open's, and is made to say so. Memory that was lent stays where it is. False: neither. The owner. */
 bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap);
 
 /* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the

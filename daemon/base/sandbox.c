@@ -85,7 +85,7 @@ enum { REFUSED = sizeof refused / sizeof refused[0], HEAD = 5 };
 #define NUMBER_AT offsetof(struct seccomp_data, nr)
 #define ARCH_AT offsetof(struct seccomp_data, arch)
 
-static bool set_filter(void)
+static bool set_filter(bool every_thread)
 {
     const struct sock_filter deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     struct sock_filter code[HEAD + REFUSED + 2] = {
@@ -101,7 +101,7 @@ static bool set_filter(void)
     code[HEAD + REFUSED] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     code[HEAD + REFUSED + 1] = deny;
     const struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, every_thread ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) == 0;
 }
 
 /* ---- Landlock ---- */
@@ -157,13 +157,15 @@ static int restrict_writing(const char *const *folders, size_t n)
     return ok ? (int)abi : 0;
 }
 
-void rd_sandbox_enter(const char *const *folders, size_t n, char told[RD_SANDBOX_TEXT])
+bool rd_sandbox_gather(void) { return set_filter(true); }
+
+void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, char told[RD_SANDBOX_TEXT])
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         snprintf(told, RD_SANDBOX_TEXT, "none: %s", strerror(errno));
         return;
     }
     int abi = restrict_writing(folders, n); /* first: the filter may grow */
-    bool filter = set_filter();
+    bool filter = set_filter(every_thread);
     snprintf(told, RD_SANDBOX_TEXT, "%s, %s", filter ? "seccomp" : "no seccomp", abi ? "Landlock" : "no Landlock");
 }

@@ -1,6 +1,7 @@
 /* What the daemon's process gives up once it has opened its device: it reads bytes of strangers from then on.
  *
- * A seccomp filter refuses (EPERM) calls that no part of the daemon makes, in every thread. Landlock lets the calling thread,
+ * A seccomp filter refuses (EPERM) calls that no part of the daemon makes, in every thread, or until rd_sandbox_gather in the
+ * calling one and those that it starts, while another one opens devices: the driver may start a program for that. Landlock lets the calling thread,
  * and those that it starts, write to the folders below alone; reading and open descriptors stay as they are. Both are the
  * kernel's, by its own calls, so no library is needed. Each is left out where the kernel has none. */
 #ifndef RD_SANDBOX_H
@@ -13,6 +14,9 @@ enum { RD_SANDBOX_TEXT = 80 };
 
 /* `folders`: n paths below which files may be made, written and removed; "" and what does not exist is left out. `told` says
  * what is on, for the log. */
-void rd_sandbox_enter(const char *const *folders, size_t n, char told[RD_SANDBOX_TEXT]);
+void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, char told[RD_SANDBOX_TEXT]);
+
+/* The filter for every thread now. The caller has entered the sandbox. */
+bool rd_sandbox_gather(void);
 
 #endif

@@ -129,15 +129,23 @@ static void init_cond(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
+void rd_workers_fit(rd_workers *w, unsigned most)
+{
+    pthread_mutex_lock(&w->lock);
+    w->most = most;
+    w->per_user = most > 1 ? most - (most + 3) / 4 : 1;
+    pthread_mutex_unlock(&w->lock);
+}
+
 bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake)(void *arg), void *wake_arg)
 {
-    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .most = most, .rest_ns = REST_NS};
+    *w = (rd_workers){.wake = wake, .wake_arg = wake_arg, .rest_ns = REST_NS};
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
     init_cond(&w->work);
-    w->per_user = most > 1 ? most - (most + 3) / 4 : 1;
     w->busy_per_user = busiest;
+    rd_workers_fit(w, most);
     pthread_mutex_lock(&w->lock);
     bool started = start_worker(w);
     pthread_mutex_unlock(&w->lock);

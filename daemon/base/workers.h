@@ -53,6 +53,9 @@ typedef struct rd_workers {
  * rd_workers_close in any case. */
 bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake)(void *arg), void *wake_arg);
 
+/* Another number of threads, which is not less. */
+void rd_workers_fit(rd_workers *w, unsigned most);
+
 /* About once a second, the loop: replace threads that are stuck. */
 void rd_workers_watch(rd_workers *w, uint64_t now_ns);
 

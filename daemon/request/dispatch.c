@@ -215,9 +215,48 @@ unsigned rd_unread_limit(const rd_config *c)
     return twice > RP_MAX_INFLIGHT ? twice : RP_MAX_INFLIGHT;
 }
 
-void rd_dispatch(rd_requests *q, rd_request *r)
+/* ---- requests that need a device, while these are opened ---- */
+static void hold(rd_requests *q, rd_request *r)
+{
+    r->held = true;
+    r->job.task = (rk_task){.fault = {.index = RP_NO_INDEX}};
+    r->job.done = rd_answer_job; /* should it be taken back */
+    rd_wait(q, r);
+    rd_watch_deadline(q, r);
+}
+
+static void run(rd_requests *q, rd_request *r)
 {
     rp_fault f = {.index = RP_NO_INDEX};
+    rp_err err = rd_halted(q, &f) ? RP_CANCELLED : check(q, r, &f);
+    if (!err)
+        err = table[r->exchange.header.type].run(q, r, &f);
+    if (err == RD_LATER)
+        hold(q, r);
+    else if (err)
+        rd_refuse(q, r, &f);
+}
+
+void rd_dispatch_held(rd_requests *q)
+{
+    rd_request *oldest = NULL, *next;
+    for (rd_request *r = q->waiting; r; r = next) { /* the newest first */
+        next = r->next;
+        if (!r->held)
+            continue;
+        rd_wait_end(r);
+        r->held = false;
+        r->next = oldest;
+        oldest = r;
+    }
+    for (rd_request *r = oldest; r; r = next) {
+        next = r->next;
+        run(q, r);
+    }
+}
+
+void rd_dispatch(rd_requests *q, rd_request *r)
+{
     rd_request_begin(r, q);
     r->session = rd_session_find(q->sessions, r->exchange.connection);
     if (!r->session || !r->session->owner) { /* the peer is gone, so no answer is needed */
@@ -227,9 +266,5 @@ void rd_dispatch(rd_requests *q, rd_request *r)
     rd_request_enter(r);
     r->body = r->exchange.bytes + RP_HEADER_SIZE;
     r->body_len = r->exchange.header.body_len;
-    rp_err err = rd_halted(q, &f) ? RP_CANCELLED : check(q, r, &f);
-    if (!err)
-        err = table[r->exchange.header.type].run(q, r, &f);
-    if (err)
-        rd_refuse(q, r, &f);
+    run(q, r);
 }

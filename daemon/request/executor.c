@@ -9,13 +9,18 @@ enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
 void rd_executor_open(rd_requests *q)
 {
+    rd_sched_init(&q->sched, SMALL_WINDOW, 2 * RP_MAX_DATA);
+    rd_executor_fit(q);
+}
+
+void rd_executor_fit(rd_requests *q)
+{
     rk_stats k;
     rk_get_stats(q->engine, &k);
     const bool hybrid = k.backend == RP_BACKEND_CUDA && k.threads > 0;
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
     large += hybrid ? 2 * RP_MAX_DATA : 0;
-    rd_sched_init(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA);
-    rd_sched_widen(&q->sched, k.devices + hybrid); /* slots and threads of all are in `large` already */
+    rd_sched_windows(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA, k.devices + hybrid);
 }
 
 /* ---- to the engine and back ---- */
@@ -185,6 +190,8 @@ const char *rd_whereabouts(const rd_request *r)
 {
     static const char *const names[RD_QUEUES] = {"small", "large", "read"};
     const rd_item *i = &r->job.item;
+    if (r->held)
+        return "device";
     if (r->parked)
         return names[RD_QUEUE_READ];
     if (i->taker)
@@ -196,10 +203,10 @@ const char *rd_whereabouts(const rd_request *r)
 
 /* ---- taking back ---- */
 
-/* With a reader, in the engine, or waiting for memory. FINISH waits for its stream's chunks without having begun. */
+/* With a reader, in the engine, or waiting for memory; not one that is held until there are devices. FINISH waits for its stream's chunks without having begun. */
 static bool has_begun(const rd_request *r)
 {
-    bool waits = r->parked || (r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running);
+    bool waits = r->held || r->parked || (r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running);
     return !waits && !r->job.item.taker;
 }
 

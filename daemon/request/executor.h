@@ -9,6 +9,9 @@
 /* The engine is open: how much it is to have at a time. */
 void rd_executor_open(rd_requests *q);
 
+/* Devices have joined it. */
+void rd_executor_fit(rd_requests *q);
+
 /* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
 void rd_submit(rd_requests *q, rd_job *job);
 

@@ -150,6 +150,7 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
     g->locked_cap = k->locked_cap;
     g->engine_devices = k->devices;
     g->engine_devices_lost = k->devices_lost;
+    g->engine_devices_opening = k->opening;
     g->slots = k->slots;
     g->slots_busy = k->slots_busy;
     g->tasks = k->tasks;

@@ -77,6 +77,8 @@ rp_err rd_on_store(rd_requests *q, rd_request *r, rp_fault *f)
     rp_err err = rp_get_store(r->body, r->body_len, &ask, f);
     if (!err)
         err = owner(r, &uid, f);
+    if (!err && rk_opening(q->engine))
+        err = RD_LATER;
     if (err)
         return err;
     users_now(q);
@@ -210,12 +212,14 @@ bool rd_resident_abort(const rd_request *r, uint64_t id)
 
 /* ---- LIST, DROP ---- */
 
-/* Of the only device there is nothing to say. */
+/* Of the only device there is nothing to say, nor of the host's memory beside the devices. */
 static uint8_t place_of(const rd_resident *x, uint8_t version)
 {
     if (version < RP_PLANES_VERSION || rk_devices(x->holdings->engine) == 1)
         return RP_PLACE_ANY;
     const int place = rk_memory_place(x->memory);
+    if (place == RK_PLACE_ANY)
+        return RP_PLACE_ANY;
     return place == RK_PLACE_SPREAD ? RP_PLACE_SPREAD : (uint8_t)(RP_PLACE_DEVICE + place);
 }
 

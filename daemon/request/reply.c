@@ -26,7 +26,7 @@ void rd_wait(rd_requests *q, rd_request *r)
     q->waiting = r;
 }
 
-static void end_wait(rd_request *r)
+void rd_wait_end(rd_request *r)
 {
     if (!r->link)
         return;
@@ -46,7 +46,7 @@ static void release(rd_request *r)
 static void leave(rd_requests *q, rd_request *r)
 {
     rd_session *x = r->session;
-    end_wait(r);
+    rd_wait_end(r);
     rd_sched_remove(&q->sched, &r->job.item);
     release(r);
     x->inflight--;

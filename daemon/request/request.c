@@ -18,6 +18,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->handle = NULL;
     r->resident = NULL;
     r->spread = false;
+    r->held = false;
     r->read.wanted = false;
     r->read.buffer = NULL;
     r->link = NULL;
@@ -76,6 +77,8 @@ rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f)
     char names[RP_MAX_TEXT];
     if (!spec->device)
         return RP_OK;
+    if (rk_opening(e))
+        return RD_LATER;
     rk_device_names(e, names, sizeof names);
     if (spec->device > rk_devices(e))
         return rp_fail(f, RP_BAD_HANDLE, "device", rk_devices(e), "no device %u; there %s %s", spec->device - 1u,

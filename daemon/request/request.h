@@ -28,6 +28,7 @@ typedef struct rd_request {
     rp_path path;                          /* how the data come; 0: not known */
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
+    bool held;                             /* until there are devices: RD_LATER */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
     struct rd_request *next_parked;        /* of the same user */
     rd_read read;                          /* REDUCE_AT, WRITE_AT: of a file */
@@ -50,7 +51,11 @@ void rd_request_begin(rd_request *r, struct rd_requests *all);
  * that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
-/* Is there the device that the spec asks for? Any thread. Errors: BAD_HANDLE, DEVICE_LOST. */
+/* What a handler says instead of an error: the request needs a device, and these are still being opened. It has done nothing, and
+ * is called again when they are open. */
+#define RD_LATER ((rp_err)-1)
+
+/* Is there the device that the spec asks for? Any thread. RD_LATER, or errors: BAD_HANDLE, DEVICE_LOST. */
 rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f);
 
 /* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */

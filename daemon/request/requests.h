@@ -58,7 +58,7 @@ typedef struct rd_requests {
     uint64_t next_drop_log_ns;
 } rd_requests;
 
-/* Handlers: RP_OK if the request is answered or waits; an error with `f` filled if it is to be refused. */
+/* Handlers: RP_OK if the request is answered or waits; RD_LATER; an error with `f` filled if it is to be refused. */
 typedef rp_err rd_handler(rd_requests *q, rd_request *r, rp_fault *f);
 
 #endif

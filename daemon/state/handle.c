@@ -275,8 +275,22 @@ static rp_err begin(rd_holdings *h, rd_handle *given, rd_user *user, void (*run)
     x->work = (rd_work){.run = run, .done = made, .running = &user->running};
     user->refs++;
     *out = x;
-    rd_workers_add(h->workers, &x->work);
+    if (x->kind == RD_HANDLE_DEVICE && rk_opening(h->engine)) {
+        x->next = h->late;
+        h->late = x;
+    } else {
+        rd_workers_add(h->workers, &x->work);
+    }
     return RP_OK;
+}
+
+void rd_handles_open_late(rd_holdings *h)
+{
+    while (h->late) {
+        rd_handle *x = h->late;
+        h->late = x->next;
+        rd_workers_add(h->workers, &x->work);
+    }
 }
 
 rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *tell, void *maker, rd_handle **out, rp_fault *f)

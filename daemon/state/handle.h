@@ -75,6 +75,9 @@ void rd_handles_watch(rd_holdings *h);
 /* At the end of the daemon: forget them. */
 void rd_handles_forget(rd_holdings *h);
 
+/* The devices are open, or never will be: go on with allocations that wait for them. */
+void rd_handles_open_late(rd_holdings *h);
+
 /* Close a descriptor that is not wanted, or a socket in which some may be left: by a reader, for it may hang. */
 void rd_handle_reject(rd_holdings *h, rd_user *user, int fd);
 

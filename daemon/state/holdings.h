@@ -25,6 +25,7 @@ typedef struct rd_holdings {
     struct rd_handle *in_use;    /* arenas that are dropped here, but not by others */
     struct rd_handle *devices;   /* allocations by handle, of all sessions */
     struct rd_handle *refused;   /* of these, those that cannot be opened before others are closed */
+    struct rd_handle *late;      /* allocations that wait until the devices are open */
     unsigned open_devices;       /* by handle: until they are closed */
     uint64_t residents_until_ns; /* no resident data expire before */
     rd_keep keep;

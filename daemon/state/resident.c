@@ -12,13 +12,13 @@
 static const uint64_t NS_PER_MS = 1000000;
 
 /* ---- workers ---- */
-rp_err rd_resident_memory(rd_resident *x)
+rp_err rd_resident_memory(rd_resident *x, bool lend)
 {
     rd_holdings *h = x->holdings;
     const int place = x->place == RP_PLACE_ANY      ? RK_PLACE_ANY
                       : x->place == RP_PLACE_SPREAD ? RK_PLACE_SPREAD
                                                     : x->place - RP_PLACE_DEVICE;
-    if (h->keep == RD_KEEP_IN_PLACE)
+    if (lend)
         return rk_memory_lend(h->engine, place, x->kept.base, x->bytes, &x->memory, &x->fault);
     return rk_memory_new(h->engine, place, x->bytes, &x->memory, &x->fault);
 }
@@ -26,10 +26,11 @@ rp_err rd_resident_memory(rd_resident *x)
 static void resident_make(rd_work *c)
 {
     rd_resident *x = (rd_resident *)c;
-    if (x->holdings->keep == RD_KEEP_IN_PLACE && !rd_kept_make(&x->kept, x->bytes))
+    const bool in_place = x->holdings->keep == RD_KEEP_IN_PLACE;
+    if (in_place && !rd_kept_make(&x->kept, x->bytes))
         rp_fail(&x->fault, RP_NO_MEMORY, "memory", 0, "no memory of %" PRIu64 " bytes", x->bytes);
     else
-        rd_resident_memory(x);
+        rd_resident_memory(x, in_place);
 }
 
 static void resident_free(rd_work *c)

@@ -93,10 +93,16 @@ void rd_residents_close(rd_holdings *h); /* what is kept stays so */
  * `done` follows in the loop. */
 void rd_resident_restore(rd_holdings *h, int fd, const char *name, void (*done)(void *arg), void *arg);
 
+/* ---- to the devices, when they are open (resident_move.c) ---- */
+
+/* What lies in the host's memory beside the devices gets memory there. Requests read the one or the other meanwhile. */
+void rd_resident_move(rd_resident *x); /* nothing, if it does not lie there */
+void rd_residents_move(rd_holdings *h);
+
 /* ---- for resident_restore.c ---- */
 enum { RD_STORE_NAME = 32 };
 void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id);
 void rd_unstore(rd_holdings *h, const char *name);
-rp_err rd_resident_memory(rd_resident *x); /* a worker: the engine's memory for it; x->fault */
+rp_err rd_resident_memory(rd_resident *x, bool lend); /* a worker: the engine's memory for it, or what is kept; x->fault */
 
 #endif

@@ -12,6 +12,7 @@
 typedef struct restored {
     rd_resident resident; /* first */
     rd_kept_record record;
+    bool in_place;       /* the engine reads the memory that was kept, or does so until its devices are open */
     unsigned running; /* it counts for itself: no user waits for another one's data */
     int fd;
     char *name; /* that it was kept under */
@@ -41,12 +42,11 @@ static void fill(rd_resident *x, const rd_kept_record *r)
 }
 
 /* The engine's memory with the data. On a device it is a copy, and that of the host is left to the service manager. */
-static const char *load(rd_resident *x)
+static const char *load(rd_resident *x, bool in_place)
 {
-    rd_holdings *h = x->holdings;
-    if (rd_resident_memory(x))
+    if (rd_resident_memory(x, in_place))
         return "there is no memory for it";
-    if (h->keep == RD_KEEP_IN_PLACE)
+    if (in_place)
         return NULL;
     rp_err err = rk_memory_write(x->memory, x->kept.base, &x->fault);
     rd_kept_free(&x->kept);
@@ -65,7 +65,7 @@ static void restore_run(rd_work *w)
     if (r->why)
         return;
     fill(x, &r->record);
-    r->why = load(x);
+    r->why = load(x, r->in_place);
     rd_kept_close_fd(&x->kept);
 }
 
@@ -95,7 +95,7 @@ static const char *settle(rd_resident *x, uint64_t uid, uint64_t now_ns)
 }
 
 /* Quotas may have been lowered: what is there stays, and counts. */
-static const char *list(rd_resident *x, uint64_t uid)
+static const char *list(rd_resident *x, uint64_t uid, bool in_place)
 {
     rd_holdings *h = x->holdings;
     x->user = rd_user_get(h->users, uid);
@@ -103,7 +103,7 @@ static const char *list(rd_resident *x, uint64_t uid)
         return "there is no memory for it";
     rd_charge_anyway(h->users, x->user, RD_HELD_RESIDENTS, 1);
     rd_charge_anyway(h->users, x->user, RD_HELD_RESIDENT_BYTES, x->bytes);
-    x->copied = h->keep == RD_KEEP_COPY;
+    x->copied = h->keep == RD_KEEP_COPY && !in_place;
     h->copied += x->copied ? x->bytes : 0;
     if (x->until_ns < h->residents_until_ns)
         h->residents_until_ns = x->until_ns;
@@ -133,9 +133,11 @@ static void restore_done(rd_work *w)
     if (!r->why)
         r->why = settle(x, r->record.uid, rd_now_ns());
     if (!r->why)
-        r->why = list(x, r->record.uid);
+        r->why = list(x, r->record.uid, r->in_place);
     if (r->why)
         drop(r);
+    else if (!rk_opening(x->holdings->engine))
+        rd_resident_move(x);
     free(r->name);
     if (r->why)
         free(r);
@@ -155,6 +157,7 @@ void rd_resident_restore(rd_holdings *h, int fd, const char *name, void (*done)(
         return;
     }
     *r = (restored){.fd = fd, .name = copy, .done = done, .arg = arg};
+    r->in_place = h->keep == RD_KEEP_IN_PLACE || rk_opening(h->engine);
     r->resident = (rd_resident){
         .holdings = h, .fault = {.index = RP_NO_INDEX}, .kept = RD_KEPT_NONE, .sealed = true, .stored = true};
     atomic_init(&r->resident.refs, 1);

@@ -16,27 +16,26 @@ static int64_t quantum_of(rd_queue_kind queue)
     return quantum[queue];
 }
 
-void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window)
+void rd_sched_windows(rd_sched *s, uint64_t small_window, uint64_t large_window, unsigned devices)
 {
     const uint64_t window[RD_QUEUES] = {
-        [RD_QUEUE_SMALL] = small_window, [RD_QUEUE_LARGE] = large_window, [RD_QUEUE_READ] = UINT64_MAX};
-    *s = (rd_sched){0};
+        [RD_QUEUE_SMALL] = small_window * devices, [RD_QUEUE_LARGE] = large_window, [RD_QUEUE_READ] = UINT64_MAX};
     for (int k = 0; k < RD_QUEUES; k++) {
         s->queue[k].window = window[k];
-        s->queue[k].price_window = k == RD_QUEUE_READ ? UINT64_MAX : RD_WINDOW_NS;
+        s->queue[k].price_window = k == RD_QUEUE_READ ? UINT64_MAX : (uint64_t)RD_WINDOW_NS * devices;
+    }
+}
+
+void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window)
+{
+    *s = (rd_sched){0};
+    rd_sched_windows(s, small_window, large_window, 1);
+    for (int k = 0; k < RD_QUEUES; k++) {
         for (int c = 0; c < RP_PRIORITY_COUNT; c++) {
             s->queue[k].class[c].parent = &s->queue[k].all;
             s->queue[k].class[c].quantum = class_share[c] * quantum_of((rd_queue_kind)k);
         }
     }
-}
-
-void rd_sched_widen(rd_sched *s, unsigned devices)
-{
-    s->queue[RD_QUEUE_SMALL].window *= devices;
-    for (int k = 0; k < RD_QUEUES; k++)
-        if (k != RD_QUEUE_READ)
-            s->queue[k].price_window *= devices;
 }
 
 void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority)

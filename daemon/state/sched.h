@@ -73,8 +73,8 @@ typedef struct rd_sched_session {
 /* Windows in bytes of cost. That of READ is what the caller has buffers for. */
 void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window);
 
-/* So many devices work side by side: as much more may be under way. Before anything is queued. */
-void rd_sched_widen(rd_sched *s, unsigned devices);
+/* Other windows: so many devices work side by side, and as much more may be under way; `large_window` is that of all. */
+void rd_sched_windows(rd_sched *s, uint64_t small_window, uint64_t large_window, unsigned devices);
 
 /* The session is one of this user, in this class (rp_priority). Its queues are empty. */
 void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int priority);

@@ -280,7 +280,6 @@ void rk_open_devices(rk_engine *e)
     e->join_err = open_named(e, &e->joined, e->join_why, sizeof e->join_why);
     rk_pin_noted(e);
     __atomic_store_n(&e->phase, RK_OPENED, __ATOMIC_RELEASE);
-    e->o.wake(e->o.wake_arg);
 }
 
 bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_SETTLED; }

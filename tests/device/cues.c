@@ -1,6 +1,6 @@
 /* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
  * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
- * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. */
+ * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. CUDA initialises when there is no file $HOLD_OPEN. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +32,13 @@ static void *cues_watch(void *arg)
     }
 }
 
+static void cues_init(void)
+{
+    const char *file = getenv("HOLD_OPEN");
+    while (file && access(file, F_OK) == 0)
+        usleep(POLL_US); /* poll interval */
+}
+
 __attribute__((constructor)) static void cues_start(void)
 {
     const char *count = getenv("DEVICES_OF_MEMORY");
@@ -40,6 +47,7 @@ __attribute__((constructor)) static void cues_start(void)
     t_cuda_devices = count ? atoi(count) : 1;
     t_cuda_host_breaks = getenv("LOSE_HOST") != NULL;
     t_cuda_latency_ns = LATENCY_NS;
+    t_cuda_init = cues_init;
     sigset_t all, before; /* signals are for the daemon's own threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

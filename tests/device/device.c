@@ -40,8 +40,19 @@ typedef struct device {
     int ordinal;
 } device;
 
+/* A device opens when there is no file $HOLD_OPEN, and takes $OPEN_MS ms for it, as a context of CUDA does. */
+static void wait_to_open(void)
+{
+    const char *file = getenv("HOLD_OPEN"), *ms = getenv("OPEN_MS");
+    while (file && access(file, F_OK) == 0)
+        usleep(500); /* poll interval */
+    if (ms)
+        usleep((unsigned)atoi(ms) * 1000);
+}
+
 static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)
 {
+    wait_to_open();
     const char *broken = getenv("BROKEN_DEVICE"); /* its number */
     device *d = malloc(sizeof *d);
     if (!d || (broken && atoi(broken) == ordinal)) {

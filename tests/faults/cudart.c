@@ -19,6 +19,7 @@ enum { MOST_DEVICES = 8 };
 int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1, t_cuda_failing = -1;
 bool t_cuda_host_breaks;
 uint64_t t_cuda_latency_ns;
+void (*t_cuda_init)(void);
 static _Atomic int contexts[MOST_DEVICES]; /* the error of a kernel, which the context never gets over */
 static _Thread_local cudaError_t last;
 static _Thread_local int current;
@@ -99,6 +100,8 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
+    if (t_cuda_init)
+        t_cuda_init();
     *n = t_cuda_devices;
     return call(__func__);
 }

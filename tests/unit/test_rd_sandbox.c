@@ -56,7 +56,7 @@ static int in_sandbox(const char *needs, int (*act)(void))
     if (child == 0) {
         const char *folders[] = {inside, "", "/no/such/folder", "/dev"};
         char told[RD_SANDBOX_TEXT];
-        rd_sandbox_enter(folders, 4, told);
+        rd_sandbox_enter(folders, 4, true, told);
         const char *no = strstr(told, "no ");
         _exit(no && strstr(no, needs) ? SKIP : act());
     }
@@ -110,7 +110,7 @@ static void threads_that_were_there_are_in_it_too(void **state)
         char told[RD_SANDBOX_TEXT];
         sem_init(&entered, 0, 0);
         pthread_create(&thread, NULL, wait_and_start_a_program, NULL);
-        rd_sandbox_enter(NULL, 0, told);
+        rd_sandbox_enter(NULL, 0, true, told);
         if (strstr(told, "no seccomp")) /* as in an emulator */
             _exit(SKIP);
         sem_post(&entered);

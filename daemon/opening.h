@@ -1,0 +1,28 @@
+/* Devices that open while the CPU answers. CUDA's contexts take 0.2 s and more, on a cold machine seconds; answers have the same bits
+ * on the CPU. So the engine begins there, a thread of its own opens the devices, and they join in a turn of the loop. What needs
+ * a device waits until then: requests (RD_LATER), and allocations on the device (rd_handles_open_late). */
+#ifndef RD_OPENING_H
+#define RD_OPENING_H
+
+#include "daemon/server.h"
+
+/* Start the thread, if the engine may be an early one: before the sandbox, as CUDA's driver may start a program. It waits for the
+ * engine. False: the devices open with the engine. */
+bool rd_opening_begin(rd_server *s, const rk_options *o);
+
+/* The engine is there: open its devices. */
+void rd_opening_go(rd_server *s);
+
+/* What the daemon knows of the engine's devices: names, caps, windows. At the start, and when devices have joined. */
+void rd_opening_know(rd_server *s);
+
+/* Threads that read files: as many as the devices can do with. */
+unsigned rd_opening_readers(const rd_server *s);
+
+/* In a turn of the loop: have they been opened? */
+void rd_opening_turn(rd_server *s);
+
+/* The daemon leaves. False: the driver has not answered; the process must end without the engine's close. */
+bool rd_opening_end(rd_server *s);
+
+#endif
