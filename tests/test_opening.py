@@ -40,7 +40,7 @@ def options(program=DEVICE, backend="auto"):
 
 
 def wait(daemon, condition):
-    for _ in range(6000):
+    for _ in range(3000):
         if condition():
             return
         select_a_moment(daemon.process)
@@ -55,7 +55,7 @@ def waits(daemon, n):
     """So many requests wait for a device, and not in a queue."""
     def held_ones():
         with daemon.connect() as c:
-            return sum(" device" in v for k, v in c.query(REQUESTS).items() if k.startswith("request."))
+            return sum(" where=device " in v for k, v in c.query(REQUESTS).items() if k.startswith("request."))
     wait(daemon, lambda: held_ones() == n)
 
 
@@ -110,7 +110,7 @@ def test_what_needs_a_device_waits_for_it(start, held, allocate):
         wrong = c.send(REDUCE, spec("sum", "u8", row_len=1, device=3) + b"\1")
         stored = c.send(STORE, store("x", "u8", 4))
         waits(daemon, 5)
-        opener = threading.Thread(target=lambda: done.append(side.device(a.handle)))
+        opener = threading.Thread(target=lambda: done.append(side.device(a.handle[:16] + bytes(48))))
         opener.start()
         assert other.reduce("sum", "u8", b"\1\2").cells == [in_bytes(b"\3")]
         cancelled = other.send(REDUCE, other.reduce_body("sum", "u8", b"\1", device=1))
@@ -209,7 +209,7 @@ def test_a_stop_does_not_wait_for_devices(start, held):
         with pytest.raises(Fault) as e:
             c.wait(sent)
         assert (e.value.code, e.value.text) == ("BUSY", "shutting down")
-    daemon.stop(5)
+    assert daemon.process.wait(10) == 0
     assert held.exists() and "left while the devices were opening" in daemon.log()
 
 
