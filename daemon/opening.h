@@ -1,12 +1,12 @@
-/* Devices that open while the CPU answers. CUDA's contexts take 0.2 s and more, on a cold machine seconds; answers have the same bits
- * on the CPU. So the engine begins there, a thread of its own opens the devices, and they join in a turn of the loop. What needs
- * a device waits until then: requests (RD_LATER), and allocations on the device (rd_handles_open_late). */
+/* Devices that open while the CPU answers. CUDA's contexts take 0.2 s and more, on a cold machine seconds, and the bits are the
+ * same on the CPU. So the engine begins there, a thread of its own opens the devices, and they join in a turn of the loop.
+ * What needs a device waits until then: requests (RD_LATER), and allocations on the device (rd_handles_open_late). */
 #ifndef RD_OPENING_H
 #define RD_OPENING_H
 
 #include "daemon/server.h"
 
-/* Start the thread, if the engine may be an early one: before the sandbox, as CUDA's driver may start a program. It waits for the
+/* Start the thread, if the engine may be an early one: before the sandbox, as the driver may start a program. It waits for the
  * engine. False: the devices open with the engine. */
 bool rd_opening_begin(rd_server *s, const rk_options *o);
 

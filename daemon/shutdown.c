@@ -183,7 +183,7 @@ void rd_server_close(rd_server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
     rd_handles_forget(&s->holdings); /* no channel is left */
-    if (!opened) { /* the driver may take long, or hang; nothing here is to wait for it */
+    if (!opened) {                   /* the driver may take long, or hang; nothing here is to wait for it */
         rd_log(RD_LOG_INFO, "left while the devices were opening");
         _exit(s->exit_code);
     }

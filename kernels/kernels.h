@@ -250,6 +250,10 @@ int rk_device_find(const rk_engine *e, const char *name);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
 
+/* Devices in service. What breaks one may break others: this waits until they have been looked at, which takes some calls of
+ * the driver. Ask it before a task is answered with DEVICE_LOST. Any thread. */
+unsigned rk_devices_left(const rk_engine *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import select
 import struct
 import threading
 import time
@@ -15,7 +16,7 @@ from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
 from oracle import SIZE
-from rawclient import COLUMNS, REDUCE, STORE, Fault, parse_result, spec, store
+from rawclient import COLUMNS, REDUCE, REDUCE_AT, STORE, Fault, parse_result, spec, store
 from sideclient import Side
 from test_side import refused
 
@@ -234,6 +235,31 @@ def test_sixteen_clients_and_a_context_that_breaks(start, scratch, monkeypatch, 
     assert daemon.status()["devices_lost"] == 1
     assert daemon.process.poll() is None
     daemon.notified("degraded: 1 of 2 devices lost")
+
+
+def test_a_lost_device_is_reported_when_the_others_have_been_looked_at(start, scratch, monkeypatch):
+    """All contexts break. The look at the second one takes a while; a request for data on the first one is answered afterwards: that no
+    device is left, so that its client repeats it. It was told before that one is left."""
+    options = memory_device(RUNTIME)
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
+    monkeypatch.setenv("LOSE_ALL", "1")
+    monkeypatch.setenv("HOLD_LOOK", str(scratch / "look"))
+    daemon = start("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
+    with daemon.connect() as c, daemon.connect() as d:
+        handle = c.put("x", "u8", bytes(4096), place=FIRST)
+        (scratch / "look").touch()
+        (scratch / "lost0").touch()
+        while "CUDA failed on device 0" not in daemon.log():
+            d.send(REDUCE, d.reduce_body("sum", "u8", b"\1", device=1))
+            select_a_moment(daemon.process)
+        sent = c.send(REDUCE_AT, spec("sum", "u8", row_len=4096) + struct.pack("<QQQ", handle, 0, 4096))
+        early = select.select([c.socket], [], [], 0.3)[0]  # poll interval: an answer that comes too early comes soon
+        (scratch / "look").unlink()
+        with pytest.raises((Fault, OSError)) as e:
+            c.wait(sent)
+        assert not early and (not isinstance(e.value, Fault) or (e.value.code, e.value.limit) == ("DEVICE_LOST", 0))
+    assert daemon.process.wait(60) == 70 and "looking at it after another device failed" in daemon.log()
 
 
 def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypatch):

@@ -1,9 +1,9 @@
-/* What the daemon's process gives up once it has opened its device: it reads bytes of strangers from then on.
+/* What the daemon's process gives up before it reads bytes of strangers.
  *
- * A seccomp filter refuses (EPERM) calls that no part of the daemon makes, in every thread, or until rd_sandbox_gather in the
- * calling one and those that it starts, while another one opens devices: the driver may start a program for that. Landlock lets the calling thread,
- * and those that it starts, write to the folders below alone; reading and open descriptors stay as they are. Both are the
- * kernel's, by its own calls, so no library is needed. Each is left out where the kernel has none. */
+ * A seccomp filter refuses (EPERM) calls that no part of the daemon makes, in every thread. A thread that opens devices is left
+ * out until rd_sandbox_gather, as the driver may start a program. Landlock lets the calling thread, and those that it starts,
+ * write to the folders below alone; reading and open descriptors stay as they are. Both are the kernel's, by its own calls, so
+ * no library is needed. Each is left out where the kernel has none. */
 #ifndef RD_SANDBOX_H
 #define RD_SANDBOX_H
 

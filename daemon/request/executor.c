@@ -203,7 +203,8 @@ const char *rd_whereabouts(const rd_request *r)
 
 /* ---- taking back ---- */
 
-/* With a reader, in the engine, or waiting for memory; not one that is held until there are devices. FINISH waits for its stream's chunks without having begun. */
+/* With a reader, in the engine, or waiting for memory; not while it is held until there are devices. FINISH waits for its
+ * stream's chunks without having begun. */
 static bool has_begun(const rd_request *r)
 {
     bool waits = r->held || r->parked || (r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running);

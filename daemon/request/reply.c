@@ -155,20 +155,11 @@ void rd_note_disconnected(rd_requests *q, const rd_session *x, const char *reaso
     }
 }
 
-/* Other devices that the daemon goes on with after one was lost. */
-static uint64_t devices_left(const rk_engine *e)
-{
-    uint64_t left = 0;
-    for (unsigned i = 0; i < rk_devices(e); i++)
-        left += !rk_device_lost(e, i);
-    return left;
-}
-
 void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *fault)
 {
     rp_fault told = *fault, *f = &told;
     if (f->code == RP_DEVICE_LOST)
-        f->limit = devices_left(q->engine);
+        f->limit = rk_devices_left(q->engine); /* that the daemon goes on with; with none the client repeats it */
     uint8_t *body = rd_exchange_reply(&r->exchange, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
     if (!body) {
         rd_note_disconnected(q, r->session, "no memory for a reply");

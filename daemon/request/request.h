@@ -51,8 +51,8 @@ void rd_request_begin(rd_request *r, struct rd_requests *all);
  * that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
-/* What a handler says instead of an error: the request needs a device, and these are still being opened. It has done nothing, and
- * is called again when they are open. */
+/* What a handler says instead of an error: the request needs a device, and these are still opening. It has done nothing, and is
+ * called again when they are open. */
 #define RD_LATER ((rp_err)-1)
 
 /* Is there the device that the spec asks for? Any thread. RD_LATER, or errors: BAD_HANDLE, DEVICE_LOST. */

@@ -87,8 +87,7 @@ void rd_resident_move(rd_resident *from)
     rd_charge_anyway(h->users, user, RD_HELD_RESIDENTS, 1);
     rd_charge_anyway(h->users, user, RD_HELD_RESIDENT_BYTES, x->bytes);
     rd_resident_hold(from);
-    x->work = (rd_work){
-        .run = resident_move_run, .done = resident_move_done, .running = &user->running, .busy = &user->busy};
+    x->work = (rd_work){.run = resident_move_run, .done = resident_move_done, .running = &user->running, .busy = &user->busy};
     rd_workers_add(h->workers, &x->work);
 }
 

@@ -12,7 +12,7 @@
 typedef struct restored {
     rd_resident resident; /* first */
     rd_kept_record record;
-    bool in_place;       /* the engine reads the memory that was kept, or does so until its devices are open */
+    bool in_place;    /* the engine reads the memory that was kept, or does so until its devices are open */
     unsigned running; /* it counts for itself: no user waits for another one's data */
     int fd;
     char *name; /* that it was kept under */

@@ -214,9 +214,22 @@ void rk_retire(rk_engine *e, unsigned device) { rk_inflight_lose(&rk_fleet_of(e)
 
 /* ---- devices and counters ---- */
 
+bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_SETTLED; }
+
 unsigned rk_devices(const rk_engine *e) { return rk_fleet_of(e)->devices; }
 
 bool rk_device_lost(const rk_engine *e, unsigned device) { return rk_device_is_lost(rk_fleet_of(e)->device[device]); }
+
+unsigned rk_devices_left(const rk_engine *e)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    unsigned left = 0;
+    if (v->device[0]->ops->settle)
+        v->device[0]->ops->settle();
+    for (unsigned i = 0; i < v->devices; i++)
+        left += !rk_device_is_lost(v->device[i]);
+    return left;
+}
 
 static unsigned infos_of(const rk_engine *e, rk_device_info *out)
 {
@@ -238,10 +251,7 @@ void rk_device_names(const rk_engine *e, char *out, size_t cap)
     rk_device_list(there, infos_of(e, there), out, cap);
 }
 
-void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s)
-{
-    rk_device_stats(rk_fleet_of(e)->device[device], s);
-}
+void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s) { rk_device_stats(rk_fleet_of(e)->device[device], s); }
 
 /* What the devices count, summed. */
 static void add_stats(rk_stats *s, const rk_stats *d)

@@ -78,6 +78,8 @@ typedef struct rk_backend_ops {
     rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
     rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
+    /* Of a loss that is looked into: wait until it is known which devices it takes. NULL: it is known. */
+    void (*settle)(void);
     /* All of m, of memory_new, to (`out`) or from the host. NULL: m->base is the host's. */
     rp_err (*memory_copy)(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f);
     void (*memory_close)(void *impl, rk_memory *m);

@@ -29,10 +29,7 @@ static inline bool rk_device_is_lost(const rk_device *d) { return rk_inflight_lo
 
 /* Its number among the engine's devices; RK_MAX_DEVICES or more: it is beside them. Any thread. */
 static inline unsigned rk_device_number(const rk_device *d) { return rk_inflight_number(&d->tasks); }
-static inline void rk_device_set_number(rk_device *d, unsigned n)
-{
-    __atomic_store_n(&d->tasks.number, n, __ATOMIC_RELAXED);
-}
+static inline void rk_device_set_number(rk_device *d, unsigned n) { __atomic_store_n(&d->tasks.number, n, __ATOMIC_RELAXED); }
 
 /* The task is this device's, until it is polled or handed to `done`. On a lost device it ends at once. */
 void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t));

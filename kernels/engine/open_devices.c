@@ -282,8 +282,6 @@ void rk_open_devices(rk_engine *e)
     __atomic_store_n(&e->phase, RK_OPENED, __ATOMIC_RELEASE);
 }
 
-bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_SETTLED; }
-
 bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap)
 {
     if (__atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_OPENED)

@@ -1,6 +1,7 @@
 /* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
  * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
- * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. CUDA initialises when there is no file $HOLD_OPEN. */
+ * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. While there is a file $HOLD_OPEN, CUDA does not
+ * initialise; while there is one $HOLD_LOOK, nobody learns whether a context is whole. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,12 +33,15 @@ static void *cues_watch(void *arg)
     }
 }
 
-static void cues_init(void)
+static void hold(const char *name)
 {
-    const char *file = getenv("HOLD_OPEN");
+    const char *file = getenv(name);
     while (file && access(file, F_OK) == 0)
         usleep(POLL_US); /* poll interval */
 }
+
+static void cues_init(void) { hold("HOLD_OPEN"); }
+static void cues_look(void) { hold("HOLD_LOOK"); }
 
 __attribute__((constructor)) static void cues_start(void)
 {
@@ -48,6 +52,7 @@ __attribute__((constructor)) static void cues_start(void)
     t_cuda_host_breaks = getenv("LOSE_HOST") != NULL;
     t_cuda_latency_ns = LATENCY_NS;
     t_cuda_init = cues_init;
+    t_cuda_look = cues_look;
     sigset_t all, before; /* signals are for the daemon's own threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -47,7 +47,7 @@ static void wait_to_open(void)
     while (file && access(file, F_OK) == 0)
         usleep(500); /* poll interval */
     if (ms)
-        usleep((unsigned)atoi(ms) * 1000);
+        usleep((unsigned)atoi(ms) * 1000); /* what a context takes, and no poll interval */
 }
 
 static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)

@@ -19,7 +19,7 @@ enum { MOST_DEVICES = 8 };
 int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1, t_cuda_failing = -1;
 bool t_cuda_host_breaks;
 uint64_t t_cuda_latency_ns;
-void (*t_cuda_init)(void);
+void (*t_cuda_init)(void), (*t_cuda_look)(void);
 static _Atomic int contexts[MOST_DEVICES]; /* the error of a kernel, which the context never gets over */
 static _Thread_local cudaError_t last;
 static _Thread_local int current;
@@ -149,6 +149,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaMemGetInfo(size_t *idle, size_t *total)
 {
+    if (t_cuda_look)
+        t_cuda_look();
     *idle = *total = (size_t)1 << 30;
     return call(__func__);
 }

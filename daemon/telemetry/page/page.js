@@ -140,6 +140,8 @@ function drawTables(then, now) {
   fill('pools', pools.filter((p) => st[p[2]] > 0).map(([name, used, cap]) => [name, { text: bytes(st[used]), raw: st[used] }, bytes(st[cap]), percent(st[used] / st[cap])]));
   const device = [['name', st.device], ['chosen', st.device_note], ['tasks', exact(st.tasks)], ['tasks on the device', exact(st.tasks_device)], ['slots in use', `${st['pool.slots_busy']} of ${st['pool.slots']}`],
     ['resident arrays', exact(st['resident.arrays'])], ['kept over a restart', exact(st['resident.kept'])]];
+  if (st.devices_opening)
+    device.push(['GPUs', 'opening']);
   if ('device.temperature_c' in st)
     device.push(['load', st['device.busy_percent'] + ' %'], ['temperature', st['device.temperature_c'] + ' \u00b0C'], ['power', st['device.power_w'].toFixed(0) + ' W']);
   fill('device', device);

@@ -234,6 +234,7 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .memory_new = rk::cuda_memory_new,
     .memory_open = rk::cuda_memory_open,
     .memory_import = rk::cuda_memory_import,
+    .settle = rk::cuda_settle,
     .memory_copy = rk::cuda_memory_copy,
     .memory_close = rk::cuda_memory_close,
     .memory_total = rk::cuda_memory_total,

@@ -77,6 +77,7 @@ void note_closed(const Backend *b);
 // The context is given up, and so are others that are found to be broken. Without the lock.
 void device_lost(Backend *b, cudaError_t err, const char *where);
 bool is_lost(Backend *b);
+void cuda_settle();
 
 // The task's fault, by CUDA's error.
 void fail(Backend *b, rk_task *t, cudaError_t err, const char *where);

@@ -57,12 +57,18 @@ void note_closed(const Backend *b)
 }
 
 // An exception in a kernel breaks the contexts of all devices of the process (H200, CUDA 13, 2026-11-22). Whoever reports this
-// device as lost knows then whether another one is left.
+// device as lost waits for the look at the others (cuda_settle), and knows then whether one is left.
 void device_lost(Backend *b, cudaError_t err, const char *where)
 {
     pthread_mutex_lock(&open_lock);
     if (give_up(b, err, where))
         give_up_broken(b);
+    pthread_mutex_unlock(&open_lock);
+}
+
+void cuda_settle()
+{
+    pthread_mutex_lock(&open_lock);
     pthread_mutex_unlock(&open_lock);
 }
 
