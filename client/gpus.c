@@ -9,6 +9,7 @@
 typedef struct found {
     reduce_gpu gpu[RP_MAX_GPUS];
     unsigned n;
+    bool opening; /* the daemon's GPUs: it cannot name them so far */
 } found;
 
 /* The 16 bytes of "GPU-2c7b8d4e-...". Another name has none. */
@@ -27,6 +28,8 @@ static int gpus_take(void *arg, const reduce_entry *e)
     found *all = arg;
     unsigned i;
     char what[16];
+    if (strcmp(e->key, "devices_opening") == 0)
+        all->opening = e->u64 != 0;
     if (sscanf(e->key, "gpu.%u.%15s", &i, what) != 2 || i >= RP_MAX_GPUS)
         return 0;
     reduce_gpu *g = &all->gpu[i];
@@ -44,6 +47,15 @@ static int gpus_take(void *arg, const reduce_entry *e)
     return 0;
 }
 
+/* A request of a device waits until there is one, as long as any request may. Whether it succeeds does not matter. */
+static void await_devices(reduce_client *c)
+{
+    const reduce_spec one = {.size = sizeof one, .op = REDUCE_SUM, .dtype = REDUCE_U8, .device = 1};
+    const uint8_t zero = 0;
+    uint64_t sum;
+    reduce_run(c, &one, &zero, 1, &sum, sizeof sum, NULL);
+}
+
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg)
 {
     found all = {.n = 0};
@@ -52,6 +64,10 @@ int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu),
         err = rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
     if (!err)
         err = reduce_query(c, REDUCE_TOPIC_INFO, gpus_take, &all);
+    if (!err && all.opening) {
+        await_devices(c);
+        err = reduce_query(c, REDUCE_TOPIC_INFO, gpus_take, &all);
+    }
     for (unsigned i = 0; !err && i < all.n; i++)
         err = each(arg, &all.gpu[i]);
     return err;

@@ -685,7 +685,8 @@ typedef struct reduce_gpu {
 } reduce_gpu;
 
 /* Ask, then call each(arg, gpu) for every GPU in the order of their numbers, in this thread; the struct is valid during that
- * call. A value other than 0 from `each` stops the calls and is returned. None is called for a daemon that computes on the CPU,
+ * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is still opening its GPUs is waited for.
+ * None is called for a daemon that computes on the CPU,
  * or one of 0.1. Errors: the common ones. */
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg);
 

@@ -285,7 +285,8 @@ def test_device_and_processor_share_large_data(start, scratch, ctl, monkeypatch,
     monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
     rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
     oracle = start("--small-bytes", 0, directory=make(scratch / "oracle"))
-    daemon = start("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
+    # by name: open at the start
+    daemon = start("--devices", 0, "--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
 
     def shared():
         status = daemon.status()

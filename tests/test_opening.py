@@ -281,6 +281,17 @@ def test_nobody_waits_for_slow_devices(supervise, monkeypatch):
     assert answers > 4 and longest < 1
 
 
+def test_a_gpu_is_found_by_its_name_when_it_is_open(start, held, ctl):
+    daemon = start("--sandbox", "no", **options())
+    found = []
+    asks = threading.Thread(target=lambda: found.append(ctl("sum", "-t", "u8", "--device", "GPU-ab01", "-", url=daemon.url, stdin=b"\1\2")))
+    asks.start()
+    waits(daemon, 1)
+    held.unlink()
+    asks.join()
+    assert found[0].stdout == b"3\n", found[0].stderr
+
+
 def test_libreduce_puts_and_reduces_while_devices_open(start, held):
     """A put waits for the devices, and everything else does not."""
     daemon = start("--sandbox", "no", **options())

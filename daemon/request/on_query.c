@@ -233,6 +233,7 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     put_u64(w, "limits.contexts", q->config->contexts);
     put_u64(w, "limits.small_bytes", q->config->small_bytes);
     put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
+    put_u64(w, "devices_opening", m->engine.opening);
     for (unsigned i = 0; i < m->gpus; i++) {
         char group[16];
         snprintf(group, sizeof group, "gpu.%u", i);
