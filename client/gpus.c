@@ -50,10 +50,12 @@ static int gpus_take(void *arg, const reduce_entry *e)
 /* A request of a device waits until there is one, as long as any request may. Whether it succeeds does not matter. */
 static void await_devices(reduce_client *c)
 {
-    const reduce_spec one = {.size = sizeof one, .op = REDUCE_SUM, .dtype = REDUCE_U8, .device = 1};
+    reduce_spec spec = REDUCE_SPEC_INIT;
     const uint8_t zero = 0;
     uint64_t sum;
-    reduce_run(c, &one, &zero, 1, &sum, sizeof sum, NULL);
+    spec.dtype = REDUCE_U8;
+    spec.device = 1;
+    reduce_run(c, &spec, &zero, 1, &sum, sizeof sum, NULL);
 }
 
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg)
