@@ -10,8 +10,8 @@
 #include "client/spec.h"
 #include "kernels/cpu/here.h"
 
-/* Arrays up to this size are reduced here whatever engine the daemon has. A sum of so many takes 2 us, statistics 10, a product of
- * floats 80; a request to a daemon takes 37 to 42, a small one 8, and to a GPU at least 25. */
+/* Arrays up to this size are reduced here whatever engine the daemon has. A sum of them takes 2 us, statistics 10 us, a product
+ * of floats 80 us. A request with as much takes 37 to 42 us on its way, a smaller one 8 us, and to a GPU at least 25 us. */
 enum { SMALL_BYTES = 64 << 10 };
 
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
@@ -40,7 +40,7 @@ static int local_on_entry(void *engine, const reduce_entry *e)
     return 0;
 }
 
-/* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is not there. */
+/* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is gone. */
 static int shared_cores(reduce_client *c)
 {
     rc_enter(c);
