@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
+CHOICES = ("min", "max", "range", "argmin", "argmax")               # which there are none of no elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
 OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
 OVER_BOTH = ("sumsq", "norm2")                                     # one value of real and imaginary parts
@@ -37,6 +38,9 @@ class Prepared:
         self.counts: Any = None                  # of spans, for their mean
         self.masked = o.keep if o.masked else None
         self.filename = o.filename
+        self.matrix = o.matrix
+        if self.masked is not None and op in CHOICES and not segments:
+            self.stand_in(~np.asarray(self.masked.any(axis=self.axes, keepdims=True)))
         if self.data.dtype.kind == "c":
             self.data = complex_elements(op, self.data)
         self.element = el = element(self.data.dtype)
@@ -45,6 +49,12 @@ class Prepared:
             self.dates()
         if el.parts == 2:
             self.pairs()
+
+    def stand_in(self, lost: Array) -> None:
+        """Results whose elements are all masked are so, too: zeros stand for the elements, of which the daemon chooses one."""
+        if lost.any():
+            self.data = np.where(lost, np.zeros((), self.data.dtype), self.data)
+            self.keep = self.keep | lost
 
     def dates(self) -> None:
         """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
