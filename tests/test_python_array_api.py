@@ -82,7 +82,7 @@ def test_special_values(package, dtype):  # noqa: F811
 
 def test_corrections(package):  # noqa: F811
     a = numbers("float64")
-    for name, correction, axis in itertools.product(("var", "std"), (0, 1, 2.0, 0.5, 1.25), AXES[:-1]):
+    for name, correction, axis in itertools.product(("var", "std"), (0, 1, 2.0, 0.5, 0.1), AXES[:-1]):
         expected = np.asarray(getattr(strict, name)(strict.asarray(a), axis=axis, correction=correction))
         assert np.allclose(getattr(package, name)(a, axis=axis, correction=correction), expected, rtol=1e-14), (name, correction, axis)
 
@@ -104,8 +104,6 @@ def test_vector_norms(package):  # noqa: F811
 
 
 def test_what_differs_on_purpose(package):  # noqa: F811
-    with pytest.raises(ValueError, match="ddof"):
-        package.var(np.ones(3), correction=1e-9)  # a fraction has 20 binary places at most
     with pytest.raises(package.OverflowError_):
         package.sum(np.full(2, 2**62), axis=0)  # the standard leaves it open, and array-api-strict wraps
     assert package.max(np.array([-0.0, 0.0])) == 0 and not np.signbit(package.max(np.array([0.0, -0.0])))  # the standard leaves it open

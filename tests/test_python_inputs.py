@@ -139,7 +139,7 @@ def test_bad_arguments_are_named(package, kind, text, args, kw):  # noqa: F811
 
 
 def test_other_bad_arguments(package):  # noqa: F811
-    for call in (lambda: package.var([1.0], ddof=-1), lambda: package.norm([1.0], 3), lambda: package.std([1.0], ddof=1, correction=1),
+    for call in (lambda: package.sem([1.0], ddof=-1), lambda: package.norm([1.0], 3), lambda: package.std([1.0], ddof=1, correction=1),
                  lambda: package.bits([1], "nand"), lambda: package.submit("median", [1]), lambda: package.Client("ipc:///x", priority="top")):
         with pytest.raises(ValueError):
             call()

@@ -77,7 +77,7 @@ def _ddof(ddof: Any, correction: Any) -> Any:
     if correction is None:
         return ddof
     if ddof:
-        raise ValueError("ddof and correction are one argument: give one of them")
+        raise ValueError("ddof and correction can't be provided simultaneously.")
     return correction
 
 
@@ -85,7 +85,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
         mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts. NumPy
-    takes a `mean` to save a pass; it is not used here. `correction` is another name of `ddof`, which may be a fraction such as 1.5.
+    takes a `mean` to save a pass; it is not used here. `correction` is another name of `ddof`, which may be any number.
 
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
     1.0

@@ -28,18 +28,22 @@ STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("a
 
 
 NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for an argument that was not given
-PARTS = 1 << 20  # of an element: the number of them that is counted fits 63 bits
 
 
-def divisor(op: str, ddof: Any) -> tuple[int, int]:
-    """`ddof` as a number of parts and how many of them are one element."""
+def divisor(op: str, ddof: Any) -> Any:
+    """`ddof` as an integer that the library takes, or, of var and std, as any other Fraction."""
+    if isinstance(ddof, (int, np.integer)) and 0 <= ddof < 2**32:
+        return int(ddof)
+    from fractions import Fraction
     try:
-        part, parts = (int(ddof), 1) if isinstance(ddof, (int, np.integer)) else ddof.__float__().as_integer_ratio()
+        exact = Fraction(*ddof.as_integer_ratio())
     except (AttributeError, ValueError, OverflowError):  # a string, a NaN, an infinity
-        part, parts = -1, 1
-    if not 0 <= part < 2**32 or parts > (PARTS if op in ("var", "std") else 1):
-        raise ValueError(f"ddof is a number of 0 or more, of var and std also a fraction such as 0.5, not {ddof!r}")
-    return part, parts
+        raise ValueError(f"ddof is a number, not {ddof!r}") from None
+    if exact.denominator == 1 and 0 <= exact < 2**32:
+        return int(exact)
+    if op not in ("var", "std"):
+        raise ValueError(f"ddof is an integer of 0 or more, and only of var and std another number, not {ddof!r}")
+    return exact
 
 
 class Plan:
@@ -201,11 +205,12 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     initial, where = (None if x is NO_VALUE else x for x in (initial, where))
-    part, parts = divisor(op, ddof)
+    ddof = divisor(op, ddof)
+    whole = type(ddof) is int
     o, key = operand(a), None
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
     if isinstance(o.data, Remote) and out is initial is where is offsets is None:
-        key = _key(o.data, op, axis, dtype, keepdims, part, parts, nan, wrap, make, state)
+        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
         if key in _recipes:
             return _recipes[key].again(o.data)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
@@ -218,8 +223,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     el, keep, source = p.element, [], source_of(p, layout, flips)
     if not isinstance(p.data, Remote) or p.keep is not None:
         key = None
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=part, rows=n,
-                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * (state or parts > 1))
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
+                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * (state or not whole))
     if not layout.by_row and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
         if layout.planes > 1:
@@ -235,10 +240,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if p.keep is not None and not isinstance(p.data, Remote):
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
-    if parts > 1:
-        from ._fractions import Repeated
-        finish = Repeated(finish, p.op, el, spec, parts)
-    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state or parts > 1)
+    if not whole:
+        from ._fractions import Fractional
+        finish = Fractional(finish, p.op, el, spec, ddof)
+    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state or not whole)
     found = recipe.plan(source)
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)
