@@ -65,7 +65,7 @@ def _from_pandas(a: Any) -> Operand | None:
     return None
 
 
-def _to_numpy(a: Any, name: str) -> Array:
+def to_numpy(a: Any, name: str) -> Array:
     try:
         found = np.asarray(a)
     except (ValueError, TypeError, RuntimeError) as e:
@@ -111,4 +111,4 @@ def operand(a: Any, name: str = "a") -> Operand:
         pandas = _from_pandas(a)
         if pandas is not None:
             return pandas
-    return Operand(_to_numpy(a, name))
+    return Operand(to_numpy(a, name))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote, operand
+from ._arrays import Array, Operand, Remote, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
@@ -113,7 +113,9 @@ def native(data: Any) -> Any:
 
 def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
     """A piece of elements of a type, one behind the other. Arrays must have a type that fits in it, lists numbers of its kind."""
-    data = np.asarray(a)
+    if np.ma.is_masked(a):
+        raise TypeError(f"{name}: masked elements cannot be left out here; give its compressed()")
+    data = to_numpy(a, name)
     if data.dtype.newbyteorder("=") != dtype:
         if not np.can_cast(data.dtype, dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
             raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
