@@ -113,6 +113,7 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 # In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
 HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
 OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
+OPT_SIMD := $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3)
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0) \
             -DCTL_WITH_ZLIB=$(if $(filter yes,$(ZLIB)),1,0) -DCTL_WITH_ZSTD=$(if $(filter yes,$(ZSTD)),1,0) -DCTL_WITH_JANSSON=$(if $(filter yes,$(JANSSON)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
@@ -208,7 +209,7 @@ SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -ma
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(OPT_SIMD) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ._client import Client
+from ._errors import IoError
 
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject: its first member is the address of the data
 
@@ -101,7 +102,11 @@ def of_memmap(a: np.ndarray[Any, Any], filename: Any) -> FileRange | None:
         return None
     st = os.fstat(fd)
     source = FileRange(fd, offset + address(a) - begin, a.nbytes, a)
-    return source if (st.st_dev, st.st_ino) == (device, inode) and source.offset + a.nbytes <= st.st_size else None
+    if (st.st_dev, st.st_ino) != (device, inode):
+        return None
+    if source.offset + a.nbytes > st.st_size:  # to read the map would end the process
+        raise IoError(f"a: {filename} has become shorter than its map", "a")
+    return source
 
 
 def in_memory(a: np.ndarray[Any, Any], filename: Any, plain: bool) -> Source:
