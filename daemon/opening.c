@@ -150,7 +150,7 @@ static bool join(rd_server *s, rp_err *err)
     if (joined && !*err)
         fit(s);
     if (q->serving)
-        rd_fastpath_open(&q->fastpath, q, q->fastpath.max_bytes);
+        rd_fastpath_reopen(&q->fastpath);
     return joined;
 }
 

@@ -26,10 +26,15 @@ void rd_fastpath_fini(rd_fastpath *p)
 
 void rd_fastpath_open(rd_fastpath *p, rd_requests *q, size_t max_bytes)
 {
-    pthread_rwlock_wrlock(&p->gate);
     p->requests = q;
     p->max_bytes = max_bytes;
-    p->open = max_bytes > 0;
+    rd_fastpath_reopen(p);
+}
+
+void rd_fastpath_reopen(rd_fastpath *p)
+{
+    pthread_rwlock_wrlock(&p->gate);
+    p->open = p->max_bytes > 0;
     pthread_rwlock_unlock(&p->gate);
 }
 

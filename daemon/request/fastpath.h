@@ -41,7 +41,8 @@ void rd_fastpath_fini(rd_fastpath *p);
 
 /* From now on requests are taken; with 0 bytes none are. */
 void rd_fastpath_open(rd_fastpath *p, struct rd_requests *q, size_t max_bytes);
-void rd_fastpath_close(rd_fastpath *p); /* take no more, and wait for the threads that are here; again is fine */
+void rd_fastpath_reopen(rd_fastpath *p); /* after rd_fastpath_close */
+void rd_fastpath_close(rd_fastpath *p);  /* take no more, and wait for the threads that are here; again is fine */
 
 /* Tasks that the engine has from here. Once this is closed, the loop is woken when the last of them is back. */
 unsigned rd_fastpath_under_way(const rd_fastpath *p);
