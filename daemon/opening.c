@@ -44,10 +44,12 @@ void rd_opening_go(rd_server *s)
 
 bool rd_opening_end(rd_server *s)
 {
-    if (s->opening.begun && !s->opening.posted) /* the start failed */
+    if (s->opening.begun && !s->opening.posted) { /* the start failed */
         sem_post(&s->opening.go);
-    else if (s->opening.begun && !atomic_load(&s->opening.done))
+    } else if (s->opening.begun && !atomic_load(&s->opening.done)) {
+        pthread_detach(s->opening.thread);
         return false;
+    }
     if (s->opening.begun)
         pthread_join(s->opening.thread, NULL);
     s->opening.begun = false;

@@ -311,6 +311,7 @@ def threads(daemon):
     return [Path(f"/proc/{daemon.process.pid}/task/{t}/status").read_text() for t in os.listdir(f"/proc/{daemon.process.pid}/task")]
 
 
+@pytest.mark.unsanitized  # a sanitizer has threads of its own
 def test_the_thread_that_opens_devices_alone_is_not_in_the_sandbox(start, held):
     """CUDA's driver may start nvidia-modprobe. When the devices are open, every thread is in the filter."""
     daemon = start("--threads", 2, **options())
