@@ -326,7 +326,8 @@ typedef struct reduce_entry {
     const char *text;
 } reduce_entry;
 /* Ask, then call each(arg, entry) for every entry in the daemon's order, in this thread; pointers are valid during that
- * call. A value other than 0 from `each` stops the calls and is returned. Errors: the common ones. */
+ * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is opening its GPUs is waited for. None is
+ * called for a daemon that computes on the CPU, or one of 0.1. Errors: the common ones. */
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
 
 /* The daemon's counters as Prometheus text (PROTOCOL.md, "Metrics"): take(arg, text) is called once, in this thread; the
