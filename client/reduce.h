@@ -326,8 +326,7 @@ typedef struct reduce_entry {
     const char *text;
 } reduce_entry;
 /* Ask, then call each(arg, entry) for every entry in the daemon's order, in this thread; pointers are valid during that
- * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is opening its GPUs is waited for. None is
- * called for a daemon that computes on the CPU, or one of 0.1. Errors: the common ones. */
+ * call. A value other than 0 from `each` stops the calls and is returned. Errors: the common ones. */
 int reduce_query(reduce_client *c, int topic, int (*each)(void *arg, const reduce_entry *e), void *arg);
 
 /* The daemon's counters as Prometheus text (PROTOCOL.md, "Metrics"): take(arg, text) is called once, in this thread; the
@@ -706,9 +705,8 @@ typedef struct reduce_gpu {
 } reduce_gpu;
 
 /* Ask, then call each(arg, gpu) for every GPU in the order of their numbers, in this thread; the struct is valid during that
- * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is still opening its GPUs is waited for.
- * None is called for a daemon that computes on the CPU,
- * or one of 0.1. Errors: the common ones. */
+ * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is opening its GPUs is waited for.
+ * None is called for a daemon that computes on the CPU, or one of 0.1. Errors: the common ones. */
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg);
 
 /* The memory behind `handle` (of cudaIpcGetMemHandle) is on the GPU with this UUID of 16 bytes: to be called before the first
