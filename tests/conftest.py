@@ -56,6 +56,7 @@ def pytest_configure(config):
     # ThreadSanitizer sleeps for a second at each exit otherwise
     os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))
     os.environ.pop("REDUCED_URL", None)
+    os.environ["REDUCE_LOCAL"] = "no"  # what these tests ask for is the daemon's work; test_local.py is about the rest
 
 
 def pytest_collection_modifyitems(config, items):
