@@ -1,10 +1,12 @@
 """What the package takes as an array, and what it says of arguments that are none."""
 import array
+import compileall
 import gc
 import mmap
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -306,11 +308,14 @@ print(time.process_time() - start, "asyncio" in sys.modules, reduced._lib._lib i
 """
 
 
-def test_the_import_is_quick_and_loads_nothing():
+def test_the_import_is_quick_and_loads_nothing(tmp_path):
+    """Of compiled modules, as pip leaves them."""
+    shutil.copytree(PACKAGE / "reduced", tmp_path / "reduced", ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(tmp_path / "reduced", quiet=1)
+    env = {**python_env(), "PYTHONPATH": str(tmp_path)}
     best = 1.0
     for _ in range(5):
-        printed = subprocess.run([sys.executable, "-c", IMPORT], env={**python_env(), "PYTHONPATH": str(PACKAGE)}, capture_output=True,
-                                 text=True, check=True).stdout.split()
+        printed = subprocess.run([sys.executable, "-c", IMPORT], env=env, capture_output=True, text=True, check=True).stdout.split()
         best = min(best, float(printed[0]))
         assert printed[1:] == ["False", "True"]
     assert best < (0.03 if not sanitizer() else 3)
