@@ -1,6 +1,6 @@
 """Random and adversarial arrays over the wire, by every way that there is, against the oracle: the same bits each time.
 
-REDUCED_PROPERTY_ARRAYS sets how many short arrays (default 50,000; each by every op), REDUCED_PROPERTY_SEED where they start. A
+REDUCED_PROPERTY_ARRAYS sets how many short arrays (default 100,000; each by every op), REDUCED_PROPERTY_SEED where they start. A
 failure names the seed of its batch or array, which alone makes it again."""
 import concurrent.futures
 import math
@@ -63,7 +63,7 @@ def check_batches(urls, seeds):
 
 def test_arrays_by_the_hundred(daemons, request):
     """Each by every op, by two ways of shape, order, split, merge tree and daemon; one of each batch as a stream."""
-    wanted = ARRAYS or (5_000 if request.config.sanitized else 50_000)
+    wanted = ARRAYS or (5_000 if request.config.sanitized else 100_000)
     count = -(-wanted * 11 // (BATCH * 10))  # some batches are smaller
     processes = os.cpu_count()
     with concurrent.futures.ProcessPoolExecutor(processes) as pool:
