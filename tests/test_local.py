@@ -107,9 +107,10 @@ def test_states_are_merged_and_checked(both):
     assert check(both, "stats", "f32", bad, rows=3, flags=STATES_IN) == "BAD_MESSAGE"
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("op, dtype, kw", [
     ("sum", "f64", {}), ("stats", "f32", {"nan": "omit"}), ("argmax", "f64", {"index_base": 7}), ("sum", "u64", {}), ("xor", "u8", {}),
-    ("minmax", "i16", {"rows": 3}), ("sum", "f64", {"rows": 1000}), ("sum", "i64", {"rows": 100}), ("var", "f32", {"rows": 3, "flags": COLUMNS}),
+    ("minmax", "i16", {"rows": 3}), ("sum", "f64", {"rows": 1000}), ("sum", "i64", {"rows": 100}), ("var", "f32", {"rows": 3000, "flags": COLUMNS}), ("max", "f32", {"rows": 3, "flags": COLUMNS, "nan": "omit"}),
     ("sum", "f64", {"rows": 300, "planes": 4, "flags": COLUMNS}), ("max", "f64", {"rows": 60000, "flags": COLUMNS, "nan": "error"}),
     ("prod", "u8", {"flags": STATES_OUT})])
 def test_large_arrays_by_several_threads(both, op, dtype, kw):

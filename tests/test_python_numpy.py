@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pythonpackage import package  # noqa: F401
+from pythonpackage import both_ways as package  # noqa: F401
 from reduced import _layout
 
 SEED = 20261122

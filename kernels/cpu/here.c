@@ -23,7 +23,7 @@ typedef struct team {
 
 /* ---- how many ---- */
 
-static atomic_int helping; /* helpers of this process, in all calls */
+static atomic_int helping; /* helpers of this process, in all calls; in a child that is forked meanwhile it stays too high */
 
 /* Up to `wanted` helpers; as many as were taken are given back. */
 static int take_helpers(int wanted)
