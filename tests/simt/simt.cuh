@@ -128,6 +128,11 @@ template <class A, class B> std::common_type_t<A, B> max(A a, B b)
     using T = std::common_type_t<A, B>;
     return (T)a < (T)b ? (T)b : (T)a;
 }
+// The device has -0 < +0.
+inline float simt_fminf(float x, float y) { return x == y ? (std::signbit(x) ? x : y) : fminf(x, y); }
+inline float simt_fmaxf(float x, float y) { return x == y ? (std::signbit(x) ? y : x) : fmaxf(x, y); }
+#define fminf simt_fminf
+#define fmaxf simt_fmaxf
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dadd_ru(double x, double y) { return simt::add_rounded(_MM_ROUND_UP, x, y); }
 inline double __dadd_rd(double x, double y) { return simt::add_rounded(_MM_ROUND_DOWN, x, y); }

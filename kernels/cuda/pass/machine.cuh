@@ -65,7 +65,7 @@ __device__ __forceinline__ i64 times_2_29(u32 x)
 #endif
 }
 
-// Counts to `last`, then from 0 again; returns the count before. What this thread wrote before is visible to those that count on.
+// Counts to `last`, then from 0 again; returns the count before. What this thread wrote before is visible to later counters.
 __device__ __forceinline__ u32 count_in_turn(u32 *count, u32 last)
 {
 #ifdef __NVCC__
