@@ -128,9 +128,9 @@ template <class A, class B> std::common_type_t<A, B> max(A a, B b)
     using T = std::common_type_t<A, B>;
     return (T)a < (T)b ? (T)b : (T)a;
 }
-// The device has -0 < +0.
-inline float simt_fminf(float x, float y) { return x == y ? (std::signbit(x) ? x : y) : fminf(x, y); }
-inline float simt_fmaxf(float x, float y) { return x == y ? (std::signbit(x) ? y : x) : fmaxf(x, y); }
+// The device has -0 < +0, and of a NaN and a number the number: of a signaling NaN, too.
+inline float simt_fminf(float x, float y) { return x != x || y < x || (x == y && std::signbit(y)) ? y : x; }
+inline float simt_fmaxf(float x, float y) { return x != x || y > x || (x == y && !std::signbit(y)) ? y : x; }
 #define fminf simt_fminf
 #define fmaxf simt_fmaxf
 inline double __dadd_rn(double x, double y) { return x + y; }
