@@ -319,7 +319,7 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 SIMT       := $(if $(filter yes,$(CUDA)),$(if $(filter x86_64%,$(MACHINE)),$(if $(SANITIZE),,yes)))
 SIMT_B     := $(B)/simt-$(SIMT_ARCH)
 SIMT_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=shift-base -fno-omit-frame-pointer
-SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -pthread $(SIMT_SAN)
+SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -ftrivial-auto-var-init=pattern -pthread $(SIMT_SAN)
 SIMT_CU    := $(filter kernels/cuda/launch/% kernels/cuda/ops/% %/runtime/batch.cu,$(KERNEL_CU))
 SIMT_O     := $(patsubst %,$(SIMT_B)/%.o,$(SIMT_CU) tests/simt/simt.cu tests/faults/cudart.c)
 

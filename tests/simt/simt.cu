@@ -242,7 +242,7 @@ void complete(Fiber *lanes, What what, unsigned mask)
     now->state = kReady;
 }
 
-// Has each lane of the mask come to this instruction?
+// Has each lane of the mask come to this instruction? One may still wait for others, which are not this one.
 bool all_come(const Fiber *lanes, What what, unsigned mask)
 {
     bool all = true;
@@ -250,11 +250,12 @@ bool all_come(const Fiber *lanes, What what, unsigned mask)
         if (!(mask >> i & 1))
             continue;
         const Fiber &f = lanes[i];
-        if (f.state == kInWarp && (f.what != what || f.mask != mask))
+        const bool here = f.state == kInWarp && f.what == what && f.mask == mask;
+        if (f.state == kInWarp && !here && (f.mask >> (number(now) % kWarpLanes) & 1))
             fail("lanes of a warp wait for different things");
         if (f.state == kEnded || f.state == kAtBarrier)
             fail("a lane of the mask does not come");
-        all = all && f.state == kInWarp;
+        all = all && here;
     }
     return all;
 }
