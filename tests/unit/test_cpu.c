@@ -289,6 +289,89 @@ static void test_wide_with_specials(void **state)
     free(x);
 }
 
+/* Exponents that lie `span` apart below `top`, at any of the types' ends. Some elements cancel, some are zeros. */
+static void fill_span(t_rng *r, int dtype, uint8_t *x, uint64_t n, int top, int span)
+{
+    const size_t size = rp_dtype_size(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        double v = ldexp(1 + (double)t_below(r, (uint64_t)1 << 52) * 0x1p-52, top - (int)t_below(r, (uint64_t)span + 1));
+        t_store(dtype, x + i * size, t_below(r, 9) ? t_below(r, 2) ? -v : v : t_below(r, 2) ? 0.0 : -0.0);
+        if (i && t_below(r, 5) == 0) {
+            memcpy(x + i * size, x + (i - 1) * size, size);
+            x[i * size + size - 1] ^= 0x80;
+        }
+    }
+}
+
+static void test_spans(void **state)
+{
+    (void)state;
+    enum { MOST = 4 * 2048 + 2048 + 100 };
+    uint8_t *x = memory(8 * MOST);
+    for (int dtype = RP_BF16; dtype <= RP_F64; dtype++) {
+        const int highest = dtype == RP_F64 ? 1023 : 127, lowest = dtype == RP_F64 ? -1074 : -149;
+        for (int span = 15; span <= (dtype == RP_F64 ? 420 : 276); span += 9) {
+            t_rng r = {(uint64_t)span};
+            uint64_t n = 2048 + t_below(&r, MOST - 2048);
+            const int tops[] = {highest, 3, lowest + span, highest - 25};
+            fill_span(&r, dtype, x, n, tops[span / 9 % 4], span);
+            check_sums(dtype, 0, x, n, "span", (uint64_t)span);
+        }
+    }
+    free(x);
+}
+
+/* Behind wide blocks, one of which sets the levels: an element a bit smaller or larger than they take, zeros, specials. */
+static void test_a_speck_behind_levels(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4096, N = 3 * BLOCK };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_BF16; dtype <= RP_F64; dtype++)
+        for (int k = 0; k < 60; k++) {
+            const size_t size = rp_dtype_size(dtype);
+            const int span = 30 + k * 37 % 80, beyond = k % 2 ? k / 2 : 1 + k / 2 - 2 * span / 3;
+            t_rng r = {(uint64_t)k};
+            fill_span(&r, dtype, x, N, 40, span);
+            for (uint64_t i = 0; k % 3 == 0 && i < BLOCK; i++)
+                t_store(dtype, x + (2 * BLOCK + i) * size, i % 100 ? -0.0 : 0.0);
+            t_store(dtype, x + (BLOCK + t_below(&r, BLOCK)) * size,
+                    k % 2 ? ldexp(1, 40 + beyond) : ldexp(1.5, 40 - 2 * span - beyond));
+            check_sums(dtype, 0, x, N, "a speck behind levels", (uint64_t)k);
+            t_store(dtype, x + t_below(&r, N) * size, (double[]){NAN, INFINITY, -INFINITY}[k % 3]);
+            check_sums(dtype, k / 3 % 2 ? RP_NAN_OMIT : RP_NAN_PROPAGATE, x, N, "a special behind levels", (uint64_t)k);
+        }
+    free(x);
+}
+
+/* Zeros, subnormal numbers and specials in data too wide for all but the buckets. */
+static void test_odd_elements_in_buckets(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            const size_t size = rp_dtype_size(dtype);
+            t_rng r = {seed};
+            for (uint64_t i = 0; i < N; i++) {
+                uint64_t bits = t_next(&r);
+                uint8_t *p = x + i * size;
+                memcpy(p, &bits, size);
+                if (t_below(&r, 4) == 0) /* a zero or a subnormal number of either sign */
+                    t_store(dtype, p, (bits & 1 ? -1 : 1) * ldexp((double)(bits >> 60), dtype == RP_F64 ? -1074 : -149));
+                else if (!isfinite(dtype == RP_F64 ? T_LOAD(double, p) : (double)T_LOAD(float, p)))
+                    t_store(dtype, p, 1);
+            }
+            check_sums(dtype, 0, x, N, "odd elements in buckets", seed);
+            for (uint64_t k = 0; k < seed; k++)
+                t_store(dtype, x + t_below(&r, N) * size, k ? NAN : seed % 2 ? INFINITY : -INFINITY);
+            for (int nan = 0; nan <= RP_NAN_ERROR; nan++)
+                check_sums(dtype, nan, x, N, "specials in buckets", seed);
+        }
+    free(x);
+}
+
 /* Wide finite data for long enough that buckets fill up and are emptied in between. */
 static void test_full_buckets(void **state)
 {
@@ -1074,6 +1157,9 @@ int main(void)
         cmocka_unit_test(test_blocks_behind_an_anchor),
         cmocka_unit_test(test_a_speck_behind_an_anchor),
         cmocka_unit_test(test_wide_with_specials),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_a_speck_behind_levels),
+        cmocka_unit_test(test_odd_elements_in_buckets),
         cmocka_unit_test(test_full_buckets),
         cmocka_unit_test(test_long_integers),
         cmocka_unit_test(test_arg_places),
