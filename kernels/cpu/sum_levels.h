@@ -284,6 +284,21 @@ REACH(bf16, 16, 7, 1023 - 127)
 typedef reach reach_fn(const void *x, size_t n);
 typedef enum { LEVELS_ADDED, LEVELS_SPECIAL, LEVELS_TOO_WIDE } levels_outcome; /* nothing is added but with the first one */
 
+/* As add_by_levels, of elements that are not all zero. Often two levels do instead of three: small elements have few bits. */
+static bool add_by_new_levels(acc *a, pace *p, const void *x, size_t n, reach r, int bits, levels_fn *const *read)
+{
+    const int field = r.most + 1;
+    int levels = levels_for(field, r.least + 52 - bits, n, bits == 52 ? MOST_LEVELS : MOST_LEVELS32);
+    if (p->levels == 0 && levels == 3 && try_levels(a, x, n, field, 2, read))
+        levels = 2;
+    else if (!levels || !try_levels(a, x, n, field, levels, read))
+        return false;
+    p->field = field;
+    p->levels = levels;
+    p->trust = LOOK_AFTER;
+    return true;
+}
+
 /* n elements, whose significands have `bits` bits behind the first one. */
 static levels_outcome add_by_levels(acc *a, pace *p, const void *x, size_t n, int bits,
                                     levels_fn *const (*read)[MOST_LEVELS + 1], reach_fn *look)
@@ -300,13 +315,7 @@ static levels_outcome add_by_levels(acc *a, pace *p, const void *x, size_t n, in
     a->nz |= r.nz;
     if (!r.nonzero)
         return LEVELS_ADDED;
-    const int field = r.most + 1, levels = levels_for(field, r.least + 52 - bits, n, bits == 52 ? MOST_LEVELS : MOST_LEVELS32);
-    if (!levels || !try_levels(a, x, n, field, levels, f))
-        return LEVELS_TOO_WIDE;
-    p->field = field;
-    p->levels = levels;
-    p->trust = LOOK_AFTER;
-    return LEVELS_ADDED;
+    return add_by_new_levels(a, p, x, n, r, bits, f) ? LEVELS_ADDED : LEVELS_TOO_WIDE;
 }
 
 #endif
