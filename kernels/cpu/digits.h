@@ -286,9 +286,16 @@ static void take_odd64(acc *a, const u64_loose *x, size_t n)
         any |= a->bucket[odd[i]] | a->over[odd[i]];
         a->bucket[odd[i]] = a->over[odd[i]] = 0;
     }
-    for (size_t i = 0; any && i < n; i++)
-        if ((((x[i] >> 52) + 1) & 0x7ff) <= 1 && x[i] << 1)
-            add_f64(a, x[i]);
+    for (size_t i = 0; any && i < n;) {
+        uint64_t few[64]; /* without a branch for each element: zeros may be anywhere */
+        size_t k = 0;
+        for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {
+            few[k] = x[i];
+            k += ((((x[i] >> 52) + 1) & 0x7ff) <= 1) & (x[i] << 1 != 0);
+        }
+        while (k > 0)
+            add_f64(a, few[--k]);
+    }
 }
 
 /* The same for infinities and NaNs: counts tell the others. */
