@@ -113,6 +113,7 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 # In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
 HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
 OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
+OPT_SIMD := $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3)
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0) \
             -DCTL_WITH_ZLIB=$(if $(filter yes,$(ZLIB)),1,0) -DCTL_WITH_ZSTD=$(if $(filter yes,$(ZSTD)),1,0) -DCTL_WITH_JANSSON=$(if $(filter yes,$(JANSSON)),1,0)
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(FP) -fPIC -fvisibility=hidden -pthread -fstack-protector-strong \
@@ -154,8 +155,8 @@ SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
 SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
-# What states are, and the loops that add to them, without the engines: libreduce has it, too.
-STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) kernels/cpu/processor.c) $(SIMD_O)
+# What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/cores.c cpu/here.c cpu/lines.c cpu/pieces.c cpu/run.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -208,7 +209,7 @@ SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -ma
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  CC    $< ($*)")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(OPT_SIMD) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
@@ -239,10 +240,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
+# It stays loaded after a dlclose (nodelete): a thread of kernels/cpu/here.c may still be on its way out then.
 $(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,-z,nodelete -Wl,--version-script=client/libreduce.map \
 	  $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@

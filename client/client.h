@@ -8,6 +8,7 @@
  *   query.c      ping, info, query                         spec.c       what to reduce, checked
  *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
  *   run.c        reduce_run, reduce_submit and kin         simple.c     reduce_simple
+ *   local.c      what is reduced here
  *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
@@ -41,6 +42,13 @@ typedef struct rc_named {
     uint64_t handle, bytes;
 } rc_named;
 
+/* What the daemon of a session computes with. */
+typedef struct rc_engine {
+    uint64_t session; /* 0: not known */
+    bool cpu;         /* and nothing else */
+    int threads;
+} rc_engine;
+
 struct reduce_client {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job settled, a place came to rest */
@@ -48,6 +56,8 @@ struct reduce_client {
     unsigned refs;          /* the client itself, and each job and stream */
     bool closing;
     reduce_open_opts opts; /* its strings are not kept */
+    bool local;            /* it may reduce arrays itself (local.h) */
+    rc_engine engine;      /* of the daemon, asked last */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;

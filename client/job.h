@@ -19,6 +19,17 @@ typedef struct rc_input {
     uint64_t kept;
 } rc_input;
 
+/* A request as the user made it, checked. */
+typedef struct rc_ask {
+    rc_input in;
+    size_t bytes;
+    void *out;
+    reduce_spec spec;     /* in this version */
+    rc_level whole;       /* what to do, not cut */
+    reduce_result result; /* what is known before */
+    uint64_t start_ns;
+} rc_ask;
+
 /* What STORE gave, in the session that it belongs to. */
 typedef struct rc_target {
     uint64_t handle, session;

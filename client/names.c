@@ -1,4 +1,6 @@
 /* Names and sizes: the tables of proto under public names, proved equal at compile time. */
+#include <string.h>
+
 #include "client/client.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "reduce.h disagrees with types.def: " #a);
@@ -60,13 +62,15 @@ const char *reduce_op_help(int op) { return rp_op_help(op); }
 const char *reduce_dtype_name(int dtype) { return rp_dtype_name(dtype); }
 const char *reduce_nan_name(int nan) { return rp_nan_name(nan); }
 const char *reduce_backend_name(int backend) { return rp_backend_name(backend); }
-const char *reduce_path_name(int path) { return rp_path_name(path); }
+/* A path that is in no message. */
+static const char local[] = "local";
+const char *reduce_path_name(int path) { return path == REDUCE_PATH_LOCAL ? local : rp_path_name(path); }
 const char *reduce_priority_name(int priority) { return rp_priority_name(priority); }
 
 int reduce_op_parse(const char *name) { return rp_op_parse(name); }
 int reduce_dtype_parse(const char *name) { return rp_dtype_parse(name); }
 int reduce_priority_parse(const char *name) { return rp_priority_parse(name); }
-int reduce_path_parse(const char *name) { return rp_path_parse(name); }
+int reduce_path_parse(const char *name) { return name && !strcmp(name, local) ? REDUCE_PATH_LOCAL : rp_path_parse(name); }
 int reduce_nan_parse(const char *name) { return rp_nan_parse(name); }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }

@@ -12,6 +12,7 @@
 #include "client/device.h"
 #include "client/discover.h"
 #include "client/error.h"
+#include "client/local.h"
 #include "client/sized.h"
 
 enum {
@@ -78,7 +79,7 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     if (!given)
         return 0;
     reduce_open_opts defaults = *o;
-    int err = rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_open_opts, reserved), "opts", f);
+    int err = rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_open_opts, local), "opts", f);
     if (err)
         return err;
     if (o->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY))
@@ -92,7 +93,7 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     if (o->connect_timeout_ms > RP_MAX_DEADLINE_MS || o->reconnect_timeout_ms > RP_MAX_DEADLINE_MS ||
         o->timeout_ms > RP_MAX_DEADLINE_MS)
         return rc_fail(f, REDUCE_E_ARGUMENT, "timeout_ms", "the timeout is above %u ms", RP_MAX_DEADLINE_MS);
-    if (o->priority < 0 || o->priority >= RP_PRIORITY_COUNT || o->reserved)
+    if (o->priority < 0 || o->priority >= RP_PRIORITY_COUNT)
         return rc_fail(f, REDUCE_E_ARGUMENT, "priority", "unknown priority %d", o->priority);
     return 0;
 }
@@ -304,12 +305,14 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
     if (!out)
         return rc_error(REDUCE_E_ARGUMENT, "c", "the pointer for the client is NULL");
     *out = NULL;
-    if (take_opts(&o, opts, &f))
+    bool local;
+    if (take_opts(&o, opts, &f) || rc_local_option(&o, &local, &f))
         return rc_report(&f);
     take_tls(&o);
     reduce_client *c = rc_client_new(&o);
     if (!c)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
+    c->local = local;
     if (connect_client(c, url, &o, &f)) {
         rc_unref(c);
         return rc_report(&f);

@@ -193,7 +193,8 @@ typedef enum reduce_path {
     REDUCE_PATH_SHM = 3,      /* through memory shared with the daemon */
     REDUCE_PATH_FILE = 4,     /* the daemon read the file */
     REDUCE_PATH_RESIDENT = 5, /* not at all: reduce_named */
-    REDUCE_PATH_DEVICE = 6    /* not at all: reduce_device */
+    REDUCE_PATH_DEVICE = 6,   /* not at all: reduce_device */
+    REDUCE_PATH_LOCAL = 7     /* not at all: this process reduced them (reduce_open_opts.local) */
 } reduce_path;
 
 /* Names as reducectl writes them: "sum", "f32", "omit", "cuda", "stream". "?" if unknown; static. */
@@ -237,6 +238,21 @@ typedef enum reduce_priority {
     REDUCE_PRIORITY_BACKGROUND = 2
 } reduce_priority;
 
+/* Which requests stay in this process? With YES reduce_run and the simple calls reduce an array of memory themselves when its
+ * way to the daemon would take longer than the work:
+ *   small arrays, up to 64 KiB with their mask and offsets, whatever the daemon computes with;
+ *   arrays of any size, without a mask or offsets, if the daemon is on this machine and has no GPU. They take as many threads
+ *     as the daemon has, at most one for each core that this process may use, which end with the call.
+ * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests, and it need not be
+ * there. The rest goes to the daemon: files, streams, jobs, resident data, data on devices; large arrays of states; requests
+ * with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of another priority than NORMAL.
+ * reduce_result.path says which way it was, reduce_is_local says it in advance. The calling thread needs 512 KiB of stack. */
+typedef enum reduce_local {
+    REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; NO without it */
+    REDUCE_LOCAL_NO = 1,      /* the daemon gets every request */
+    REDUCE_LOCAL_YES = 2
+} reduce_local;
+
 typedef struct reduce_open_opts {
     uint32_t size;
     uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
@@ -252,7 +268,7 @@ typedef struct reduce_open_opts {
     const char *tls_cert;          /* the client's certificate, which the daemon asks for; NULL: $REDUCED_TLS_CERT */
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
     int32_t priority;              /* reduce_priority of all requests of this client */
-    uint32_t reserved;             /* 0 */
+    uint32_t local;                /* reduce_local: may this process reduce arrays itself? */
 } reduce_open_opts;
 #define REDUCE_OPEN_OPTS_INIT                                                                    \
     {                                                                                            \
@@ -509,7 +525,11 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* The same for `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
+/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. For large arrays it asks
+ * the daemon, once in a session. Errors: the common ones; those of reduce_run about the spec. */
+int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
+
+/* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
  * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be
  * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
  * library also reads what is not in one piece, some columns of a large matrix. The file is never mapped, and its position is

@@ -9,6 +9,7 @@
 #include "client/clock.h"
 #include "client/device.h"
 #include "client/error.h"
+#include "client/local.h"
 #include "client/sized.h"
 #include "client/spec.h"
 
@@ -29,16 +30,27 @@ static int check_version(reduce_client *c, const rc_level *l, rp_fault *f)
     return rc_fail(f, REDUCE_E_VERSION, what, "the daemon speaks version %d of the protocol, which has no %s", version, what);
 }
 
-/* Set up what the arguments say; *spec is the one given, in this version. 0 or the error, in `f`. */
-static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, size_t bytes, size_t room, rp_fault *f)
+/* Are the pointers there that have to be? 0, or the error. */
+static int check_pointers(const rc_input *in, size_t bytes, const void *out, size_t room, rp_fault *f)
 {
-    rc_level *l = &j->whole;
+    const bool elsewhere = in->fd >= 0 || in->device || in->kept;
+    if ((in->data || !bytes || elsewhere) && (out || !room))
+        return 0;
+    return rc_fail(f, REDUCE_E_ARGUMENT, in->fd >= 0 || in->data || !bytes ? "out" : "data", "a pointer is NULL");
+}
+
+/* Set up what the arguments say but where the results go. 0 or the error, in `f`. */
+static int ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, size_t room, rp_fault *f)
+{
+    *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rc_now_ns(), .result = REDUCE_RESULT_INIT};
+    const reduce_spec *spec = &a->spec;
+    rc_level *l = &a->whole;
     uint64_t need;
-    int err = rc_spec(given, spec, &l->spec, f);
+    int err = rc_spec(given, &a->spec, &l->spec, f);
     if (err)
         return err;
     const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
-    if (behind && !j->path.device)
+    if (behind && !in->device)
         return rc_fail(f, REDUCE_E_ARGUMENT, "flags",
                        "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
     size_t cell = rp_cell_size(&l->spec);
@@ -49,17 +61,16 @@ static int prepare(reduce_job *j, const reduce_spec *given, reduce_spec *spec, s
     if (__builtin_mul_overflow(l->lines, (uint64_t)cell, &need) || need > room)
         return rc_fail(f, REDUCE_E_ARGUMENT, "room", "%" PRIu64 " results of %zu bytes do not fit the %zu given", l->lines,
                        cell, room);
-    j->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
-    j->result.cell_size = cell;
-    j->result.cells = l->lines;
-    j->result.count = bytes / (l->item + (behind ? 1 : 0));
-    j->bytes_total = bytes;
-    j->deadline_ns = rc_deadline_after(spec->deadline_ms);
+    a->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
+    a->result.cell_size = cell;
+    a->result.cells = l->lines;
+    a->result.count = bytes / (l->item + (behind ? 1 : 0));
+    l->elements = in->data;
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
     l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
     l->mask = spec->mask;
     l->offsets = (const uint8_t *)spec->offsets;
-    return check_version(j->c, l, f);
+    return 0;
 }
 
 static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "%d is not a descriptor", fd) : 0; }
@@ -127,39 +138,51 @@ static bool is_gathered(const rc_level *l, const reduce_spec *spec, bool file)
     return !file || l->len > RP_MAX_DATA / l->item / l->width;
 }
 
-/* Make a job, or report why not. */
-static int make(reduce_client *c, const reduce_spec *given, const rc_input *in, size_t bytes, void *out, size_t room,
-                reduce_job **made)
+/* What the arguments ask for, or report why not. */
+static int take_ask(reduce_client *c, rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, void *out,
+                    size_t room)
 {
+    rp_fault f = {0};
     int err = rc_check(c);
     if (err)
         return err;
-    bool file = in->fd >= 0;
-    bool there = in->device || in->kept;
-    if ((!in->data && bytes && !file && !there) || (!out && room))
-        return rc_error(REDUCE_E_ARGUMENT, file || in->data || !bytes ? "out" : "data", "a pointer is NULL");
-    reduce_job *j = rc_job_new(c, in);
+    if (check_pointers(in, bytes, out, room, &f) || ask_for(a, given, in, bytes, room, &f))
+        return rc_report(&f);
+    a->out = out;
+    return 0;
+}
+
+/* Get ready what the data of a job lie in. 0, or the error, reported. */
+static int open_input(reduce_job *j, const rc_ask *a)
+{
+    const rc_input *in = &a->in;
+    const bool file = in->fd >= 0, there = in->device || in->kept;
+    rp_fault f = {0};
+    if (check_version(j->c, &a->whole, &f) ||
+        (there && check_there(&a->spec, &a->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
+        (in->device && rc_device_open(j->c, &j->path, &f)))
+        return rc_report(&f);
+    int err = file ? check_file(&a->spec, in, a->bytes) : 0;
+    return err || there ? err : open_path(j, in, a->bytes, is_gathered(&a->whole, &a->spec, file), a->spec.path);
+}
+
+/* Make a job, or report why not. */
+static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
+{
+    reduce_job *j = rc_job_new(c, &a->in);
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
-    reduce_spec spec;
-    rp_fault f = {0};
-    if (prepare(j, given, &spec, bytes, room, &f) ||
-        (there && check_there(&spec, &j->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
-        (in->device && rc_device_open(c, &j->path, &f))) {
+    j->whole = a->whole;
+    j->result = a->result;
+    j->out = a->out;
+    j->bytes_total = a->bytes;
+    j->deadline_ns = rc_deadline_after(a->spec.deadline_ms);
+    int err = open_input(j, a);
+    if (err)
         rc_job_free(j);
-        return rc_report(&f);
-    }
-    if (file && (err = check_file(&spec, in, bytes))) {
-        rc_job_free(j);
-        return err;
-    }
-    j->out = out;
-    if (!there && (err = open_path(j, in, bytes, is_gathered(&j->whole, &spec, file), spec.path))) {
-        rc_job_free(j);
-        return err;
-    }
-    *made = j;
-    return 0;
+    else
+        *made = j;
+    return err;
 }
 
 /* ---- waiting ---- */
@@ -218,14 +241,27 @@ static int run_job(reduce_job *j, reduce_result *result)
     return err;
 }
 
+/* reduce_run of data that are not reduced here. */
+static int run_there(reduce_client *c, const rc_ask *a, const char *why, reduce_result *result)
+{
+    reduce_job *j;
+    if (a->spec.path == REDUCE_PATH_LOCAL)
+        return rc_error(REDUCE_E_ARGUMENT, "path", "path local is not available here: %s", why);
+    int err = make(c, a, &j);
+    return err ? err : run_job(j, result);
+}
+
 int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
            reduce_result *result)
 {
-    reduce_job *j;
+    rc_ask a;
     int err = check_result(result);
     if (!err)
-        err = make(c, spec, in, bytes, out, room, &j);
-    return err ? err : run_job(j, result);
+        err = take_ask(c, &a, spec, in, bytes, out, room);
+    if (err)
+        return err;
+    const char *why = rc_local_refusal(c, &a);
+    return why ? run_there(c, &a, why, result) : rc_local_run(c, &a, result);
 }
 
 int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
@@ -251,6 +287,18 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
                reduce_result *result)
 {
     return rc_run(c, spec, &(rc_input){.data = data, .fd = -1}, bytes, out, room, result);
+}
+
+int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes)
+{
+    rc_ask a;
+    rp_fault f = {0};
+    int err = rc_check(c);
+    if (err)
+        return err;
+    if (ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
+        return rc_report(&f);
+    return !rc_local_refusal(c, &a);
 }
 
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
@@ -281,7 +329,10 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
     if (!job)
         return rc_error(REDUCE_E_ARGUMENT, "job", "the pointer for the job is NULL");
     *job = NULL;
-    int err = make(c, spec, in, bytes, out, room, &j);
+    rc_ask a;
+    int err = take_ask(c, &a, spec, in, bytes, out, room);
+    if (!err)
+        err = make(c, &a, &j);
     if (err)
         return err;
     j->callback = done;

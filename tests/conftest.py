@@ -46,7 +46,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
     config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request; of its parameters"
-                                       " ThreadSanitizer gets the first")
+                                       " ThreadSanitizer gets the first, with threads_elsewhere=True none: a cheaper test has these threads")
     config.sanitized = bool(sanitizer())
     if config.sanitized and not LOADED:
         pytest.exit("Python must load the sanitizer before libreduce: tests/run does so, as python_env() says", 2)
@@ -56,6 +56,7 @@ def pytest_configure(config):
     # ThreadSanitizer sleeps for a second at each exit otherwise
     os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))
     os.environ.pop("REDUCED_URL", None)
+    os.environ["REDUCE_LOCAL"] = "no"  # what these tests ask for is the daemon's work; test_local.py is about the rest
 
 
 def pytest_collection_modifyitems(config, items):
@@ -63,7 +64,11 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [i for i in items if not i.get_closest_marker("slow") and not i.get_closest_marker("unsanitized")]
     if sanitizer() == "thread":
         seen = set()
-        items[:] = [i for i in items if not i.get_closest_marker("values") or i.function not in seen and not seen.add(i.function)]
+        for i in list(items):
+            if values := i.get_closest_marker("values"):
+                if i.function in seen or values.kwargs.get("threads_elsewhere"):
+                    items.remove(i)
+                seen.add(i.function)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -17,6 +17,12 @@ class Spec(C.Structure):
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64)]
 
 
+class OpenOpts(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("flags", C.c_uint32), ("name", C.c_char_p), ("connect_timeout_ms", C.c_uint32),
+                ("reconnect_timeout_ms", C.c_uint32), ("timeout_ms", C.c_uint32), ("daemon", C.c_char_p), ("idle_exit_s", C.c_uint32),
+                ("tls_ca", C.c_char_p), ("tls_cert", C.c_char_p), ("tls_key", C.c_char_p), ("priority", C.c_int32), ("local", C.c_uint32)]
+
+
 class Result(C.Structure):
     _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("backend", C.c_int32), ("path", C.c_int32)] + [
         (name, C.c_uint64) for name in ("cell_size", "cells", "count", "queue_ns", "copy_ns", "compute_ns", "wall_ns", "batch")]
@@ -123,10 +129,12 @@ class State:
 class Client:
     """A reduce_client. Data are bytes-like; results are the bytes of the cells."""
 
-    def __init__(self, url):
+    def __init__(self, url, **options):
+        """`options`: fields of OpenOpts."""
         self.lib = load()
         self.handle = C.c_void_p()
-        self._check(self.lib.reduce_open(C.byref(self.handle), url.encode(), None))
+        opts = OpenOpts(size=C.sizeof(OpenOpts), **options)
+        self._check(self.lib.reduce_open(C.byref(self.handle), url.encode(), C.byref(opts)))
 
     def __enter__(self):
         return self

@@ -91,6 +91,13 @@ def test_streams(package):  # noqa: F811
         pass
 
 
+def test_a_stream_with_a_fraction_as_ddof(package):  # noqa: F811
+    with package.stream("std", "f8", ddof=0.5) as s:
+        s.append([1.0, 2.0])
+        s.append([6.0])
+    assert s.value == package.std([1.0, 2, 6], ddof=0.5)
+
+
 def test_states(package):  # noqa: F811
     parts = np.array_split(BIG[:200_000], 9)
     states = [package.state("sum", part) for part in parts]

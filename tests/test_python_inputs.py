@@ -36,6 +36,21 @@ def test_masked_arrays(package):  # noqa: F811
     assert package.sum(a, where=[True, True, False]) == 1.0
 
 
+def test_results_of_masked_elements_alone_are_masked(package):  # noqa: F811
+    a = np.ma.array([[1.0, 2, 3], [4, 5, 6], [np.nan, 8, 9]], mask=[[0, 1, 0], [1, 1, 1], [1, 1, 1]])
+    for name in ("sum", "prod", "mean", "var", "std", "min", "max", "any", "all"):
+        ours, numpys = getattr(package, name), getattr(np.ma, name)
+        for axis in (0, 1):
+            got, expected = ours(a, axis=axis), numpys(a, axis=axis)
+            assert np.array_equal(got.mask, expected.mask) and got.tolist() == expected.tolist(), (name, axis)
+        assert ours(a[1]) is np.ma.masked and ours(a[0]) == numpys(a[0])
+    assert package.argmax(a, axis=1).tolist() == [2, None, None] and package.ptp(a, axis=1).tolist() == [2, None, None]
+    assert package.count_nonzero(a[1]) == 0 and package.nanmax(a, axis=1).tolist() == [3, None, None]
+    assert package.max(a[1:], axis=1, nan="raise").mask.all() and package.max(a[1:], axis=1, keepdims=True).shape == (2, 1)
+    with pytest.raises(package.EmptyError):  # `where` leaves nothing; the mask would
+        package.max(a, axis=1, where=[[False], [True], [True]])
+
+
 class Nullable:
     """What pandas gives for a column with missing values: numbers and a mask."""
 
@@ -89,6 +104,9 @@ def test_files(package, tmp_path):  # noqa: F811
 BAD = [
     (TypeError, "a: elements of type object", ([object()],), {}),
     (TypeError, "a: elements of type object", ([2**70],), {}),
+    (TypeError, "a: objects of type generator .* make an array or a list", ((x for x in (1, 2)),), {}),
+    (TypeError, "a: objects of type set", ({1, 2},), {}),
+    (TypeError, "a: objects of type NoneType", (None,), {}),
     (ValueError, "a: ", ([[1, 2], [3]],), {}),
     (TypeError, "a: elements of type", (np.array(["x"]),), {}),
     (TypeError, "a: structured", (np.zeros(2, [("x", "f8")]),), {}),
@@ -120,8 +138,76 @@ def test_bad_arguments_are_named(package, kind, text, args, kw):  # noqa: F811
         package.sum(*args, **kw)
 
 
+NO_ARRAYS = [(TypeError, [object()]), (TypeError, np.zeros(2, [("x", "f8")])), (ValueError, [[1, 2], [3]]), (TypeError, ["a"]), (TypeError, np.zeros(2, "V4"))]
+
+
+@pytest.mark.parametrize("kind, a", NO_ARRAYS, ids=["object", "structured", "ragged", "text", "void"])
+def test_every_entry_names_what_is_no_array(package, kind, a):  # noqa: F811
+    functions = [f for n, f in vars(package).items() if n in package.__all__ and getattr(f, "__module__", "") == "reduced._functions" and not isinstance(f, type)]
+    assert len(functions) > 25
+
+    def calls():
+        for f in functions:
+            more = ("xor",) if f is package.bits else ()
+            yield lambda: f(a, *more)
+            yield lambda: f([1.0, 2.0], *more, axis=3)
+            if f is not package.bits:
+                yield lambda: package.submit(f, a)
+                yield lambda: package.many([(f, [1.0]), (f, a)])
+        yield lambda: package.put("none", a)
+        yield lambda: package.state("sum", a)
+        yield lambda: package.state("sum", [1.0]).add(a)
+        yield lambda: package.sum([1.0, 2.0], where=a)
+        yield lambda: package.sum([1.0, 2.0], offsets=a)
+        with package.stream("sum", "f8") as s:
+            yield lambda: s.append(a)
+    for i, call in enumerate(calls()):
+        with pytest.raises((kind, ValueError)) as e:  # a wrong axis is a ValueError
+            call()
+        assert re.match(r"(a|axis|where|offsets|chunk)\b", str(e.value)), (i, str(e.value))
+    assert package.residents() == [] and package.sum([1, 2]) == 3
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "min", "max", "ptp", "argmin", "argmax", "any", "all", "nansum", "nanmax", "norm"])
+def test_out_may_overlap_the_elements(package, name):  # noqa: F811
+    """The elements, a mask, and each other."""
+    f, a = getattr(package, name), np.random.default_rng(5).integers(-4, 5, (6, 6)).astype("f8")
+    if name.startswith("arg"):
+        a = a.astype(np.intp)
+    for axis, out in ((0, lambda x: x[2]), (1, lambda x: x[:, 3]), (0, lambda x: x[4, ::-1]), (1, lambda x: x.T[1])):
+        x = a.copy()
+        got = f(x, axis=axis, out=(view := out(x)))
+        assert got is view and np.array_equal(view, f(a, axis=axis))
+    if name in ("any", "all"):
+        marks = a > 0
+        expected = f(a, axis=0, where=marks)
+        assert np.array_equal(f(a, axis=0, where=marks, out=marks[1]), expected) and np.array_equal(marks[1], expected)
+
+
+def test_a_file_that_is_cut_under_its_map(package, tmp_path):  # noqa: F811
+    np.save(tmp_path / "m.npy", np.ones(200_000))
+    mapped = package.file(tmp_path / "m.npy")
+    os.truncate(tmp_path / "m.npy", 4096)
+    for call in (lambda: package.sum(mapped), lambda: package.submit("sum", mapped).result(60), lambda: package.many([("max", mapped)])):
+        with pytest.raises(package.IoError, match="^a: .*shorter than its map"):
+            call()
+    assert package.sum(mapped[:100]) == 100
+
+
+def test_masked_elements_are_never_added(package):  # noqa: F811
+    """States and streams have no mask for them; without one, or with the rest alone, they are arrays as any other."""
+    a = np.ma.array([1.0, 2, 4], mask=[0, 1, 0])
+    with package.stream("sum", "f8") as s:
+        for call in (lambda: package.state("sum", a), lambda: package.state("sum").add(a), lambda: s.append(a), lambda: package.put("none", a)):
+            with pytest.raises(TypeError, match="masked"):
+                call()
+        s.append(a.compressed())
+        s.append(np.ma.array([8.0]))
+    assert s.value == 13 and float(package.state("sum", a.compressed())) == 5
+
+
 def test_other_bad_arguments(package):  # noqa: F811
-    for call in (lambda: package.var([1.0], ddof=-1), lambda: package.var([1.0], ddof=0.5), lambda: package.std([1.0], ddof=1, correction=1),
+    for call in (lambda: package.sem([1.0], ddof=-1), lambda: package.norm([1.0], 3), lambda: package.std([1.0], ddof=1, correction=1),
                  lambda: package.bits([1], "nand"), lambda: package.submit("median", [1]), lambda: package.Client("ipc:///x", priority="top")):
         with pytest.raises(ValueError):
             call()
@@ -170,6 +256,45 @@ def test_nothing_leaks(package, shared):  # noqa: F811
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 15_000 and client_rss() - resident < 4096 and shared.rss() - daemon < 4096
+
+
+@pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer keeps what is freed")
+def test_nothing_leaks_anywhere_else(package, shared, tmp_path):  # noqa: F811
+    """What test_nothing_leaks has no time for: the same of every other way in."""
+    a = np.arange(24.0).reshape(4, 6)
+    masked, dates, nans = np.ma.array(a, mask=a > 20), a.astype("m8[s]"), np.where(a > 20, np.nan, a)
+    np.save(tmp_path / "a.npy", a)
+
+    def refused(f, *args, **kw):
+        with pytest.raises((TypeError, ValueError, package.Error)):
+            f(*args, **kw)
+
+    def streamed():
+        with package.stream("sum", "f8") as s:
+            s.append(a)
+        return s.value
+    kinds = [lambda: package.many([("sum", a), ("max", a[0])]), streamed, lambda: package.put("kept", a, replace=True), lambda: package.residents(),
+             lambda: package.mean(package.Resident("kept"), axis=0), lambda: float(package.state("sum", a) | package.state("sum", a)),
+             lambda: package.max(a, axis=1, offsets=[0, 2, 6]), lambda: package.stats(a, axis=0), lambda: package.var(a, axis=0, ddof=0.5),
+             lambda: package.max(masked, axis=0), lambda: package.mean(dates, axis=0), lambda: package.sum(a * 1j, axis=0), lambda: package.nanmax(nans, axis=0),
+             lambda: package.sum(a.T[::2], axis=0, where=a.T[::2] > 3, initial=1), lambda: package.sum(package.file(tmp_path / "a.npy"), axis=0),
+             lambda: refused(package.sum, [object()]), lambda: refused(package.sum, a, axis=3), lambda: refused(package.sum, a, out=a),
+             lambda: refused(package.sum, nans, nan="raise"), lambda: refused(package.sum, np.full(2, 2**62)), lambda: refused(package.sum, a, where=a)]
+
+    def calls(n):
+        for _ in range(n):
+            for kind in kinds:
+                kind()
+    tracemalloc.start()
+    calls(20)
+    gc.collect()
+    before, resident, daemon, open_files = tracemalloc.get_traced_memory()[0], client_rss(), shared.rss(), len(os.listdir("/proc/self/fd"))
+    calls(40 * max(1, int(os.environ.get("REDUCED_EXAMPLES", 5)) // 20))
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    package.Resident("kept").drop()
+    assert grown < 20_000 and client_rss() - resident < 4096 and shared.rss() - daemon < 4096 and len(os.listdir("/proc/self/fd")) <= open_files
 
 
 IMPORT = """

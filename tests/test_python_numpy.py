@@ -2,11 +2,12 @@
 import fractions
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
 
-from pythonpackage import package  # noqa: F401
+from pythonpackage import both_ways as package  # noqa: F401
 from reduced import _layout
 
 SEED = 20261122
@@ -103,6 +104,49 @@ def test_variances_are_those_of_fractions(package, axis, ddof):  # noqa: F811
     assert package.std(offset, ddof=ddof) == exact_root(exact_variance(offset.ravel(), ddof))
 
 
+@pytest.mark.parametrize("ddof", [0.5, 0.1, 2.9, -1, -0.75, 2.0, fractions.Fraction(1, 3)])
+def test_variances_with_a_fraction_as_ddof(package, ddof):  # noqa: F811
+    a = awkward((6, 7)) * 1e-120
+    for axis in (0, 1):
+        exact = [exact_variance(line, fractions.Fraction(ddof)) for line in (a.T if axis == 0 else a)]
+        assert package.var(a, axis=axis, ddof=ddof).tolist() == [float(v) for v in exact]
+        assert package.std(a, axis=axis, correction=ddof).tolist() == [exact_root(v) for v in exact]
+    three = float(exact_variance([1.0, 2, 6], fractions.Fraction(ddof)))
+    assert package.nanvar([1, 2, np.nan, 6, 4], ddof=ddof, where=[True, True, True, True, False]) == three
+    z, ints = a[0] + 1j * a[1], np.arange(9, dtype="u1").reshape(3, 3)
+    assert package.var(z, ddof=ddof) == package.var(z.real, ddof=ddof) + package.var(z.imag, ddof=ddof)
+    assert package.var(ints.T, axis=0, ddof=ddof).tolist() == [float(exact_variance(map(int, row), fractions.Fraction(ddof))) for row in ints]
+    short = np.random.default_rng(SEED).standard_normal((40, 5)).astype("f4")
+    got, twice = package.var(short, axis=1, ddof=0.5), package.var(np.tile(short, 2), axis=1, ddof=1)
+    assert got.dtype == "f4" and np.array_equal(got, twice)
+    for dtype in ("f2", "f4"):  # the borders of the format: subnormals, overflow, ties
+        hard = np.array([[1, 2], [3, 0], [5, 0]], dtype) * np.array([np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max / 8]).astype(dtype)[:, None, None]
+        for scale in hard:
+            for name in ("var", "std"):
+                f = getattr(package, name)
+                assert np.array_equal(f(scale, axis=1, ddof=0.5), f(np.tile(scale, 2), axis=1, ddof=1)), (dtype, name, scale)
+    assert np.isnan(package.var([[1, np.inf], [1, np.nan], [1, 1]], axis=1, ddof=ddof)).tolist() == [True, True, ddof >= 2]
+    with pytest.raises(package.NanError):
+        package.var([1, np.nan], ddof=ddof, nan="raise")
+    assert package.var(a.ravel(), offsets=[0, 5, 42], ddof=ddof).tolist() == [package.var(a.ravel()[:5], ddof=ddof), package.var(a.ravel()[5:], ddof=ddof)]
+    tasks = [package.submit("var", row, ddof=ddof) for row in a]
+    assert [t.result(60) for t in tasks] == package.many([("var", row, {"ddof": ddof}) for row in a]) == package.var(a, axis=1, ddof=ddof).tolist()
+
+
+def test_ddofs_that_are_none(package):  # noqa: F811
+    for name, ddof in (("var", math.nan), ("std", math.inf), ("var", "1"), ("var", [1]), ("sem", 0.5), ("sem", -1), ("stats", 1.5), ("stats", 2**32)):
+        with pytest.raises(ValueError, match="^ddof"):
+            getattr(package, name)([1.0, 2.0], ddof=ddof)
+    assert package.sem([1.0, 2.0], ddof=np.float64(1)) == 0.5 and package.stats([1.0, 2.0], ddof=1.0).var == 0.5
+
+
+def test_the_mean_that_numpy_takes_is_not_needed(package):  # noqa: F811
+    a = awkward((4, 5))
+    for name in ("var", "std", "nanvar", "nanstd"):
+        f = getattr(package, name)
+        assert np.array_equal(f(a, axis=0, mean=np.mean(a, axis=0, keepdims=True)), f(a, axis=0)) and f(a, mean=0.0) == f(a)
+
+
 def test_floats_of_results_are_rounded_once(package):  # noqa: F811
     a = np.array([[1, 2.0**-24, 2.0**-60]], "f4")  # a double in between would lose the last one
     assert package.sum(a, axis=1)[0] == np.float32(1 + 2.0**-23)
@@ -118,7 +162,7 @@ def test_norms(package):  # noqa: F811
     assert np.array_equal(package.norm(a, axis=1), [5 * big, 13])
     assert np.array_equal(package.norm(a, 1, axis=1), [7 * big, 17]) and package.norm(a, np.inf) == 4 * big
     assert package.norm([3, 4]) == 5.0 and package.rms([1, 7]) == 5.0 and package.norm([3 + 4j, 0]) == 5.0
-    assert package.norm([3 + 4j, 1], 1) == 6.0
+    assert package.norm([3 + 4j, 1], 1) == 6.0 and package.norm(a / big, "fro") == package.norm(a / big)
     assert package.sem([1, 2, 3, 4]) == exact_root(fractions.Fraction(5, 12))
     with pytest.raises(ValueError, match="ord is"):
         package.norm(a, 3)
@@ -155,6 +199,54 @@ def test_where_initial_and_out(package):  # noqa: F811
     expected = along(math.fsum, a, 0)
     assert np.array_equal(package.sum(a, axis=0, out=a[1]), expected) and np.array_equal(a[1], expected)
     assert package.mean(np.ones((2, 3)), axis=0, where=[[True], [False]]).tolist() == [1, 1, 1]
+
+
+def test_arguments_that_numpy_passes_when_they_are_not_given(package):  # noqa: F811
+    """np._NoValue, as from a wrapper with NumPy's own defaults."""
+    a, none = whole_numbers("f8", (3, 4)), np._NoValue
+    for name in ("sum", "prod", "min", "max"):
+        got = getattr(package, name)(a, axis=1, keepdims=none, initial=none, where=none)
+        assert np.array_equal(got, getattr(np, name)(a, axis=1)) and got.shape == (3,)
+
+
+def test_numpys_matrices_keep_their_axes(package):  # noqa: F811
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        m = np.matrix(whole_numbers("f8", (3, 3)))
+    for name, axis in itertools.product(("sum", "mean", "max", "argmin", "std", "any"), (None, 0, 1)):
+        got, expected = getattr(package, name)(m, axis=axis), getattr(np, name)(m, axis=axis)
+        assert np.array_equal(got, expected) and np.shape(got) == np.shape(expected) and (axis is None or type(got) is np.matrix)
+    assert np.array_equal(m - package.mean(m, axis=1), m - np.mean(m, axis=1))
+    out = np.empty((1, 3))
+    assert package.sum(m, axis=0, out=out) is out
+
+
+def test_extremes_of_nans_alone(package):  # noqa: F811
+    """NumPy warns and gives NaN; the daemon refuses them."""
+    a = np.array([[np.nan, 2, np.nan], [np.nan, 5, -np.inf], [np.nan, np.nan, np.inf]])
+    for name, dtype in itertools.product(("nanmin", "nanmax"), ("f2", "f4", "f8")):
+        ours, x = getattr(package, name), a.astype(dtype)
+        for axis, keepdims in itertools.product((None, 0, 1), (False, True)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+            got = ours(x, axis=axis, keepdims=keepdims)
+            assert np.array_equal(got, expected, equal_nan=True) and np.shape(got) == np.shape(expected)
+            assert np.ndim(got) == 0 or got.dtype == dtype
+        out = np.empty(3, dtype)
+        assert ours(x, 0, out) is out and np.isnan(out[0]) and not np.isnan(out[1:]).any()
+        assert math.isnan(ours(x[:, 0])) and math.isnan(ours(x, where=[True, False, False])) and type(ours(x[:, 0])) is float
+        assert ours(x[:, 0], initial=1) == 1
+        for nothing in (x[:0], x[:, :0]):
+            with pytest.raises(ValueError):
+                ours(nothing)
+        with pytest.raises(package.EmptyError):
+            ours(x, axis=1, where=[[True], [True], [False]])
+    for unit in ("M8[D]", "m8[s]"):
+        t = np.array([["NaT", "NaT"], [3, "NaT"]], unit)
+        assert np.array_equal(package.nanmax(t, axis=1), np.array(["NaT", 3], unit), equal_nan=True) and np.isnat(package.nanmin(t[0]))
+    with pytest.raises(package.EmptyError):  # a place has no NaN
+        package.nanargmax(a, axis=1, where=[True, False, False])
 
 
 def test_nans(package):  # noqa: F811
@@ -217,6 +309,16 @@ def test_dates_and_spans(package):  # noqa: F811
         assert package.count_nonzero(a) == np.count_nonzero(a)
     assert np.array_equal(package.sum(t, axis=1), np.sum(t, axis=1), equal_nan=True) and package.nansum(t) == np.timedelta64(15, "s")
     assert package.mean(t[0]) == np.mean(t[0]) and package.mean(-t[0]) == np.mean(-t[0]) and np.isnat(package.mean(t))
+    first, hours = np.datetime64("2019-12-31"), np.timedelta64(2, "h")
+    assert package.min(d[0], initial=first) == first and package.max(d[0], initial=first) == np.max(d[0], initial=first)
+    assert np.array_equal(package.max(t[:1], axis=0, initial=hours), np.max(t[:1], axis=0, initial=hours))
+    assert package.sum(t[0], initial=hours) == np.timedelta64(7207, "s") and package.max(d[:0], initial=first) == first
+    for initial in (np.datetime64("2020-01-01T12"), np.datetime64("NaT")):
+        with pytest.raises(ValueError, match="initial"):
+            package.min(d[0], initial=initial)
+    for initial in (5.5, "x", np.timedelta64(1, "D")):
+        with pytest.raises(TypeError, match="initial"):
+            package.min(d[0], initial=initial)
     with pytest.raises(TypeError, match="datetime64"):
         package.sum(d)
     with pytest.raises(TypeError, match="timedelta64"):

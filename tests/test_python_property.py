@@ -12,11 +12,11 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from hypothesis.extra import numpy as arrays  # noqa: E402
 
-from pythonpackage import package  # noqa: F401, E402
+from pythonpackage import both_ways as package  # noqa: F401, E402
 from test_python_numpy import exact_root, exact_variance  # noqa: E402
 
-# `make test-python` asks for more of them
-SETTINGS = settings(max_examples=int(os.environ.get("REDUCED_EXAMPLES", "40")), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+# Of each of both ways; `make test-python` asks for more of them
+SETTINGS = settings(max_examples=int(os.environ.get("REDUCED_EXAMPLES", "20")), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 pytestmark = pytest.mark.slow
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 FLOATS = st.sampled_from(["f2", "f4", "f8"])

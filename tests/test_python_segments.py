@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pythonpackage import package  # noqa: F401
+from pythonpackage import both_ways as package  # noqa: F401
 
 SEED = 20261122
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]

@@ -434,5 +434,5 @@ def test_a_broken_context_is_not_noticed(supervise, scratch, monkeypatch):
 def test_sixteen_clients_notice_no_restart(supervise):
     """`make restarts` does it for two minutes."""
     d = supervise()
-    longest, answers = restarts(d, 16, int(os.environ.get("RESTARTS", "10")), 2)
+    longest, answers = restarts(d, 16, int(os.environ.get("RESTARTS", "5")), 2)
     print(f"longest wait {longest:.3f} s, {answers} answers, load {os.getloadavg()[0]:.1f}")

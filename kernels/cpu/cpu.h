@@ -2,16 +2,17 @@
 #ifndef RK_CPU_H
 #define RK_CPU_H
 
+#include "kernels/cpu/here.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/finish.h"
 #include "kernels/exact/line.h"
 
-/* Processors that this process may use. */
-int rk_cpu_cores(void);
-
 /* The processor's own name; the architecture's where it has none. */
 void rk_cpu_name(char *out, size_t cap);
+
+/* The engine takes up a task: its time, no fault so far. */
+void rk_cpu_begin(rk_task *t);
 
 /* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
  * or the code of the first line that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its

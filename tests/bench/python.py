@@ -3,7 +3,8 @@
 
     REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py [10^6 10^8]
 
-A daemon of its own is started by $PATH. Each figure is the median of several calls, all in turn in one process."""
+What the package reduces itself it does (on a daemon without a GPU everything here); REDUCE_LOCAL=no measures the way by the daemon. A
+daemon of its own is started by $PATH. Each figure is the median of several calls, all in turn in one process."""
 import contextlib
 import ctypes
 import math

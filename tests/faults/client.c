@@ -125,6 +125,24 @@ static void resident(reduce_client *c)
     fine(reduce_drop(c, "kept"), "drop", NULL, 0);
 }
 
+/* What this process reduces itself: with helpers, and with a copy beside the mask. */
+static void local(const char *url)
+{
+    reduce_client *c;
+    reduce_open_opts o = REDUCE_OPEN_OPTS_INIT;
+    reduce_spec s = REDUCE_SPEC_INIT; /* the sum of f32 */
+    uint8_t mask[SMALL] = {1, 1, 1};
+    double sum = 0;
+    o.local = REDUCE_LOCAL_YES;
+    if (!fine(reduce_open(&c, url, &o), "open", NULL, 0))
+        return;
+    s.path = REDUCE_PATH_LOCAL;
+    fine(reduce_run(c, &s, ones, BIG * sizeof *ones, &sum, sizeof sum, NULL), "much here", &sum, BIG);
+    s.mask = mask;
+    fine(reduce_run(c, &s, ones, SMALL * sizeof *ones, &sum, sizeof sum, NULL), "with a mask here", &sum, 3);
+    reduce_close(c);
+}
+
 static int ignore(void *arg, const reduce_entry *e)
 {
     (void)arg;
@@ -147,6 +165,7 @@ static void scenario(const char *url, int fd)
     own_memory(c);
     resident(c);
     reduce_close(c);
+    local(url);
 }
 
 int main(int argc, char **argv)

@@ -124,7 +124,12 @@ static void the_cpu_is_opened_so_often(void **state)
 
 /* ---- the same bits ---- */
 
-enum { MOST_BYTES = 64 << 10, MOST_CELLS = 1 << 20, ROUNDS = 3 };
+#ifdef __SANITIZE_THREAD__
+enum { ROUNDS = 1 }; /* the same threads each time */
+#else
+enum { ROUNDS = 3 };
+#endif
+enum { MOST_BYTES = 64 << 10, MOST_CELLS = 1 << 20 };
 
 static uint8_t data[MOST_BYTES], want_cells[MOST_CELLS], got_cells[MOST_CELLS];
 

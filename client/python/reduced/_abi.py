@@ -86,12 +86,16 @@ PATH_SHM = 3
 PATH_FILE = 4
 PATH_RESIDENT = 5
 PATH_DEVICE = 6
+PATH_LOCAL = 7
 AUTOSTART = 1
 WAIT = 2
 NO_RETRY = 4
 PRIORITY_NORMAL = 0
 PRIORITY_HIGH = 1
 PRIORITY_BACKGROUND = 2
+LOCAL_DEFAULT = 0
+LOCAL_NO = 1
+LOCAL_YES = 2
 TOPIC_INFO = 1
 TOPIC_STATUS = 2
 TOPIC_REQUESTS = 4
@@ -176,7 +180,7 @@ class OpenOpts(Structure):  # reduce_open_opts
         ("tls_cert", c_char_p),
         ("tls_key", c_char_p),
         ("priority", c_int32),
-        ("reserved", c_uint32),
+        ("local", c_uint32),
     ]
 
 
@@ -404,6 +408,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_simple": (c_int, [c_void_p, c_int, c_int, c_uint32, c_void_p, c_size_t, c_void_p]),
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
+    "reduce_is_local": (c_int, [c_void_p, c_void_p, c_size_t]),
     "reduce_file": (c_int, [c_void_p, c_void_p, c_int, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
     "reduce_state_size": (c_size_t, [c_int, c_int]),
     "reduce_state_init": (c_int, [c_void_p, c_size_t, c_int, c_int]),

@@ -50,6 +50,7 @@ class Operand(NamedTuple):
     keep: Array | None = None
     masked: bool = False          # the caller passed a masked array
     filename: Any = None          # of a memmap
+    matrix: bool = False          # the caller passed a matrix of NumPy, which has always two axes
 
 
 PLAIN = (list, tuple, int, float, complex, np.generic)
@@ -64,13 +65,16 @@ def _from_pandas(a: Any) -> Operand | None:
     return None
 
 
-def _to_numpy(a: Any, name: str) -> Array:
+def to_numpy(a: Any, name: str) -> Array:
     try:
         found = np.asarray(a)
     except (ValueError, TypeError, RuntimeError) as e:
         raise type(e)(f"{name}: {e}") from e
     if found.dtype == object:
-        raise TypeError(f"{name}: elements of type object cannot be reduced; convert them first, for example with astype(float)")
+        what, how = ("elements of type object", "convert them first, for example with astype(float)")
+        if not found.ndim and not isinstance(a, PLAIN):
+            what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
+        raise TypeError(f"{name}: {what} cannot be reduced; {how}")
     return found
 
 
@@ -93,7 +97,7 @@ def operand(a: Any, name: str = "a") -> Operand:
         keep = None if a.mask is np.ma.nomask else ~np.ma.getmaskarray(a)
         return Operand(np.asarray(a.data), keep, masked=True)
     if isinstance(a, np.ndarray):
-        return Operand(np.asarray(a), filename=getattr(a, "filename", None))
+        return Operand(np.asarray(a), filename=getattr(a, "filename", None), matrix=isinstance(a, np.matrix))
     if isinstance(a, Remote):
         return Operand(a)
     if not isinstance(a, PLAIN):
@@ -107,4 +111,4 @@ def operand(a: Any, name: str = "a") -> Operand:
         pandas = _from_pandas(a)
         if pandas is not None:
             return pandas
-    return Operand(_to_numpy(a, name))
+    return Operand(to_numpy(a, name))

@@ -50,12 +50,23 @@ def _bytes(text: str | os.PathLike[str] | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
 
+def _local(local: bool | None) -> int:
+    """The library's option; its own default is another one."""
+    if local is None and os.environ.get("REDUCE_LOCAL"):
+        return _abi.LOCAL_DEFAULT
+    return _abi.LOCAL_NO if local is False else _abi.LOCAL_YES
+
+
 class Client:
     """A connection to one daemon, for any number of threads.
 
     Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
     (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
     opens a new connection after a fork. Times are seconds.
+
+    With `local` this process reduces arrays itself where sending them would take longer: small ones, and any if the daemon is on this
+    machine and has no GPU. Values and errors are the same, but the daemon does not count these requests. None, the default: as
+    $REDUCE_LOCAL says, "yes" or "no"; True without it. Tasks, and calls with `deadline` or `progress`, always go to the daemon.
 
     >>> with reduced.Client() as c:
     ...     reduced.sum([1, 2], client=c)
@@ -64,14 +75,16 @@ class Client:
 
     def __init__(self, url: str | None = None, *, name: str | None = None, autostart: bool = True, wait: bool = False,
                  retry: bool = True, connect_timeout: float = 5.0, reconnect_timeout: float = 10.0, timeout: float = 60.0,
-                 idle_exit: float = 600.0, tls: TLS | None = None, priority: str = "normal"):
+                 idle_exit: float = 600.0, tls: TLS | None = None, priority: str = "normal",
+                 local: bool | None = None):
         if priority not in PRIORITIES:
             raise ValueError(f"priority is normal, high or background, not {priority!r}")
         if tls is not None and not isinstance(tls, TLS):
             raise TypeError(f"tls is a reduced.TLS, not {type(tls).__name__}")
         self._options: dict[str, Any] = {
             "url": url, "name": name, "autostart": autostart, "wait": wait, "retry": retry, "connect_timeout": connect_timeout,
-            "reconnect_timeout": reconnect_timeout, "timeout": timeout, "idle_exit": idle_exit, "tls": tls, "priority": priority}
+            "reconnect_timeout": reconnect_timeout, "timeout": timeout, "idle_exit": idle_exit, "tls": tls, "priority": priority,
+            "local": local}
         self._reset()
         self._open()
 
@@ -100,7 +113,7 @@ class Client:
                     connect_timeout_ms=milliseconds(o["connect_timeout"], "connect_timeout"),
                     reconnect_timeout_ms=milliseconds(o["reconnect_timeout"], "reconnect_timeout"),
                     timeout_ms=milliseconds(o["timeout"], "timeout"), idle_exit_s=max(1, round(o["idle_exit"])),
-                    tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]])
+                    tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]], local=_local(o["local"]))
                 handle = ctypes.c_void_p()
                 check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"]), ctypes.byref(opts)))
                 self._handle = handle

@@ -5,6 +5,7 @@ offsets[i] up to, not including, offsets[i + 1], along `axis` where the array ha
 first offset and from the last one on are in no segment. Places count from the begin of their segment.
 
 Names that begin with "nan" are the same with nan="omit": nansum, nanprod, nanmean, nanvar, nanstd, nanmin, nanmax, nanargmin, nanargmax.
+But nanmin and nanmax of NaNs alone are NaN.
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from ._abi import MAX, MEAN, MIN, SUM
+from ._errors import EmptyError
 from ._plan import plan
 from ._prepare import Prepared
 from ._quick import REAL, SAME, quick
@@ -75,14 +77,15 @@ def _ddof(ddof: Any, correction: Any) -> Any:
     if correction is None:
         return ddof
     if ddof:
-        raise ValueError("ddof and correction are one argument: give one of them")
-    return int(correction) if correction == int(correction) else correction
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
 
 
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
-        correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
-        progress: Progress | None = None) -> Any:
-    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts.
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
+        mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
+        deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts. NumPy
+    takes a `mean` to save a pass; it is not used here. `correction` is another name of `ddof`, which may be any number.
 
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
     1.0
@@ -90,9 +93,9 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
     return run(plan("var", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan, offsets), client, deadline, progress)
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None,
-        correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
-        progress: Progress | None = None) -> Any:
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
+        mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
+        deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The standard deviation, as `var`.
 
     >>> reduced.std([1, 2, 3, 4], ddof=1)
@@ -216,17 +219,17 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: An
 
 def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None, nan: Nan = "propagate",
          offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The norm of order 1, 2 or inf of the elements as a vector, rounded once, without intermediate overflow. (The 1-norm and the
-    inf-norm of complex numbers use magnitudes that NumPy has rounded.)
+    """The norm of order 1, 2 or inf of the elements as a vector, also those of a matrix, rounded once, without intermediate overflow.
+    Order "fro" is 2. (The 1-norm and the inf-norm of complex numbers use magnitudes that NumPy has rounded.)
 
     >>> reduced.norm([3, 4])
     5.0
     >>> reduced.norm([[1, -2], [3, -4]], 1, axis=0)
     array([4., 6.])
     """
-    ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2"}
+    ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2", "fro": "norm2"}
     if ord not in ops:
-        raise ValueError(f"ord is 1, 2 or inf, not {ord!r}")
+        raise ValueError(f"ord is 1, 2, inf or 'fro', not {ord!r}")
     return run(plan(ops[ord], a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
 
 
@@ -322,13 +325,32 @@ def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:
     return skip
 
 
+def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of min and max: NaN of elements that all are."""
+    skip = _omitting(f)
+
+    def chosen(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, **kw: Any) -> Any:
+        try:
+            return skip(a, axis, out, keepdims, initial, where, **kw)
+        except EmptyError:
+            from ._all_nan import fill
+            found = fill(f, a, axis, out, keepdims, where, **kw)
+            if found is None:
+                raise
+            return found
+    chosen.__name__, chosen.__qualname__ = skip.__name__, skip.__qualname__
+    chosen.__wrapped__ = f  # type: ignore[attr-defined]
+    chosen.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT); NaN of floats that all are. The arguments are the same, but for `nan`."
+    return chosen
+
+
 nansum = _omitting(sum)
 nanprod = _omitting(prod)
 nanmean = _omitting(mean)
 nanvar = _omitting(var)
 nanstd = _omitting(std)
-nanmin = _omitting(min)
-nanmax = _omitting(max)
+nanmin = _or_nan(min)
+nanmax = _or_nan(max)
 nanargmin = _omitting(argmin)
 nanargmax = _omitting(argmax)
 amin, amax = min, max

@@ -27,6 +27,25 @@ STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("a
          ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 
 
+NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for an argument that was not given
+
+
+def divisor(op: str, ddof: Any) -> Any:
+    """`ddof` as an integer that the library takes, or, of var and std, as any other Fraction."""
+    if isinstance(ddof, (int, np.integer)) and 0 <= ddof < 2**32:
+        return int(ddof)
+    from fractions import Fraction
+    try:
+        exact = Fraction(*ddof.as_integer_ratio())
+    except (AttributeError, ValueError, OverflowError):  # a string, a NaN, an infinity
+        raise ValueError(f"ddof is a number, not {ddof!r}") from None
+    if exact.denominator == 1 and 0 <= exact < 2**32:
+        return int(exact)
+    if op not in ("var", "std"):
+        raise ValueError(f"ddof is an integer of 0 or more, and only of var and std another number, not {ddof!r}")
+    return exact
+
+
 class Plan:
     """One request: what to reduce (`spec`, `source`), room for its cells, and what to make of them (`finish`)."""
 
@@ -60,14 +79,14 @@ def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, 
 
 def first_element(initial: Any, el: Element) -> Array:
     """`initial` as one element. ValueError if the type has no such value."""
-    if el.parts == 2 or el.dated:
+    if el.parts == 2:
         raise TypeError(f"initial is not possible with elements of type {el.dtype}")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            one = np.asarray(initial).astype(el.dtype).reshape(())
+            one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
-        raise TypeError(f"initial is one number, not {initial!r}") from None
-    if el.kind != "f" and one != initial:
+        raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
+    if el.kind != "f" and one != initial:  # NaT is no value, either
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 
@@ -185,25 +204,27 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     partial states, and so are the results."""
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-    if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
-        raise ValueError(f"ddof is an integer of 0 or more, not {ddof!r}")
+    initial, where = (None if x is NO_VALUE else x for x in (initial, where))
+    ddof = divisor(op, ddof)
+    whole = type(ddof) is int
     o, key = operand(a), None
+    keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
     if isinstance(o.data, Remote) and out is initial is where is offsets is None:
-        key = _key(o.data, op, axis, dtype, bool(keepdims), ddof, nan, wrap, make, state)
+        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
         if key in _recipes:
             return _recipes[key].again(o.data)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     flips = forwards(p)
     layout = lay(p)
-    finish = Finish(p, layout, flips, bool(keepdims), dtype is not None, out, make)
+    finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
     n = prod(finish.laid[i] for i in layout.kept)
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
     if not isinstance(p.data, Remote) or p.keep is not None:
         key = None
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=int(ddof), rows=n,
-                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * state)
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
+                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * (state or not whole))
     if not layout.by_row and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
         if layout.planes > 1:
@@ -219,7 +240,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if p.keep is not None and not isinstance(p.data, Remote):
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
-    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state)
+    if not whole:
+        from ._fractions import Fractional
+        finish = Fractional(finish, p.op, el, spec, ddof)
+    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state or not whole)
     found = recipe.plan(source)
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote, operand
+from ._arrays import Array, Operand, Remote, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
+CHOICES = ("min", "max", "range", "argmin", "argmax")               # which there are none of no elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
 OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
 OVER_BOTH = ("sumsq", "norm2")                                     # one value of real and imaginary parts
@@ -37,6 +38,9 @@ class Prepared:
         self.counts: Any = None                  # of spans, for their mean
         self.masked = o.keep if o.masked else None
         self.filename = o.filename
+        self.matrix = o.matrix
+        if self.masked is not None and op in CHOICES and not segments:
+            self.stand_in(~np.asarray(self.masked.any(axis=self.axes, keepdims=True)))
         if self.data.dtype.kind == "c":
             self.data = complex_elements(op, self.data)
         self.element = el = element(self.data.dtype)
@@ -45,6 +49,12 @@ class Prepared:
             self.dates()
         if el.parts == 2:
             self.pairs()
+
+    def stand_in(self, lost: Array) -> None:
+        """Results whose elements are all masked are so, too: zeros stand for the elements, of which the daemon chooses one."""
+        if lost.any():
+            self.data = np.where(lost, np.zeros((), self.data.dtype), self.data)
+            self.keep = self.keep | lost
 
     def dates(self) -> None:
         """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
@@ -103,7 +113,9 @@ def native(data: Any) -> Any:
 
 def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
     """A piece of elements of a type, one behind the other. Arrays must have a type that fits in it, lists numbers of its kind."""
-    data = np.asarray(a)
+    if np.ma.is_masked(a):
+        raise TypeError(f"{name}: masked elements cannot be left out here; give its compressed()")
+    data = to_numpy(a, name)
     if data.dtype.newbyteorder("=") != dtype:
         if not np.can_cast(data.dtype, dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
             raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")

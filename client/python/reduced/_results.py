@@ -26,7 +26,7 @@ class Finish:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
         self.scalar = not self.shape and out is None
-        self.simple = self.scalar and not given and not make and p.element.parts == 1 and not p.element.dated
+        self.simple = self.scalar and not given and not make and p.element.parts == 1 and not p.element.dated and p.masked is None
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
@@ -48,10 +48,12 @@ class Finish:
             values = join(p.asked, values)
         if p.element.dated:
             values = self.dates(values)
+        if self.scalar and p.masked is not None and not p.masked.any() and not self.make and p.asked != "count_nonzero":
+            return np.ma.masked
         if self.make:
             return self.make(values, p, self.full if self.keepdims else None if self.shape else ())
         if self.scalar and not self.given and not p.element.dated:
-            return plain(values[()], p.wanted)  # of complex numbers
+            return plain(values[()], p.wanted)  # of complex numbers, and of masked arrays
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
@@ -59,6 +61,8 @@ class Finish:
             return put_out(values, self.out)
         if self.p.masked is not None and not self.scalar:
             return np.ma.MaskedArray(values, mask=~self.marked(self.p.masked, self.keepdims))
+        if self.p.matrix and values.ndim == 2:
+            return values.view(np.matrix)
         return values[()] if self.scalar else values
 
     def marked(self, marks: Array, keepdims: bool = False) -> Array:

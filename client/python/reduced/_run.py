@@ -65,7 +65,8 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
         return client.take(plan)
     if not plan.cells.size:
         return plan.value()
-    if plan.source.jobs and (plan.source.nbytes > AT_ONCE or progress):
+    large = plan.source.nbytes > AT_ONCE and not plan.source.local(client, ctypes.byref(plan.spec))
+    if plan.source.jobs and (large or progress):
         wait(Job(client, plan), progress)
     else:
         check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))

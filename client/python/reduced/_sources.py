@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ._client import Client
+from ._errors import IoError
 
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject: its first member is the address of the data
 
@@ -27,7 +28,7 @@ address = _peek if HEAD_KNOWN else _ask  # of an array's data: 0.1 us instead of
 
 
 class Source(Protocol):
-    """`run` makes the call; `start` begins a job, if `jobs`."""
+    """`run` makes the call; `start` begins a job, if `jobs`. `local`: would `run` reduce them in this process?"""
 
     jobs: bool
     nbytes: int
@@ -36,6 +37,9 @@ class Source(Protocol):
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int: ...
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int: ...
+
+    def local(self, client: Client, spec: Any) -> bool:
+        return False
 
 
 class Memory(Source):
@@ -51,6 +55,9 @@ class Memory(Source):
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int:
         return client.attempt("reduce_submit", spec, self.address, self.nbytes, out, room, done, None, job)
+
+    def local(self, client: Client, spec: Any) -> bool:
+        return client.attempt("reduce_is_local", spec, self.nbytes) == 1
 
 
 class FileRange(Source):
@@ -95,7 +102,11 @@ def of_memmap(a: np.ndarray[Any, Any], filename: Any) -> FileRange | None:
         return None
     st = os.fstat(fd)
     source = FileRange(fd, offset + address(a) - begin, a.nbytes, a)
-    return source if (st.st_dev, st.st_ino) == (device, inode) and source.offset + a.nbytes <= st.st_size else None
+    if (st.st_dev, st.st_ino) != (device, inode):
+        return None
+    if source.offset + a.nbytes > st.st_size:  # to read the map would end the process
+        raise IoError(f"a: {filename} has become shorter than its map", "a")
+    return source
 
 
 def in_memory(a: np.ndarray[Any, Any], filename: Any, plain: bool) -> Source:

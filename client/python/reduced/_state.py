@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import remote
+from ._arrays import remote, to_numpy
 from ._elements import Element, element
 from ._lib import check, lib
 from ._plan import NANS, cell_dtype, plan
@@ -166,5 +166,7 @@ def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", 
     if a is None:
         return State(op, dtype or float, nan=nan, ddof=ddof)
     far = remote(a)
-    data = np.asarray(a) if far is None else far
-    return State(op, data.dtype if dtype is None else dtype, nan=nan, ddof=ddof).add(a if far is None else far)
+    if dtype is None:
+        dtype = (to_numpy(a, "a") if far is None else far).dtype
+        element(dtype)
+    return State(op, dtype, nan=nan, ddof=ddof).add(a if far is None else far)

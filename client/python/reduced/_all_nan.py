@@ -1,0 +1,29 @@
+"""nanmin and nanmax where some result has no number: NaN or NaT, as in NumPy, where the daemon refuses the request."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ._arrays import Remote, operand
+from ._elements import NAT, float_code, is_nan
+from ._functions import count_nonzero
+from ._results import put_out
+
+
+def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, where: Any, offsets: Any = None, **kw: Any) -> Any:
+    """The extremes, with NaN where all elements are. EmptyError where there are no elements; None: these cannot be looked at."""
+    o = operand(a)
+    x = o.data.copy("a result of NaNs alone") if isinstance(o.data, Remote) else o.data
+    dated = x.dtype.kind in "mM"
+    if o.keep is not None or offsets is not None or not (dated or float_code(x.dtype)):
+        return None
+    least = f.__name__ == "max"  # it stands for NaN
+    beyond = np.int64(NAT + 1 if least else ~NAT).view(x.dtype) if dated else x.dtype.type("-inf" if least else "inf")
+    numbers = ~is_nan(x)
+    values = np.asarray(f(np.where(numbers, x, beyond), axis, None, keepdims, None, where, **kw)).astype(x.dtype)
+    counts = count_nonzero(numbers, axis, keepdims=keepdims, where=where, **kw)
+    values = np.where(counts, values, x.dtype.type("NaT" if dated else "nan"))
+    if out is not None:
+        return put_out(values, out)
+    return values if values.ndim else values[()] if dated else float(values)

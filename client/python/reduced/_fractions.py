@@ -1,0 +1,82 @@
+"""Variances with a divisor n - ddof that is not an integer, or larger than n: by exact arithmetic on the moments of partial states
+(proto/PROTOCOL.md, Partial states)."""
+from __future__ import annotations
+
+import ctypes
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._arrays import Array
+from ._elements import Element
+from ._lib import check, lib
+from ._plan import cell_dtype
+from ._results import Finish
+from ._sources import address
+
+HEAD, SPECIAL, COUNT = 16, 1, 8  # bytes of a state before its limbs; where a byte of infinities and NaNs and the count are
+LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state: limbs of the sum, before those of the squares; log2 of its unit
+FORMS = {_abi.F16: (11, -24), _abi.BF16: (8, -133), _abi.F32: (24, -149)}  # digits, and log2 of the smallest number above 0
+
+
+class Fractional:
+    """Makes the result of partial states of var or std."""
+
+    def __init__(self, finish: Finish, op: str, el: Element, spec: _abi.Spec, ddof: Fraction):
+        self.finish, self.root, self.ddof, self.cell = finish, op == "std", ddof, cell_dtype(op, el, spec.out)
+        self.form = FORMS.get(spec.out, (53, -1074))
+        self.spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=spec.op, dtype=spec.dtype, out=spec.out, nan=spec.nan, rows=1)
+
+    def states(self, states: Array) -> Array:
+        raise ValueError("ddof: that of partial states is an integer of 0 or more")
+
+    def __call__(self, states: Array) -> Any:
+        cells = np.empty(states.shape, self.cell)
+        for i, state in enumerate(states):
+            data = state.tobytes()
+            check(lib().reduce_state_finish(data, ctypes.byref(self.spec), address(cells[i:i + 1])))  # its errors; NaN and 0 are right
+            exact = variance(data, self.ddof)
+            if exact is None:
+                cells[i] = self.bits(math.nan)
+            elif exact:
+                cells[i] = self.bits(nearest(exact, self.root, *self.form))
+        return self.finish(cells)
+
+    def bits(self, value: float) -> Any:
+        """A value that needs no more digits, as a cell."""
+        with np.errstate(over="ignore"):
+            return np.float32(value).view("u4") >> 16 if self.spec.out == _abi.BF16 else self.cell.type(value)
+
+
+def variance(state: bytes, ddof: Fraction) -> Fraction | None:
+    """Of the elements of a state; None: it is not a number."""
+    n = int.from_bytes(state[COUNT:HEAD], "little")
+    if state[SPECIAL] or n <= ddof or not n:
+        return None
+    limbs, unit = LIMBS[len(state)]
+    middle = HEAD + 8 * limbs
+    total = int.from_bytes(state[HEAD:middle], "little", signed=True)
+    squares = int.from_bytes(state[middle:], "little", signed=True)
+    return Fraction(n * squares - total * total, n) / (n - ddof) * Fraction(2) ** (2 * unit)
+
+
+def nearest(x: Fraction, root: bool, digits: int, least: int) -> float:
+    """The nearest number to x, or to its root, with so many binary digits and none below 2**least; of two the even one. x is above 0."""
+    n, d = x.numerator, x.denominator
+    size = (n.bit_length() - d.bit_length()) // (2 if root else 1)  # the number is between 2**(size - 1) and 2**(size + 1)
+    low = max(size - digits, least) - 2
+    shift = (2 if root else 1) * low
+    n, d = n << max(-shift, 0), d << max(shift, 0)
+    q = math.isqrt(n // d) if root else n // d  # in units of 2**low
+    exact = (q * q if root else q) * d == n
+    drop = max(low + q.bit_length() - digits, least) - low
+    rest, half = q & (1 << drop) - 1, 1 << drop - 1
+    q >>= drop
+    q += rest > half or rest == half and (not exact or q & 1)
+    try:
+        return math.ldexp(q, low + drop)
+    except OverflowError:
+        return math.inf

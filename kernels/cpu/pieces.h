@@ -1,0 +1,49 @@
+/* Pieces of a task of elements, for threads that work on it together: those of the CPU backend, or those of one call (here.c).
+ *
+ * Rows and segments lie one behind the other on a scale: each takes LINE_BYTES for its cell and then its elements. A piece is
+ * an equal share of the scale, so neither one long segment nor many empty ones keep one worker busy while others wait. Lines
+ * that end in the piece where they begin are finished by its worker. Each boundary between pieces cuts one line at most:
+ * that line's state gathers in the slot of the piece where it begins, and is finished with the task.
+ *
+ * Of columns a piece has some, whole: of small planes whole planes. Of few long columns it has some rows of all, and each
+ * column a slot; rows go through all planes.
+ *
+ * States are exact, so neither the cut nor the order in which pieces end shows in the result. */
+#ifndef RK_PIECES_H
+#define RK_PIECES_H
+
+#include <pthread.h>
+
+#include "kernels/cpu/cpu.h"
+
+enum { RK_MAX_PIECES = 256 }; /* of lines: each may need a slot */
+
+typedef enum { RK_LINES, RK_COLUMNS, RK_ROWS_OF_COLUMNS } rk_cutting;
+
+typedef struct rk_pieces {
+    rk_task *t; /* its owner may use NULL for none */
+    const rk_simd *simd;
+    pthread_mutex_t *lock;
+    rk_cutting how;
+    uint64_t pieces, next, left;
+    uint64_t each;    /* units of a piece: elements on the scale of lines, columns of all planes, or their rows */
+    uint64_t units;   /* in all */
+    uint64_t weight;  /* LINES: units before the elements of a line */
+    uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
+    int bad_code;
+    rk_state bad_state;
+    uint64_t line[RK_MAX_PIECES]; /* whose state is in the slot, RP_NO_INDEX: none */
+    rk_state slot[RK_MAX_PIECES];
+} rk_pieces;
+
+/* Cut a task of elements for so many threads. `lock` guards the pieces from here on. */
+void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock);
+
+/* Run the next piece, which there is (next < pieces), in the arithmetic of rk_fp_enter. Enters and returns with the lock, and
+ * gives it up meanwhile. True: all pieces have ended. */
+bool rk_run_piece(rk_pieces *j);
+
+/* All pieces have ended: finish the task, its cells, fault and time. Without the lock. */
+void rk_finish_pieces(rk_pieces *j);
+
+#endif

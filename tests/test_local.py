@@ -1,0 +1,224 @@
+"""What libreduce reduces in its own process: the answers, errors included, are the daemon's to the bit; and which requests those are."""
+import concurrent.futures
+import ctypes as C
+import os
+
+import numpy as np
+import pytest
+
+import gens
+import libreduce
+import oracle
+from conftest import memory_device
+from libreduce import COLUMNS, STATES_IN, STATES_OUT, WRAP, Fault
+from oracle import DTYPES, FLOATS, OPS, SIGNED, SIZE
+from pythonpackage import reduced
+
+NO, YES, LOCAL = 1, 2, 7  # reduce_local; REDUCE_PATH_LOCAL
+SMALL = 64 << 10
+
+
+@pytest.fixture(scope="module")
+def both(shared):
+    """Two clients of one daemon: the first leaves all to it."""
+    with libreduce.Client(shared.url, local=NO) as there, libreduce.Client(shared.url, local=YES) as here:
+        yield there, here
+
+
+def answer(client, op, dtype, data, **kw):
+    """The cells, or the fault in full; and the path."""
+    address = C.addressof(C.c_char.from_buffer(data)) if len(data) else 0
+    try:
+        cells, r = client.run_at(op, dtype, address, len(data), **kw)
+    except Fault as e:
+        return (e.code, e.field, e.index, e.limit, e.value, str(e)), None
+    return (cells, r.dtype, r.backend, r.cell_size, r.cells, r.count), r.path
+
+
+def check(both, op, dtype, bits, shift=0, **kw):
+    """Both answers, of elements that begin `shift` bytes into their memory. Returns the fault's code, or None."""
+    raw = bits.tobytes()
+    data = memoryview(bytearray(shift) + bytearray(raw))[shift:]
+    expected, _ = answer(both[0], op, dtype, data, **kw)
+    found, path = answer(both[1], op, dtype, data, **kw)
+    assert found == expected, (op, dtype, len(bits), shift, {k: v if k != "mask" else "" for k, v in kw.items()})
+    assert path in (None, LOCAL) or not found[0]  # nobody is asked for no results
+    return expected[0] if len(expected[0]) < 20 and isinstance(expected[0], str) else None
+
+
+def random_shape(rng, n, kw):
+    """Rows, columns, planes, segments or a mask of n elements; how many elements are left."""
+    kind = rng.integers(0, 8)
+    if kind == 0:
+        kw["rows"] = int(rng.integers(1, 12))
+        return n // kw["rows"] * kw["rows"]
+    if kind <= 2:
+        kw["rows"], kw["planes"], kw["flags"] = int(rng.integers(1, 40)), int(rng.integers(0, 4)), kw["flags"] | COLUMNS
+        each = kw["rows"] * max(1, kw["planes"])
+        return n // each * each
+    if kind == 3:
+        ends = np.sort(rng.integers(0, n + 1, int(rng.integers(1, 20))))
+        kw["offsets"], kw["rows"] = ends.astype("<u8").tobytes() + np.uint64(ends[-1]).tobytes(), len(ends)
+    if kind in (3, 4) and rng.integers(0, 2):
+        kw["mask"] = rng.integers(0, 2, n, np.uint8).tobytes()
+    return n
+
+
+def random_request(rng):
+    dtype = str(rng.choice(list(DTYPES)))
+    op = str(rng.choice(oracle.ops(dtype) if rng.integers(0, 4) else list(OPS)))
+    kw = {"nan": str(rng.choice(["propagate", "omit", "error"])), "flags": 0, "index_base": int(rng.choice([0, 0, 5, 1 << 60]))}
+    make = gens.FLOAT_GENS if dtype in FLOATS else gens.INT_GENS
+    make = make[int(rng.integers(0, len(make)))] if dtype not in FLOATS or rng.integers(0, 8) else gens.specials
+    bits = make(rng, dtype, int(rng.choice([0, 1, 3, 16, 100, 1000, 4000])))
+    if not rng.integers(0, 3):
+        kw["out"] = str(rng.choice(oracle.outs(op, dtype) if op in oracle.ops(dtype) else list(DTYPES)))
+    if op in ("var", "std", "sem", "stats"):
+        kw["ddof"] = int(rng.choice([0, 1, len(bits), 2**32 - 1]))
+    if op == "prod" and dtype not in FLOATS and rng.integers(0, 2):
+        kw["flags"] = WRAP
+    if not rng.integers(0, 8):
+        kw["flags"] |= STATES_OUT
+    elif not rng.integers(0, 4) and len(bits):
+        kw["initial"] = bits[:1].tobytes()
+    return op, dtype, bits[:random_shape(rng, len(bits), kw)], kw
+
+
+@pytest.mark.values
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_and_faults_are_the_daemons(both, seed):
+    rng = np.random.default_rng(seed)
+    codes = set()
+    for _ in range(500):
+        op, dtype, bits, kw = random_request(rng)
+        codes.add(check(both, op, dtype, bits, int(rng.integers(0, 9)), **kw))
+    assert {None, "OVERFLOW", "EMPTY", "NAN", "TYPE"} <= codes
+
+
+def test_states_are_merged_and_checked(both):
+    rng = np.random.default_rng(1)
+    states = [both[0].run("stats", "f32", gens.specials(rng, "f32", 50).tobytes(), flags=STATES_OUT) for _ in range(12)]
+    good = np.frombuffer(b"".join(states), np.uint8)
+    for rows in (1, 3, 5):  # 12 states are not 5 rows
+        check(both, "stats", "f32", good, rows=rows, flags=STATES_IN)
+        check(both, "stats", "f32", good, rows=rows, flags=STATES_IN | STATES_OUT)
+    bad = good.copy()
+    bad[len(states[0]) * 7 + 1] = 255
+    assert check(both, "stats", "f32", bad, rows=3, flags=STATES_IN) == "BAD_MESSAGE"
+
+
+@pytest.mark.values
+@pytest.mark.parametrize("op, dtype, kw", [
+    ("sum", "f64", {}), ("stats", "f32", {"nan": "omit"}), ("argmax", "f64", {"index_base": 7}), ("sum", "u64", {}), ("xor", "u8", {}),
+    ("minmax", "i16", {"rows": 3}), ("sum", "f64", {"rows": 1000}), ("sum", "i64", {"rows": 100}), ("var", "f32", {"rows": 3000, "flags": COLUMNS}), ("max", "f32", {"rows": 3, "flags": COLUMNS, "nan": "omit"}),
+    ("sum", "f64", {"rows": 300, "planes": 4, "flags": COLUMNS}), ("max", "f64", {"rows": 60000, "flags": COLUMNS, "nan": "error"}),
+    ("prod", "u8", {"flags": STATES_OUT})])
+def test_large_arrays_by_several_threads(both, op, dtype, kw):
+    rng = np.random.default_rng(3)
+    n = (9 << 20) // SIZE[dtype] // 60000 * 60000
+    bits = (gens.full_range if dtype in FLOATS else gens.any_bits)(rng, dtype, n)
+    if dtype in FLOATS:
+        bits[n // 3] = oracle.nan_bits(FLOATS[dtype])
+    code = check(both, op, dtype, bits, 1, **kw)
+    assert code == {"u64": "OVERFLOW", "i64": "OVERFLOW"}.get(dtype, "NAN" if kw.get("nan") == "error" else None)
+
+
+def test_many_callers_at_once(both):
+    data = bytearray(gens.full_range(np.random.default_rng(4), "f64", 1 << 20).tobytes())
+    expected, _ = answer(both[0], "sum", "f64", data)
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: answer(both[1], "sum", "f64", data), range(24)))
+    assert found == [(expected, LOCAL)] * 24
+
+
+def test_the_daemon_does_not_see_them(shared, both):
+    def seen():
+        return shared.status()["requests.reduce"]
+    check(both, "sum", "u8", np.ones(5, np.uint8))
+    before = seen()
+    for n in (5, 1 << 20):
+        assert answer(both[1], "sum", "u8", bytearray(n))[1] == LOCAL
+    assert seen() == before
+
+
+# ---- which requests ----
+BYTES = np.zeros(SMALL + 1, np.uint8).tobytes()
+
+
+@pytest.mark.parametrize("n, kw, why", [
+    (9, {"device": 1}, "a device"), (9, {"deadline_ms": 1000}, "a deadline"), (0, {"flags": COLUMNS}, "no results"),
+    (SMALL, {"mask": BYTES}, "beside their mask"), (SMALL + 1, {"offsets": np.array([0, 5], "<u8").tobytes()}, "beside their mask")])
+def test_others_are_refused_with_a_reason(both, n, kw, why):
+    with pytest.raises(Fault, match=f"path local is not available here: .*{why}") as e:
+        both[1].run("sum", "u8", bytes(n), path=LOCAL, **kw)
+    assert (e.value.code, e.value.field) == ("ARGUMENT", "path")
+    spec = both[1].spec("sum", "u8", **kw)
+    assert both[1].lib.reduce_is_local(both[1].handle, C.byref(spec), C.c_size_t(n)) == 0
+    assert answer(both[1], "sum", "u8", bytearray(n), **kw)[1] == (1 if n else 0)  # by message, to the daemon
+
+
+def test_the_option_and_the_path(shared, both):
+    with pytest.raises(Fault, match="leaves all requests to the daemon"):
+        both[0].run("sum", "u8", b"123", path=LOCAL)
+    assert answer(both[1], "sum", "u8", bytearray(9), path=1)[1] == 1
+    with libreduce.Client(shared.url, local=YES, priority=2) as background, pytest.raises(Fault, match="priorities"):
+        background.run("sum", "u8", b"123", path=LOCAL)
+    for unknown in (3, 2**32 - 1):
+        with pytest.raises(Fault) as e:
+            libreduce.Client(shared.url, local=unknown)
+        assert (e.value.code, e.value.field) == ("ARGUMENT", "local")
+
+
+@pytest.mark.parametrize("variable, path", [("yes", LOCAL), ("no", 1), ("", 1), (None, 1)])
+def test_the_environment_decides_for_those_who_did_not(shared, monkeypatch, variable, path):
+    if variable is None:
+        monkeypatch.delenv("REDUCE_LOCAL")
+    else:
+        monkeypatch.setenv("REDUCE_LOCAL", variable)
+    for local, expected in ((0, path), (NO, 1), (YES, LOCAL)):
+        with libreduce.Client(shared.url, local=local) as c:
+            assert answer(c, "sum", "u8", bytearray(9))[1] == expected
+    monkeypatch.setenv("REDUCE_LOCAL", "off")
+    with pytest.raises(Fault, match="yes or no, not 'off'") as e:
+        libreduce.Client(shared.url)
+    assert e.value.field == "REDUCE_LOCAL"
+
+
+def is_local(client, n):
+    return client.lib.reduce_is_local(client.handle, C.byref(client.spec("sum", "u8")), C.c_size_t(n))
+
+
+def test_large_arrays_go_to_a_gpu_or_another_machine(start, shared):
+    """A session knows its daemon's engine; a restart may bring another one."""
+    with libreduce.Client(shared.tcp_url, local=YES) as c:
+        assert (is_local(c, SMALL), is_local(c, SMALL + 1)) == (1, 0)
+    d = start()
+    with libreduce.Client(d.url, local=YES) as c:
+        assert is_local(c, 1 << 20) == 1
+        d.kill()
+        assert answer(c, "sum", "u8", bytearray(9))[1] == LOCAL  # no daemon is needed
+        start(**memory_device())
+        assert answer(c, "sum", "u8", bytearray(9), path=1)[1] == 1  # by the new one
+        assert (is_local(c, SMALL), is_local(c, SMALL + 1)) == (1, 0)
+        assert answer(c, "sum", "u8", bytearray(1 << 20))[1] in (1, 3)
+
+
+# ---- Python ----
+def test_python_reduces_here_unless_told(shared, monkeypatch):
+    monkeypatch.delenv("REDUCE_LOCAL")
+    a = np.random.default_rng(5).standard_normal((1000, 300))
+
+    def asked(**options):
+        with reduced.Client(shared.url, autostart=False, **options) as c:
+            before = shared.status()["requests"]
+            found = [reduced.sum(a, client=c), reduced.var(a, axis=0, client=c).tobytes(), reduced.min(a[:9, :9], client=c),
+                     reduced.nansum(a[:50], where=a[:50] > 0, client=c)]
+            return found, shared.status()["requests"] - before > 4
+    found, seen = asked()
+    assert asked(local=True) == (found, seen) and not seen
+    assert asked(local=False) == (found, True)
+    monkeypatch.setenv("REDUCE_LOCAL", "no")
+    assert asked() == (found, True)
+    with reduced.Client(shared.url, autostart=False, local=True) as c, pytest.raises(reduced.OverflowError_) as e:
+        reduced.sum(np.full(3, 2**63, "u8"), client=c)
+    assert e.value.exact == 3 * 2**63 and os.environ["REDUCE_LOCAL"] == "no"
