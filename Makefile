@@ -25,6 +25,8 @@ EACH       ?= 5#                seconds that `make hostile` gives each attack
 CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
 DAEMONS    ?=#                  1000: ... of daemons
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
+SIMT_ARCH  ?= 90#               compute capability, 75 or 90, whose code `make test-kernels` runs without a GPU
+SIMT_EVERY ?= 11#               one of this number of check_engine's comparisons, a prime number
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
 CLANG      ?= clang#            builds the fuzzers
 CCCL       ?=#                  folder of the headers of another CCCL than the toolkit's, for CUB as a peer in the benchmarks
@@ -41,7 +43,7 @@ DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
 DEPS_DOCS  := pandoc mandoc python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -171,7 +173,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak restarts fuzz bench install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak restarts fuzz bench test-kernels deb test-deb piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -315,10 +317,38 @@ $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka -lm -o $@
 
+# ---- the CUDA kernels as C++ (tests/simt), with sanitizers: they run without a GPU. All else is the build's, as nvcc made it ----
+SIMT       := $(if $(filter yes,$(CUDA)),$(if $(filter x86_64%,$(MACHINE)),$(if $(SANITIZE),,yes)))
+SIMT_B     := $(B)/simt-$(SIMT_ARCH)
+SIMT_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=shift-base -fno-omit-frame-pointer
+SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -ftrivial-auto-var-init=pattern -pthread $(SIMT_SAN)
+SIMT_CU    := $(filter kernels/cuda/launch/% kernels/cuda/ops/% %/runtime/batch.cu,$(KERNEL_CU))
+SIMT_O     := $(patsubst %,$(SIMT_B)/%.o,$(SIMT_CU) tests/simt/simt.cu tests/faults/cudart.c)
+
+# nvcc warns of the same sources
+$(SIMT_B)/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  SIMT  $<")
+	$(Q)$(CXX) -x c++ -std=c++17 -include tests/simt/simt.cuh $(SIMT_FLAGS) -fno-strict-aliasing -w -MMD -MP -c $< -o $@
+
+$(SIMT_B)/%.c.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  SIMT  $<")
+	$(Q)$(CC) -std=c11 $(SIMT_FLAGS) -MMD -MP -c $< -o $@
+
+$(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
+
+test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ with sanitizers, their threads in three orders
+	@for o in forward backward 1; do for w in --quick "--quick --only sum --integers" "--quick --only sum --long" "--quick --batched"; do \
+	  echo "== threads $$o, $$w"; SIMT_ORDER=$$o $< $$w --every $(SIMT_EVERY) || exit 1; done; done
+
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT) $(if $(SIMT),$(SIMT_B)/check_engine) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -600,6 +630,9 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
+
+piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
+	$(Q).debian/piuparts
 
 docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs

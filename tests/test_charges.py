@@ -299,11 +299,12 @@ def test_read_buffers_are_bounded_for_a_user(start, scratch):
         fd = os.open(path, os.O_RDONLY)
         handle, _ = side.file(fd)
         os.close(fd)
-        sent = [c.send(REDUCE_AT, spec("stats", "f32", row_len=MIB) + struct.pack("<QQQ", handle, 4 * MIB * (i % 16), 4 * MIB))
-                for i in range(48)]
         with daemon.connect() as other:
-            while (held := other.query(2))["held.requests"] > 1:
-                most = max(most, held["held.buffers"])
-        for s in sent:
-            assert len(c.wait(s)) > 48
-    assert 0 < most <= 3
+            while not most:  # a slow look finds all of them done
+                sent = [c.send(REDUCE_AT, spec("stats", "f32", row_len=MIB) + struct.pack("<QQQ", handle, 4 * MIB * (i % 16), 4 * MIB))
+                        for i in range(48)]
+                while (held := other.query(2))["held.requests"] > 1:
+                    most = max(most, held["held.buffers"])
+                for s in sent:
+                    assert len(c.wait(s)) > 48
+    assert most <= 3

@@ -59,8 +59,14 @@ def allocate():
 
 
 def names_here():
-    """What this process has open."""
-    return [os.readlink(p) for p in pathlib.Path("/proc/self/fd").iterdir() if p.is_symlink()]
+    """What this process has open. Another thread may close a descriptor between the list and the look at it."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except FileNotFoundError:
+            pass
+    return found
 
 
 def mappings(daemon):

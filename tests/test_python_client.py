@@ -269,6 +269,22 @@ def test_python_ends_while_tasks_are_under_way(shared):
     assert done.returncode == 0 and done.stderr == ""
 
 
+HELD = """
+import sys
+import reduced
+client = reduced.Client(sys.argv[1], autostart=False)
+streams = [reduced.stream("sum", "f8", client=client)]
+reduced._client._default = client
+print(reduced.submit("sum", [1, 2]).result())
+"""
+
+
+def test_what_a_program_still_holds_at_its_end_ends_in_silence(shared):
+    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
+    done = subprocess.run([sys.executable, "-c", HELD, shared.url], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
 def test_closing_waits_for_calls(package, shared):  # noqa: F811
     c = reduced.Client(shared.url, autostart=False)
     results = []

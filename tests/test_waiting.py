@@ -100,14 +100,16 @@ def test_callbacks_run_in_the_library_s_threads(start):
 
 def test_a_job_after_a_call_does_not_wait_for_another_call(shared):
     """The library's threads leave reading to callers for 0.1 s after a call, but not if something else is under way."""
+    took = []
     with lib.Client(shared.url) as c:
-        begin = time.monotonic()
         for _ in range(30):
+            begin = time.monotonic()
             assert c.run("sum", "f32", SMALL) == SUMS[SMALL]
             job = Job(c, SMALL, True)
             assert job.called.wait(60)
             job.end()
-        assert time.monotonic() - begin < 30 * 0.1 / 2
+            took.append(time.monotonic() - begin)
+    assert sorted(took)[15] < 0.1 / 2, took  # a busy machine delays some, the library's threads would delay all
 
 
 @pytest.mark.parametrize("callback", [False, True])

@@ -38,8 +38,8 @@ $(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),$(CUDA_HOME)/lib64/libcudadevrt.
 $(W)/libnng.a: client/python/python.mk
 	@mkdir -p $(@D)
 	$(Q)objcopy --redefine-sym stdout=archive_stdout --redefine-sym stderr=archive_stderr $(call archive,nng) $@
-$(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(EXACT_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
-$(W)/libreduce.so: LIBS = -shared -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map $(wordlist 2,9,$(WHEEL_NNG))
+$(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
+$(W)/libreduce.so: LIBS = -shared -Wl,-z,defs -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map $(wordlist 2,9,$(WHEEL_NNG))
 
 $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so): $(W)/linker
 	@mkdir -p $(@D)

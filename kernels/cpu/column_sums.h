@@ -53,8 +53,6 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: to add before a sum goes ba
         return all_finite;                                                                                                  \
     }
 
-INLINE vf64 load_f64(const void *p) { return *(const vf64_loose *)p; }
-
 ADD_ROWS(f16, 2, false)
 ADD_ROWS(bf16, 2, false)
 ADD_ROWS(f32, 4, false)

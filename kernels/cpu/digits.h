@@ -32,9 +32,9 @@ typedef struct acc {
     uint64_t nans;              /* skipped */
     uint32_t adds;              /* to the digits since the last carry */
     int bucketed;               /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
-    uint32_t bucket_adds;       /* f32: since the buckets were emptied */
-    uint64_t bucket[BUCKETS64]; /* f64: sum of fractions; f32: TABLES32 x BUCKETS32 of count << 42 | sum of fractions */
-    uint16_t fill[BUCKETS64];   /* f64: adds to a bucket */
+    uint64_t bucket_adds;       /* since the buckets were emptied */
+    uint64_t bucket[BUCKETS64]; /* f64: sum of significands; f32: TABLES32 x BUCKETS32 of count << 48 | sum of elements' bits */
+    uint32_t over[BUCKETS64];   /* f64: how often a bucket went over 2^64 */
 } acc;
 
 /* A sum of `limbs` limbs in units of 2^e0 over n elements. */
@@ -77,9 +77,13 @@ static inline bool try_skipped(tries *t)
 
 /* What the blocks of one kind of data have shown: what to try with the next one. */
 typedef struct pace {
-    int guess;   /* f64: exponent field that the next block is expected to stay below; 0: none yet */
+    int guess;   /* exponent field of a double that the next block's lanes are expected to stay below; 0: none yet */
     tries quick; /* the way for data of a usual range, if a type has one of its own */
-    tries last;  /* the one before the buckets */
+    tries last;  /* the one before the levels */
+    tries wide;  /* the levels (sum_levels.h), before the buckets */
+    int field;   /* of a double, which elements at levels are expected to stay below */
+    int levels;  /* 0: to be looked for */
+    int trust;   /* blocks before that is done again */
 } pace;
 
 /* ---- digits ---- */
@@ -197,95 +201,155 @@ static inline void add_f32(acc *a, uint32_t b)
     d[1] += ((int64_t)(t >> 32) ^ sign) - sign;
 }
 
-/* ---- buckets: nz is the callers' business, and with `omit` they keep NaNs away ---- */
+/* ---- buckets: nz is the callers' business ---- */
 
-static inline void special_bucket(acc *a, bool nan, bool negative)
+enum { FOLD = 16, FULL64 = 52, FULL32 = 18 }; /* neighbours that are emptied together; log2 of the adds that surely fit */
+
+/* The sum of an exponent's bucket and, subtracted, that of negative elements. */
+INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
 {
-    a->special |= nan ? RK_NAN : negative && !a->magnitudes ? RK_NINF : RK_PINF;
+    return a->magnitudes ? (i128)(positive + negative) : (i128)(positive - negative);
 }
 
-static void empty_bucket64(acc *a, unsigned i)
+static void empty_buckets64(acc *a)
 {
-    uint64_t n = a->fill[i], fractions = a->bucket[i];
-    if (n == 0)
-        return;
-    a->fill[i] = 0;
-    a->bucket[i] = 0;
-    int e = i & 0x7ff;
-    if (e == 0x7ff) {
-        special_bucket(a, fractions != 0, i >> 11);
-        return;
+    for (int e = 0; e < BUCKETS64 / 2; e += FOLD) {
+        i128 v = 0;
+        for (int i = e + FOLD; i-- > e;) {
+            int j = i + BUCKETS64 / 2;
+            v = 2 * v + both_signs(a, (u128)a->over[i] << 64 | a->bucket[i], (u128)a->over[j] << 64 | a->bucket[j]);
+        }
+        if (v)
+            acc_add(a, v, e + RK_E0_64);
     }
-    i128 v = e ? (i128)fractions + ((i128)n << 52) : (i128)fractions << 1;
-    acc_add(a, i >> 11 && !a->magnitudes ? -v : v, e + RK_E0_64);
+    memset(a->bucket, 0, sizeof a->bucket);
+    memset(a->over, 0, sizeof a->over);
+    a->bucket_adds = 0;
+}
+
+/* The significands in bucket i of the four tables, with their hidden bits. */
+static u128 take_bucket32(acc *a, int i)
+{
+    uint64_t fractions = 0, n = 0;
+    for (int k = 0; k < TABLES32; k++) {
+        uint64_t *b = &a->bucket[k * BUCKETS32 + i];
+        n += *b >> 48;
+        fractions += *b & (((uint64_t)1 << 48) - 1);
+        *b = 0;
+    }
+    fractions -= n * ((uint64_t)i << 23);
+    return i & 0xff ? fractions + (n << 23) : fractions << 1;
 }
 
 static void empty_buckets32(acc *a)
 {
-    const uint64_t low = ((uint64_t)1 << 42) - 1;
-    for (int i = 0; i < BUCKETS32; i++) {
-        uint64_t fractions = 0, n = 0;
-        for (int k = 0; k < TABLES32; k++) {
-            uint64_t *b = &a->bucket[k * BUCKETS32 + i];
-            fractions += *b & low;
-            n += *b >> 42;
-            *b = 0;
+    for (int e = 0; e < BUCKETS32 / 2; e += FOLD) {
+        i128 v = 0;
+        for (int i = e + FOLD; i-- > e;) {
+            u128 positive = take_bucket32(a, i);
+            v = 2 * v + both_signs(a, positive, take_bucket32(a, i + BUCKETS32 / 2));
         }
-        if (n == 0)
-            continue;
-        int e = i & 0xff;
-        if (e == 0xff) {
-            special_bucket(a, fractions != 0, i >> 8);
-            continue;
-        }
-        i128 v = e ? (i128)fractions + ((i128)n << 23) : (i128)fractions << 1;
-        acc_add(a, i >> 8 && !a->magnitudes ? -v : v, e + RK_E0_32);
+        if (v)
+            acc_add(a, v, e + RK_E0_32);
     }
     a->bucket_adds = 0;
 }
 
-INLINE void bucket_f64(acc *a, uint64_t b)
+/* *to += v; did it go over 2^64? GCC would take the addition in memory apart. */
+INLINE bool add_over(uint64_t *to, uint64_t v)
 {
-    unsigned k = (unsigned)(b >> 52);
-    a->bucket[k] += b & 0xfffffffffffff;
-    if (__builtin_expect(++a->fill[k] == 4096, 0)) /* 4096 fractions of 52 bits: full */
-        empty_bucket64(a, k);
+#ifdef __x86_64__
+    bool over;
+    __asm__("add %2, %1" : "=@ccc"(over), "+m"(*to) : "r"(v));
+    return over;
+#else
+    return __builtin_add_overflow(*to, v, to);
+#endif
 }
 
-INLINE void bucket_f32(uint64_t *table, uint32_t b) { table[b >> 23] += (uint64_t)1 << 42 | (b & 0x7fffff); }
-
-/* GCC would clone these two into slower copies. */
-ONE_COPY void fill_buckets64(acc *a, const void *x, size_t n)
+/* As if b had a hidden bit: the buckets of those without are emptied by take_odd64. */
+INLINE void bucket_f64(acc *a, uint64_t b)
 {
-    const u64_loose *p = x;
+    const uint64_t hidden = (uint64_t)1 << 52;
+    if (__builtin_expect(add_over(&a->bucket[b >> 52], (b & (hidden - 1)) | hidden), 0))
+        a->over[b >> 52]++;
+}
+
+INLINE void bucket_f32(uint64_t *table, uint32_t b) { table[b >> 23] += ((uint64_t)1 << 48) + b; }
+
+/* Zeros, subnormals, infinities and NaNs of n elements that went to the buckets: add them one by one instead. */
+static void take_odd64(acc *a, const u64_loose *x, size_t n)
+{
+    static const int odd[] = {0, 0x7ff, 0x800, 0xfff};
+    uint64_t any = 0;
+    for (int i = 0; i < 4; i++) {
+        any |= a->bucket[odd[i]] | a->over[odd[i]];
+        a->bucket[odd[i]] = a->over[odd[i]] = 0;
+    }
+    for (size_t i = 0; any && i < n;) {
+        uint64_t few[64]; /* without a branch for each element: zeros may be anywhere */
+        size_t k = 0;
+        for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {
+            few[k] = x[i];
+            k += ((((x[i] >> 52) + 1) & 0x7ff) <= 1) & (x[i] << 1 != 0);
+        }
+        while (k > 0)
+            add_f64(a, few[--k]);
+    }
+}
+
+/* The same for infinities and NaNs: counts tell the others. */
+static void take_odd32(acc *a, const u32_loose *x, size_t n)
+{
+    uint64_t any = 0;
+    for (int i = BUCKETS32 / 2 - 1; i < TABLES32 * BUCKETS32; i += BUCKETS32 / 2) {
+        any |= a->bucket[i];
+        a->bucket[i] = 0;
+    }
+    for (size_t i = 0; any && i < n; i++)
+        if ((x[i] >> 23 & 0xff) == 0xff)
+            add_f32(a, x[i]);
+}
+
+/* GCC would clone these two into slower copies. n is at most BLOCK64. */
+ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
+{
+    const u64_loose *x = data;
+    count_adds(a, (uint32_t)n);
     if (a->n < FEW64) {
         for (size_t i = 0; i < n; i++)
-            add_f64(a, p[i]);
+            add_f64(a, x[i]);
         return;
     }
     if (!a->bucketed) {
         memset(a->bucket, 0, sizeof a->bucket);
-        memset(a->fill, 0, sizeof a->fill);
+        memset(a->over, 0, sizeof a->over);
         a->bucketed = 64;
+        a->bucket_adds = 0;
     }
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        prefetch(p + i, 8192);
+        prefetch(x + i, 8192);
         for (int k = 0; k < 8; k++)
-            bucket_f64(a, p[i + k]);
+            bucket_f64(a, x[i + k]);
     }
     for (; i < n; i++)
-        bucket_f64(a, p[i]);
+        bucket_f64(a, x[i]);
+    take_odd64(a, x, n);
+    a->bucket_adds += n;
+    if (a->bucket_adds >> (FULL64 - 1))
+        empty_buckets64(a);
 }
 
 /* n is at most 4096 */
-ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
+ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
 {
-    const u32_loose *p = x;
+    const u32_loose *x = data;
     uint64_t *t = a->bucket;
+    count_adds(a, (uint32_t)n);
     if (a->n < FEW32) {
         for (size_t i = 0; i < n; i++)
-            add_f32(a, p[i]);
+            add_f32(a, x[i]);
         return;
     }
     if (!a->bucketed) {
@@ -295,33 +359,23 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
     }
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        prefetch(p + i, 8192);
+        prefetch(x + i, 8192);
         for (int k = 0; k < 16; k++)
-            bucket_f32(t + k % TABLES32 * BUCKETS32, p[i + k]);
+            bucket_f32(t + k % TABLES32 * BUCKETS32, x[i + k]);
     }
     for (; i < n; i++)
-        bucket_f32(t, p[i]);
+        bucket_f32(t, x[i]);
+    take_odd32(a, x, n);
     a->bucket_adds += 4096;
-    if (a->bucket_adds >= 1u << 18) /* counts stay below 2^22 and sums of 23-bit fractions below 2^42 */
+    if (a->bucket_adds + 4096 > (uint64_t)1 << FULL32) /* a count stays below 2^16 */
         empty_buckets32(a);
 }
 
-/* ---- blocks with infinities or NaNs, and blocks that go to the buckets untried: alike for both widths ---- */
+/* ---- blocks with infinities or NaNs, alike for both widths ---- */
 
-/* add_odd_block: sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places.
- * add_wide_block: nz is set already, for only a block of nonzero elements fails. */
+/* Sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places. */
 #define ODD_BLOCKS(W, BLOCK, INF)                                                                       \
     static void add_block##W(acc *a, pace *p, const void *x, size_t n);                                 \
-    static bool has_special##W(const void *data, size_t n)                                              \
-    {                                                                                                   \
-        const u##W##_loose *x = data;                                                                   \
-        uint##W##_t most = 0;                                                                           \
-        for (size_t i = 0; i < n; i++) {                                                                \
-            uint##W##_t m = x[i] & INT##W##_MAX;                                                        \
-            most = m > most ? m : most;                                                                 \
-        }                                                                                               \
-        return most >= INF;                                                                             \
-    }                                                                                                   \
     static __attribute__((noinline)) void add_odd_block##W(acc *a, pace *p, const void *data, size_t n) \
     {                                                                                                   \
         const u##W##_loose *x = data;                                                                   \
@@ -341,13 +395,6 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
             add_infinity(a, true);                                                                      \
         if (!a->special) /* else the limbs are zero whatever the rest is */                             \
             add_block##W(a, p, finite, n);                                                              \
-    }                                                                                                   \
-    static void add_wide_block##W(acc *a, pace *p, const void *x, size_t n)                             \
-    {                                                                                                   \
-        if (a->omit && has_special##W(x, n))                                                            \
-            add_odd_block##W(a, p, x, n);                                                               \
-        else                                                                                            \
-            fill_buckets##W(a, x, n);                                                                   \
     }
 
 /* ---- end ---- */
@@ -356,8 +403,7 @@ ONE_COPY void fill_buckets32(acc *a, const void *x, size_t n)
 static void acc_end(acc *a, uint64_t *limb)
 {
     if (a->bucketed == 64)
-        for (unsigned i = 0; i < BUCKETS64; i++)
-            empty_bucket64(a, i);
+        empty_buckets64(a);
     else if (a->bucketed == 32)
         empty_buckets32(a);
     if (!a->special)

@@ -98,48 +98,17 @@ WIDTH(32)
 WIDTH(64)
 #undef WIDTH
 
-/* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
-#define KEEP(W)                                                                                  \
-    static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n) \
-    {                                                                                            \
-        u##W##_any *to = out;                                                                    \
-        const u##W##_any *x = data;                                                              \
-        for (size_t i = 0; i < n; i++) {                                                         \
-            to[k] = x[i];                                                                        \
-            k += mask[i] != 0;                                                                   \
-        }                                                                                        \
-        return k;                                                                                \
-    }
-KEEP(8)
-KEEP(16)
-KEEP(32)
-KEEP(64)
-#undef KEEP
-
-static size_t keep(size_t size, void *out, size_t k, const void *x, const uint8_t *mask, size_t n)
-{
-    switch (size) {
-    case 1:
-        return keep_8(out, k, x, mask, n);
-    case 2:
-        return keep_16(out, k, x, mask, n);
-    case 4:
-        return keep_32(out, k, x, mask, n);
-    default:
-        return keep_64(out, k, x, mask, n);
-    }
-}
-
 /* Elements [from, from + n) of a contiguous line with a mask. x and mask begin at `from`. */
 static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8_t *mask, uint64_t from, uint64_t n)
 {
     uint8_t kept[GATHER_BYTES];
     const size_t room = GATHER_BYTES / v->size, least = room / 8;
+    rk_keep_fn *keep = v->simd->keep[__builtin_ctzll(v->size)];
     for (uint64_t i = 0, start; i < n;) {
         size_t k = 0, take;
         for (start = i; i < n && room - k >= least; i += take) {
             take = n - i < room - k ? (size_t)(n - i) : room - k;
-            k = keep(v->size, kept, k, x + i * v->size, mask + i, take);
+            k = keep(kept, k, x + i * v->size, mask + i, take);
         }
         if (k)
             add_gathered(v, s, kept, k, from + start, i - start, mask + start, 1);

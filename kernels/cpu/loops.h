@@ -27,12 +27,16 @@ enum { RK_COLUMN_STEP = 8 };
 typedef bool rk_column_ends_fn(const void *x, uint64_t stride, size_t rows, size_t columns, void *ends);
 enum { RK_COLUMNS_TOGETHER = 128 }; /* that are taken row by row: what is kept of them stays in L1 */
 
+/* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
+typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mask, size_t n);
+
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
     rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
     rk_columns_fn *columns[RP_F64 + 1];                /* floats */
     rk_column_ends_fn *column_ends[RP_F64 + 1];
+    rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */

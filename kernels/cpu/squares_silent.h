@@ -213,7 +213,7 @@ static bool add_square_block_f64(square_acc *s, const void *x, size_t n)
     if (try_skipped(&s->lanes.last))
         return false;
     if (!s->lanes.guess || !try_square_lanes64(s, x, n)) {
-        s->lanes.guess = largest_field(x, n) + 1;
+        s->lanes.guess = reach_f64(x, n).most + 1;
         if (!try_square_lanes64(s, x, n)) {
             try_failed(&s->lanes.last);
             return false;

@@ -127,6 +127,55 @@ LANES(f16, 2)
 ODD_BLOCKS(32, BLOCK32, ((uint32_t)0xff << 23))
 #undef ODD_BLOCKS
 
+/* x as f32, at most BLOCK64 elements that went no other way. */
+static void add_widest_block32(acc *a, pace *p, const void *x, size_t n, levels_outcome why)
+{
+    if (why == LEVELS_SPECIAL) {
+        add_odd_block32(a, p, x, n);
+        return;
+    }
+    try_failed(&p->wide);
+    fill_buckets32(a, x, n);
+}
+
+static void add_wide_block32(acc *a, pace *p, const void *data, size_t n)
+{
+    const char *x = data;
+    for (size_t i = 0, some; i < n; i += some, x += 4 * some) {
+        some = n - i < BLOCK64 ? n - i : BLOCK64;
+        if (try_skipped(&p->wide)) {
+            fill_buckets32(a, x, some);
+            continue;
+        }
+        levels_outcome o = add_by_levels(a, p, x, some, 23, levels_f32, reach_f32);
+        if (o == LEVELS_ADDED)
+            try_fitted(&p->wide);
+        else
+            add_widest_block32(a, p, x, some, o);
+    }
+}
+
+static void add_wide_block_bf16(acc *a, pace *p, const void *data, size_t n)
+{
+    const char *x = data;
+    for (size_t i = 0, some; i < n; i += some, x += 2 * some) {
+        float wide[BLOCK64];
+        some = n - i < BLOCK64 ? n - i : BLOCK64;
+        if (!try_skipped(&p->wide)) {
+            levels_outcome o = add_by_levels(a, p, x, some, 7, levels_bf16, reach_bf16);
+            if (o == LEVELS_ADDED) {
+                try_fitted(&p->wide);
+                continue;
+            }
+            widen_bf16(wide, x, some);
+            add_widest_block32(a, p, wide, some, o);
+            continue;
+        }
+        widen_bf16(wide, x, some);
+        fill_buckets32(a, wide, some);
+    }
+}
+
 static void add_block32(acc *a, pace *p, const void *x, size_t n)
 {
     if (try_skipped(&p->last)) {
@@ -143,19 +192,30 @@ static void add_block32(acc *a, pace *p, const void *x, size_t n)
     case ROUNDED:
         try_failed(&p->last);
         a->nz = 1;
-        fill_buckets32(a, x, n);
+        add_wide_block32(a, p, x, n);
     }
 }
 
 static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
-    if (p->last.skip == 0 && add_lanes_bf16(a, p, x, n) == ADDED) {
-        try_fitted(&p->last);
+    float wide[BLOCK32];
+    if (try_skipped(&p->last)) {
+        add_wide_block_bf16(a, p, x, n);
         return;
     }
-    float wide[BLOCK32];
-    widen_bf16(wide, x, n);
-    add_block32(a, p, wide, n);
+    switch (add_lanes_bf16(a, p, x, n)) {
+    case ADDED:
+        try_fitted(&p->last);
+        break;
+    case NOT_FINITE:
+        widen_bf16(wide, x, n);
+        add_odd_block32(a, p, wide, n);
+        break;
+    case ROUNDED:
+        try_failed(&p->last);
+        a->nz = 1;
+        add_wide_block_bf16(a, p, x, n);
+    }
 }
 
 static void add_block_f16(acc *a, pace *p, const void *x, size_t n)

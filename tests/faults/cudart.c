@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+int __sanitizer_get_ownership(const volatile void *p); /* does an allocation begin there? Its size: */
+size_t __sanitizer_get_allocated_size(const volatile void *p);
+#endif
 
 #include "tests/faults/cudart.h"
 #include "tests/faults/faults.h"
@@ -264,10 +269,27 @@ cudaError_t cudaFreeHost(void *p)
     return (cudaError_t)broken;
 }
 
+/* Bytes are about to be copied. Where an allocation begins with a copy from the host, kernels must not read what lies behind
+ * it, up to whole vectors of 16 bytes. */
+static void fence(void *to, size_t n, bool from_host)
+{
+#ifdef __SANITIZE_ADDRESS__
+    const size_t end = (n + 15) / 16 * 16;
+    ASAN_UNPOISON_MEMORY_REGION(to, n);
+    if (from_host && __sanitizer_get_ownership(to) && __sanitizer_get_allocated_size(to) > end) {
+        ASAN_UNPOISON_MEMORY_REGION(to, end);
+        ASAN_POISON_MEMORY_REGION((char *)to + end, __sanitizer_get_allocated_size(to) - end);
+    }
+#else
+    (void)to, (void)n, (void)from_host;
+#endif
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
 {
-    (void)kind, (void)s;
+    (void)s;
     TRY();
+    fence(to, n, kind == cudaMemcpyHostToDevice);
     memcpy(to, from, n);
     return cudaSuccess;
 }
@@ -277,6 +299,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 {
     (void)kind, (void)s;
     TRY();
+    fence(to, height ? (height - 1) * to_pitch + width : 0, false);
     for (size_t i = 0; i < height; i++)
         memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
     return cudaSuccess;

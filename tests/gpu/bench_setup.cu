@@ -26,7 +26,6 @@ __global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, unsign
 
 Bench::Bench(const Options &o) : options(o), meter(o)
 {
-    constexpr size_t results = (size_t)64 << 20;
     CK(rk::device_open(&device, 0));
     for (pool_bytes = (size_t)8 << 30; cudaMalloc((void **)&pool, pool_bytes) != cudaSuccess; pool_bytes /= 2)
         CK(pool_bytes < (size_t)1 << 30 ? cudaErrorMemoryAllocation : cudaSuccess);
@@ -34,8 +33,8 @@ Bench::Bench(const Options &o) : options(o), meter(o)
     CK(cudaMalloc((void **)&spare, kSpare));
     CK(cudaMalloc(&scratch, rk::chain_scratch_bytes()));
     CK(rk::chain_scratch_clear(scratch, meter.stream));
-    CK(cudaMalloc(&cells, results));
-    CK(cudaMalloc(&peer_cells, results));
+    CK(cudaMalloc(&cells, kResults));
+    CK(cudaMalloc(&peer_cells, kResults));
     CK(cudaMalloc((void **)&fault, sizeof *fault));
     temp.bytes = (size_t)256 << 20;
     CK(cudaMalloc(&temp.data, temp.bytes));
@@ -73,6 +72,7 @@ Rival ours(Bench &b, std::string name, rp_spec spec, Inputs in, const uint8_t *o
     one.rows = one.row_len = 1;
     bool known = rp_spec_check(&one, nullptr) == RP_OK;
     spec.out = one.out;
+    CK(known && rp_results(&spec) * rp_cell_size(&spec) > kResults ? cudaErrorInvalidValue : cudaSuccess);
     rk::ChainTask t = {};
     t.spec = spec;
     t.offsets = offsets;

@@ -19,7 +19,7 @@ struct Bench {
     size_t pool_bytes;
     char *spare;              // kSpare bytes: copies go here
     void *scratch;            // the chain's
-    void *cells, *peer_cells; // room for the results of 2^20 rows and more
+    void *cells, *peer_cells; // kResults bytes each
     unsigned *fault;
     cub_peer::Temp temp;
 
@@ -27,6 +27,7 @@ struct Bench {
 };
 
 constexpr size_t kSpare = (size_t)2 << 30;
+constexpr size_t kResults = (size_t)128 << 20; // sums of 2^24 columns, stats of 10^6 rows
 
 // Arrays of `bytes` one after another out of a part of the pool, the next one each time.
 class Rotation {

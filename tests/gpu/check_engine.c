@@ -1,8 +1,9 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--integers | --long | --batched | --huge]
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--every N] [--integers | --long | --batched | --huge]
  *
+ * --every N: one of N comparisons, as many of each kind if N is a prime.
  * Exit 0: all equal; 77: no device. The last line counts. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes b
 enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
 
 static uint64_t rng_state;
-static unsigned long passed, failed;
+static unsigned long passed, failed, every = 1;
 static size_t chunk_bytes;
 static rk_memory *device;
 
@@ -177,6 +178,9 @@ static void fill_memory(rk_engine *e, waker *w, const rk_task *t, uint64_t offse
 static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
 {
     static unsigned turn;
+    static unsigned long seen;
+    if (seen++ % every)
+        return;
     rk_task c = *t, on_device = *t;
     c.cells = calloc(1, rp_results(&t->spec) * rp_cell_size(&t->spec));
     rk_cpu_run(&c);
@@ -369,8 +373,8 @@ static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
-    static const uint64_t shapes[][2] = {{3, 0},     {2, 1},  {1000, 1}, {64, 63},   {100, 64},
-                                         {33, 1000}, {99, 2}, {40, 65},  {5, 20001}, {70000, 2}};
+    static const uint64_t shapes[][2] = {{3, 0},   {2, 1},   {1000, 1}, {64, 63},   {100, 64}, {33, 1000}, {99, 2},
+                                         {300, 4}, {70, 32}, {50, 516}, {40, 1024}, {40, 65},  {5, 20001}, {70000, 2}};
     size_t bytes = rp_dtype_size(dtype), most = MOST, room = (most * bytes + SPARE + 4095) / 4096 * 4096;
     int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
     char *memory = aligned_alloc(4096, room);
@@ -394,7 +398,7 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
                 }
         }
         fill(memory, dtype, (kind)k, most < 262144 ? most : 262144);
-        for (size_t i = 0; i < (quick == FULL ? sizeof shapes / sizeof shapes[0] : quick == QUICK ? 7 : 2); i++)
+        for (size_t i = 0; i < (quick == FULL ? sizeof shapes / sizeof shapes[0] : quick == QUICK ? 11 : 2); i++)
             for (int nan = 0; nan < (is_float ? 3 : 1); nan++)
                 for (uint32_t flags = 0; flags <= RP_STATES_OUT; flags += RP_STATES_OUT) {
                     if (shapes[i][0] * (flags ? RP_MAX_STATE : 96) > RP_MAX_DATA)
@@ -666,6 +670,8 @@ int main(int argc, char **argv)
             quick = TINY;
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--every") == 0 && i + 1 < argc)
+            every = strtoul(argv[++i], NULL, 0);
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = rp_op_parse(argv[++i]);
         else if (strcmp(argv[i], "--integers") == 0)

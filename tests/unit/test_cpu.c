@@ -289,6 +289,89 @@ static void test_wide_with_specials(void **state)
     free(x);
 }
 
+/* Exponents that lie `span` apart below `top`, at any of the types' ends. Some elements cancel, some are zeros. */
+static void fill_span(t_rng *r, int dtype, uint8_t *x, uint64_t n, int top, int span)
+{
+    const size_t size = rp_dtype_size(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        double v = ldexp(1 + (double)t_below(r, (uint64_t)1 << 52) * 0x1p-52, top - (int)t_below(r, (uint64_t)span + 1));
+        t_store(dtype, x + i * size, t_below(r, 9) ? t_below(r, 2) ? -v : v : t_below(r, 2) ? 0.0 : -0.0);
+        if (i && t_below(r, 5) == 0) {
+            memcpy(x + i * size, x + (i - 1) * size, size);
+            x[i * size + size - 1] ^= 0x80;
+        }
+    }
+}
+
+static void test_spans(void **state)
+{
+    (void)state;
+    enum { MOST = 4 * 2048 + 2048 + 100 };
+    uint8_t *x = memory(8 * MOST);
+    for (int dtype = RP_BF16; dtype <= RP_F64; dtype++) {
+        const int highest = dtype == RP_F64 ? 1023 : 127, lowest = dtype == RP_F64 ? -1074 : -149;
+        for (int span = 15; span <= (dtype == RP_F64 ? 420 : 276); span += 15) {
+            t_rng r = {(uint64_t)span};
+            uint64_t n = 2048 + t_below(&r, MOST - 2048);
+            const int tops[] = {highest, 3, lowest + span, highest - 25};
+            fill_span(&r, dtype, x, n, tops[span / 15 % 4], span);
+            check_sums(dtype, 0, x, n, "span", (uint64_t)span);
+        }
+    }
+    free(x);
+}
+
+/* Behind wide blocks, one of which sets the levels: an element a bit smaller or larger than they take, zeros, specials. */
+static void test_a_speck_behind_levels(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4096, N = 3 * BLOCK };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_BF16; dtype <= RP_F64; dtype++)
+        for (int k = 0; k < 20; k++) {
+            const size_t size = rp_dtype_size(dtype);
+            const int span = 30 + k * 37 % 80, beyond = k % 2 ? k / 2 : 1 + k / 2 - 2 * span / 3;
+            t_rng r = {(uint64_t)k};
+            fill_span(&r, dtype, x, N, 40, span);
+            for (uint64_t i = 0; k % 3 == 0 && i < BLOCK; i++)
+                t_store(dtype, x + (2 * BLOCK + i) * size, i % 100 ? -0.0 : 0.0);
+            t_store(dtype, x + (BLOCK + t_below(&r, BLOCK)) * size,
+                    k % 2 ? ldexp(1, 40 + beyond) : ldexp(1.5, 40 - 2 * span - beyond));
+            check_sums(dtype, 0, x, N, "a speck behind levels", (uint64_t)k);
+            t_store(dtype, x + t_below(&r, N) * size, (double[]){NAN, INFINITY, -INFINITY}[k % 3]);
+            check_sums(dtype, k / 3 % 2 ? RP_NAN_OMIT : RP_NAN_PROPAGATE, x, N, "a special behind levels", (uint64_t)k);
+        }
+    free(x);
+}
+
+/* Zeros, subnormal numbers and specials in data too wide for all but the buckets. */
+static void test_odd_elements_in_buckets(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            const size_t size = rp_dtype_size(dtype);
+            t_rng r = {seed};
+            for (uint64_t i = 0; i < N; i++) {
+                uint64_t bits = t_next(&r);
+                uint8_t *p = x + i * size;
+                memcpy(p, &bits, size);
+                if (t_below(&r, 4) == 0) /* a zero or a subnormal number of either sign */
+                    t_store(dtype, p, (bits & 1 ? -1 : 1) * ldexp((double)(bits >> 60), dtype == RP_F64 ? -1074 : -149));
+                else if (!isfinite(dtype == RP_F64 ? T_LOAD(double, p) : (double)T_LOAD(float, p)))
+                    t_store(dtype, p, 1);
+            }
+            check_sums(dtype, 0, x, N, "odd elements in buckets", seed);
+            for (uint64_t k = 0; k < seed; k++)
+                t_store(dtype, x + t_below(&r, N) * size, k ? NAN : seed % 2 ? INFINITY : -INFINITY);
+            for (int nan = 0; nan <= RP_NAN_ERROR; nan++)
+                check_sums(dtype, nan, x, N, "specials in buckets", seed);
+        }
+    free(x);
+}
+
 /* Wide finite data for long enough that buckets fill up and are emptied in between. */
 static void test_full_buckets(void **state)
 {
@@ -623,6 +706,36 @@ static void fill_mask(t_rng *r, uint8_t *mask, uint64_t n)
     uint64_t kept = (uint64_t[]){0, 1, 30, 99, 100}[t_below(r, 5)];
     for (uint64_t i = 0; i < n; i++)
         mask[i] = t_below(r, 100) < kept ? (uint8_t)(1 + t_below(r, 255)) : 0;
+}
+
+/* What a mask lets in, by every instruction set, from any address; nothing is written past the room for all. */
+static void test_keep(void **state)
+{
+    (void)state;
+    enum { MOST = 150, AT = 3 };
+    uint8_t x[8 * MOST + 8], mask[MOST], out[8 * (MOST + AT) + 8], want[sizeof out];
+    t_rng r = {3};
+    for (size_t i = 0; i < sizeof x; i++)
+        x[i] = (uint8_t)t_next(&r);
+    for (size_t n = 0; n <= MOST; n++)
+        for (int log2_size = 0; log2_size < 4; log2_size++) {
+            const size_t size = (size_t)1 << log2_size;
+            const uint8_t *from = x + n % 7;
+            size_t k = AT;
+            fill_mask(&r, mask, n);
+            memset(want, 0xee, sizeof want);
+            for (size_t i = 0; i < n; i++)
+                if (mask[i])
+                    memcpy(want + k++ * size, from + i * size, size);
+            for (int t = 0; t < rk_simd_count; t++) {
+                if (!rk_simd_runs(rk_simds[t]))
+                    continue;
+                memset(out, 0xee, sizeof out);
+                assert_int_equal(rk_simds[t]->keep[log2_size](out, AT, from, mask, n), k);
+                assert_memory_equal(out, want, k * size);
+                assert_memory_equal(out + (AT + n) * size, want + (AT + n) * size, sizeof out - (AT + n) * size);
+            }
+        }
 }
 
 /* Any op, type, policy, reply type, shape, mask, initial, ddof and data, at any alignment. */
@@ -1074,6 +1187,9 @@ int main(void)
         cmocka_unit_test(test_blocks_behind_an_anchor),
         cmocka_unit_test(test_a_speck_behind_an_anchor),
         cmocka_unit_test(test_wide_with_specials),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_a_speck_behind_levels),
+        cmocka_unit_test(test_odd_elements_in_buckets),
         cmocka_unit_test(test_full_buckets),
         cmocka_unit_test(test_long_integers),
         cmocka_unit_test(test_arg_places),
@@ -1085,6 +1201,7 @@ int main(void)
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_short_sums),
+        cmocka_unit_test(test_keep),
         cmocka_unit_test(test_mask_that_changes),
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_edges_of_pieces),

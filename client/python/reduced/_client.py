@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from . import _abi
 from ._lib import check, lib, milliseconds, program
@@ -141,8 +141,9 @@ class Client:
         if handle is not None:
             lib().reduce_close(handle)
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and not sys.is_finalizing():  # whose threads may stand still in a call
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """At the end of Python other threads may stand still in a call, and modules may be empty already."""
+        if getattr(self, "_handle", None) is not None and not is_ending():
             self.close()
 
     def __enter__(self) -> Client:

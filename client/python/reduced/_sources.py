@@ -4,7 +4,7 @@ from __future__ import annotations
 import mmap
 import os
 from ctypes import c_void_p
-from typing import Any, Protocol
+from typing import Any, Callable, Protocol
 
 import numpy as np
 
@@ -74,8 +74,8 @@ class FileRange(Source):
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int:
         return client.attempt("reduce_submit_file", spec, self.fd, self.offset, self.nbytes, out, room, done, None, job)
 
-    def __del__(self) -> None:
-        os.close(self.fd)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.fd)
 
 
 def _mapped(address: int) -> tuple[int, int, int, int] | None:

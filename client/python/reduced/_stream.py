@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import sys
+from typing import Any, Callable
 
 import numpy as np
 
@@ -68,7 +69,9 @@ class Stream:
         elif self._handle:
             self.finish()
 
-    __del__ = abort
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():  # then modules may be empty already; the daemon drops it with the session
+            self.abort()
 
 
 def stream(op: str, dtype: Any, **kw: Any) -> Stream:

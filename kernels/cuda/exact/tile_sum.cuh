@@ -124,8 +124,7 @@ struct Between {
     // become some number.
     static __device__ __forceinline__ Between of(u32 bits)
     {
-        i64 wide; // the sign four times, exponent field, mantissa and 29 zeros
-        asm("mul.wide.s32 %0, %1, 0x20000000;" : "=l"(wide) : "r"(bits));
+        const i64 wide = times_2_29(bits); // the sign four times, exponent field, mantissa and 29 zeros
         const double x = __longlong_as_double(wide & (i64)0x8fffffffffffffff);
         return {x, x};
     }

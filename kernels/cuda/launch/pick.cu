@@ -14,7 +14,7 @@
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
 //   f32, long columns of whole vectors     columns_float.cu, but for stats
-//   f32, rows of whole vectors to 4 KiB    rows_float.cu: var, norms; with a mask sums, too
+//   f32, rows of whole vectors to 4 KiB    rows_float.cu: var, norms, long stats; with a mask sums, too
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -122,8 +122,8 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
     const bool whole = s.row_len * rk_bytes(s.dtype) % 16 == 0 && (uintptr_t)t.data % 16 == 0;
     if (!(s.flags & RP_COLUMNS) || (s.flags & RP_MASK) || !whole)
         return NULL;
-    if (!is_float_sum(s, layout)) // elements of 8 bytes: not before they have been checked on a GPU
-        return rk_bytes(s.dtype) > 4 ? NULL : k.columns;
+    if (!is_float_sum(s, layout))
+        return k.columns;
     const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
@@ -138,7 +138,7 @@ void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
     const bool aligned = bytes == 8 ? !mask && (uintptr_t)parts.elements % 8 == 0
                                     : bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
     if (!floats || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !makes_values(s) || !aligned || bytes == 0 || bytes > 4096 ||
-        s.row_len > 1024)
+        s.row_len > 1024 || (s.op == RP_OP_STATS && s.row_len < kTuning.stats_row))
         return;
     const u32 n = (u32)(bytes / 16), vectors = n == 0 ? 0 : n > 4 * kWarp ? 8 : 4;
     u32 lanes = 1;

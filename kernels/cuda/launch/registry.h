@@ -36,7 +36,7 @@ WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
 
 // Equal rows of up to 2^10 f32, in whole vectors of 16 bytes. `vectors` are a lane's (0: half of one); with `full` every lane
-// has as many. Sums of squares, var, and with a mask sums, too; w.values. NULL: there is none.
+// has as many. Sums of squares, var, stats but of half a vector, and with a mask sums, too; w.values. NULL: there is none.
 WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask); // rows_float.cu
 
 // Lines of one float sum: f16 bf16 f32 f64

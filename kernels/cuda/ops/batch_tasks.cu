@@ -128,7 +128,7 @@ __device__ void reduce_lines(const BatchUnit &u, const unsigned char *data, u64 
 
 __global__ void __launch_bounds__(kBatchThreads) reduce_batch(BatchMemory *memory, u32 launch)
 {
-    extern __shared__ __align__(16) unsigned char data[];
+    RK_DYNAMIC_SHARED(unsigned char, data);
     __shared__ BatchUnit unit;
     __shared__ u32 fault;
     u64 *states = (u64 *)(data + RK_MAX_BATCH_BYTES);

@@ -40,7 +40,7 @@ __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkA
 __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                             const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
 {
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, teams = w.walkers / w.team;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 *first = mine - lane * state_words;
@@ -61,7 +61,7 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
 __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                             const __grid_constant__ WalkArgs w, const u64 *list, u32 state_words, u32 scratch_at)
 {
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     const u32 lanes = w.lanes;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 stride = (u64)gridDim.x * (blockDim.x / lanes), listed = list[0];
@@ -77,7 +77,7 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
 __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials,
                              u32 state_words, u32 scratch_at)
 {
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     u64 *mine = states + threadIdx.x * state_words;
     rk_state *s = (rk_state *)mine;
     const WordPlan &p = a.plan;

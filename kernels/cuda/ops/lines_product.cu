@@ -40,12 +40,7 @@ template <int kDtype> struct FloatProd {
         const rk_u128 log2 = rk_log2_uncut(significand, kDtype != RP_F64);
         add_logarithm((u64)log2 & ~0xffffull, (u64)(log2 >> 64), (u64)(i64)exponent);
     }
-    __device__ __forceinline__ void add_logarithm(u64 low, u64 middle, u64 high)
-    {
-        asm("add.cc.u64 %0, %0, %3;\n\taddc.cc.u64 %1, %1, %4;\n\taddc.u64 %2, %2, %5;"
-            : "+l"(sum[0]), "+l"(sum[1]), "+l"(sum[2])
-            : "l"(low), "l"(middle), "l"(high));
-    }
+    __device__ __forceinline__ void add_logarithm(u64 low, u64 middle, u64 high) { add_wide(sum, low, middle, high); }
     // A zero, an infinity or a NaN, whose sign does not count
     __device__ __forceinline__ void note(Bits magnitude, Bits inf, bool negative)
     {

@@ -17,12 +17,7 @@ template <bool kLeast> __device__ __forceinline__ u32 better_f32(u32 a, u32 b)
 {
     const float x = __uint_as_float(a), y = __uint_as_float(b);
 #if __CUDA_ARCH__ >= 800
-    float better;
-    if constexpr (kLeast)
-        asm("min.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
-    else
-        asm("max.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
-    return __float_as_uint(better);
+    return __float_as_uint(better_float<kLeast>(x, y));
 #else
     return x != x || y != y ? 0x7fffffff : __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
 #endif
@@ -40,22 +35,8 @@ template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(cons
     return all;
 }
 
-// The same of two pairs of f16 or bf16; NaN 0x7fff.
 #if __CUDA_ARCH__ >= 800
-template <bool kLeast, bool kBrain> __device__ __forceinline__ u32 better_pair(u32 a, u32 b)
-{
-    u32 better;
-    if constexpr (kLeast && kBrain)
-        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
-    else if constexpr (kLeast)
-        asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
-    else if constexpr (kBrain)
-        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
-    else
-        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
-    return better;
-}
-
+// ... of pairs of f16 or bf16
 template <bool kLeast, bool kBrain, int kUnroll> __device__ __forceinline__ u32 best_half(const uint4 (&tile)[kUnroll])
 {
     auto better = better_pair<kLeast, kBrain>;

@@ -60,7 +60,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         ulonglong2 *row = (ulonglong2 *)(column + g * kRowBytes);
         ulonglong2 a = *row;
         u64 upper = a.y + (u64)(elements * 65536) + high;
-        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(a.x), "+l"(upper) : "l"(low));
+        add_wide(a.x, upper, low);
         a.y = upper;
         *row = a;
     }

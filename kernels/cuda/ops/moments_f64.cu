@@ -209,13 +209,6 @@ template <bool kStats> struct Moments64 {
             worst = max(worst, max(2 * v[u].y - lowest, 2 * v[u].w - lowest));
         return worst < kBinades << 21;
     }
-    // min(x, 1): of C++ the compiler makes two instructions
-    static __device__ __forceinline__ u32 one_if_any(u32 x)
-    {
-        u32 one;
-        asm("min.u32 %0, %1, 1;" : "=r"(one) : "r"(x));
-        return one;
-    }
     // The same but for zeros, which `zeros` counts for stats.
     __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll])
     {

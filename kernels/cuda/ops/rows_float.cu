@@ -1,4 +1,4 @@
-// Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, and with a mask sums.
+// Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, stats, and with a mask sums.
 //
 // As in exponent_window.cuh, but for the row as a whole: its largest element decides where 19 binades lie. With u the lowest
 // bit of the lowest of them, elements are multiples of u below 2^42 u, squares below 2^84 u^2, and 2^10 of these below
@@ -66,7 +66,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
     }
 
     // The row's line; every lane gets it. False: walk along the row. Whole warp.
-    __device__ __forceinline__ bool reduce(Line &l, const Lanes &team, u32 elements)
+    __device__ __forceinline__ bool reduce(Line &l, u32 lane, const Lanes &team, u32 elements, bool skip)
     {
         const u32 lanes = team.count;
         Magnitudes m;
@@ -119,7 +119,59 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
             l.sums.squares.lost = false;
             l.sums.squares.x[1] = two_sum(upper, lower, l.sums.squares.x[0]);
         }
+        if constexpr (kKind == kStatistics)
+            note_places(l.places, lane, lanes, skip);
         return (__ballot_sync(kFullMask, !fits) & team.mask) == 0;
+    }
+
+    // Extremes and zeros of a row of finite elements, for every lane. Whole warp.
+    template <class P> __device__ __forceinline__ void note_places(P &p, u32 lane, u32 lanes, bool skip) const
+    {
+        u32 zeros = 0;
+        float least = INFINITY, most = -INFINITY; // the device has -0 < +0
+#pragma unroll
+        for (int k = 0; k < kElements; k++) {
+            least = fminf(least, has(k) ? __uint_as_float(x[k]) : INFINITY);
+            most = fmaxf(most, has(k) ? __uint_as_float(x[k]) : -INFINITY);
+            zeros += has(k) && x[k] << 1 == 0;
+        }
+        int low = AsF32::key(__float_as_uint(least)), high = AsF32::key(__float_as_uint(most));
+        if (lanes == kWarp) {
+            low = -1 - warp_max(-1 - low);
+            high = warp_max(high);
+            zeros = warp_add(zeros);
+        } else {
+            for (u32 d = lanes / 2; d; d /= 2) {
+                low = min(low, __shfl_xor_sync(kFullMask, low, d));
+                high = max(high, __shfl_xor_sync(kFullMask, high, d));
+                zeros += __shfl_xor_sync(kFullMask, zeros, d);
+            }
+        }
+        u32 low_at = first_of(AsF32::bits(low), lane, lanes), high_at = first_of(AsF32::bits(high), lane, lanes);
+        if (lanes == kWarp) {
+            low_at = warp_min(low_at);
+            high_at = warp_min(high_at);
+        } else {
+            for (u32 d = lanes / 2; d; d /= 2) {
+                low_at = min(low_at, __shfl_xor_sync(kFullMask, low_at, d));
+                high_at = min(high_at, __shfl_xor_sync(kFullMask, high_at, d));
+            }
+        }
+        p.init(skip);
+        p.least = low;
+        p.most = high;
+        p.least_at = low_at;
+        p.most_at = high_at;
+        p.zeros = zeros;
+    }
+    // Index in the row of this lane's first element with these bits; ~0: it has none.
+    __device__ __forceinline__ u32 first_of(u32 bits, u32 lane, u32 lanes) const
+    {
+        u32 at = ~0u;
+#pragma unroll
+        for (int k = kElements - 1; k >= 0; k--)
+            at = has(k) && x[k] == bits ? (lane + k / kPer * lanes) * kPer + k % kPer : at;
+        return at;
     }
 };
 
@@ -155,7 +207,7 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
             RowTile<kDtype, kKind, kVectors, kFull, kMask> tile;
             tile.load(w.parts, row, lane, lanes, nvec);
             Line l;
-            const bool known = tile.reduce(l, team, (u32)row_len);
+            const bool known = tile.reduce(l, lane, team, (u32)row_len, g.skip);
             if (known && lane == t)
                 *mine = l;
             if (!__all_sync(kFullMask, known)) {
@@ -176,20 +228,27 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
 
 template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
 {
-    if constexpr (!kMask)
+    constexpr int kFew = kKind == kStatistics || kMask ? 4 : 5; // blocks of an SM
+    if constexpr (kKind == kStatistics) {
+        if (vectors == 0)
+            return NULL;
+    } else if constexpr (!kMask) {
         if (vectors == 0)
             return reduce_rows<RP_F32, kKind, 0, true, kMask, 8>;
+    }
     if (vectors == 4)
         return full ? reduce_rows<RP_F32, kKind, 4, true, kMask, 6> : reduce_rows<RP_F32, kKind, 4, false, kMask, 6>;
-    return full ? reduce_rows < RP_F32, kKind, 8, true, kMask, kMask ? 4 : 5 > : reduce_rows<RP_F32, kKind, 8, false, kMask, 4>;
+    return full ? reduce_rows<RP_F32, kKind, 8, true, kMask, kFew> : reduce_rows<RP_F32, kKind, 8, false, kMask, 4>;
 }
 
 } // namespace
 
 WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask)
 {
-    if (dtype != RP_F32 || rk_is_stats(layout))
+    if (dtype != RP_F32)
         return NULL;
+    if (rk_is_stats(layout))
+        return mask ? NULL : pick<kStatistics, false>(vectors, full);
     if (rk_square_limbs(layout))
         return mask ? pick<kMoments, true>(vectors, full) : pick<kMoments, false>(vectors, full);
     return mask && !rk_is_abs(layout) ? pick<kSum, true>(vectors, full) : NULL;

@@ -187,7 +187,7 @@ __device__ __forceinline__ u32 lines_of_block(u32 lanes) { return (u32)kRowThrea
 template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
     sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     const Place at = place_of(r.lanes);
     const u32 lines = lines_of_block(r.lanes);
     for (u64 i = (u64)blockIdx.x * lines + at.line; i < r.lines; i += (u64)gridDim.x * lines) {
@@ -211,7 +211,7 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
 {
     using Bits = FloatBits<kDtype>;
     constexpr int kTile = 4;
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     const Place at = place_of(r.lanes);
     const u32 lines = lines_of_block(r.lanes), nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
     const bool plain = a.plain && a.spec.out == RP_F64;
@@ -242,7 +242,7 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
 {
     using Bits = FloatBits<kDtype>;
     constexpr int kRows = 4;
-    extern __shared__ u64 states[];
+    RK_DYNAMIC_SHARED(u64, states);
     rk_state *mine = (rk_state *)(states + threadIdx.x * r.state_words);
     const u64 step = (u64)gridDim.x * kRowThreads;
     const u32 n = (u32)a.spec.row_len;

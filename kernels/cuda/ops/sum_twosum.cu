@@ -148,7 +148,7 @@ __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
 template <class Few, class Any> __device__ __forceinline__ void sum_part(const SegmentArgs &args, const FinishArgs &finish,
                                                                          u64 row, const unsigned char *p, u64 *partials)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    RK_DYNAMIC_SHARED(unsigned char, shared);
     __shared__ u64 words[Few::kWords + kTailWords];
     const u64 number = row * gridDim.x;
     Few few;

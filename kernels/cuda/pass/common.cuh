@@ -1,9 +1,7 @@
 // What every kernel here shares: warp primitives, raw 16-byte loads.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include "kernels/cuda/pass/plan.h"
+#include "kernels/cuda/pass/machine.cuh"
 #include "kernels/exact/state.h"
 
 namespace rk {

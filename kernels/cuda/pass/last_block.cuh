@@ -16,12 +16,7 @@ __device__ __forceinline__ bool last_of_row(RowTotal *total)
     bool last = false;
     __syncthreads(); // the block has written
     if (threadIdx.x == 0) {
-        u32 before;
-        asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;"
-                     : "=r"(before)
-                     : "l"(&total->arrived), "r"(gridDim.x - 1)
-                     : "memory");
-        last = before == gridDim.x - 1;
+        last = count_in_turn(&total->arrived, gridDim.x - 1) == gridDim.x - 1;
     }
     return __syncthreads_or(last);
 }

@@ -73,7 +73,7 @@ __device__ inline void merge_words(const WordPlan &plan, const u64 *in, u64 n, u
 __global__ void __launch_bounds__(kMergeThreads)
     merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u64 *out)
 {
-    extern __shared__ u64 space[];
+    RK_DYNAMIC_SHARED(u64, space);
     __shared__ u64 total[kMaxWords];
     let_next_pass_start();
     wait_for_previous_pass();
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kMergeThreads)
 template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
     merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
 {
-    extern __shared__ u64 space[];
+    RK_DYNAMIC_SHARED(u64, space);
     __shared__ u64 total[kMaxWords];
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {

@@ -151,7 +151,7 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
     segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     if constexpr (kUsedHere<Accumulator>) {
-        extern __shared__ __align__(16) unsigned char shared[];
+        RK_DYNAMIC_SHARED(unsigned char, shared);
         __shared__ u64 words[Accumulator::kWords + kTailWords];
         if (!finish.light) // else the last block finishes the row
             let_next_pass_start();

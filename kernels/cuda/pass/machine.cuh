@@ -1,0 +1,124 @@
+// Instructions of the device that CUDA C++ has no name for, and its dynamic shared memory. Compilers other than nvcc, which
+// tests/simt uses on machines without a GPU, get the same in plain C++.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/pass/plan.h"
+
+// A launch's dynamic shared memory as `name`, an array of T
+#ifdef __NVCC__
+#define RK_DYNAMIC_SHARED(T, name) extern __shared__ __align__(16) T name[]
+#else
+#define RK_DYNAMIC_SHARED(T, name) T *const name = (T *)simt::shared_memory()
+#endif
+
+namespace rk {
+
+// low + high * 2^64 += x
+__device__ __forceinline__ void add_wide(u64 &low, u64 &high, u64 x)
+{
+#ifdef __NVCC__
+    asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, 0;" : "+l"(low), "+l"(high) : "l"(x));
+#else
+    low += x;
+    high += low < x;
+#endif
+}
+
+// sum += low + middle * 2^64 + high * 2^128
+__device__ __forceinline__ void add_wide(u64 (&sum)[3], u64 low, u64 middle, u64 high)
+{
+#ifdef __NVCC__
+    asm("add.cc.u64 %0, %0, %3;\n\taddc.cc.u64 %1, %1, %4;\n\taddc.u64 %2, %2, %5;"
+        : "+l"(sum[0]), "+l"(sum[1]), "+l"(sum[2])
+        : "l"(low), "l"(middle), "l"(high));
+#else
+    sum[0] += low;
+    add_wide(sum[1], sum[2], sum[0] < low);
+    add_wide(sum[1], sum[2], middle);
+    sum[2] += high;
+#endif
+}
+
+// min(x, 1): of C++ the compiler makes two instructions
+__device__ __forceinline__ u32 one_if_any(u32 x)
+{
+#ifdef __NVCC__
+    u32 one;
+    asm("min.u32 %0, %1, 1;" : "=r"(one) : "r"(x));
+    return one;
+#else
+    return x != 0;
+#endif
+}
+
+// x * 2^29
+__device__ __forceinline__ i64 times_2_29(u32 x)
+{
+#ifdef __NVCC__
+    i64 wide;
+    asm("mul.wide.s32 %0, %1, 0x20000000;" : "=l"(wide) : "r"(x));
+    return wide;
+#else
+    return (i64)(int)x * 0x20000000;
+#endif
+}
+
+// Counts to `last`, then from 0 again; returns the count before. What this thread wrote before is visible to later counters.
+__device__ __forceinline__ u32 count_in_turn(u32 *count, u32 last)
+{
+#ifdef __NVCC__
+    u32 before;
+    asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(count), "r"(last) : "memory");
+    return before;
+#else
+    const u32 before = *count;
+    *count = before >= last ? 0 : before + 1;
+    return before;
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+// Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
+template <bool kLeast> __device__ __forceinline__ float better_float(float x, float y)
+{
+#ifdef __NVCC__
+    float better;
+    if constexpr (kLeast)
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    else
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
+    return better;
+#else
+    const bool first = x < y || (x == y && __float_as_uint(x) >> 31);
+    return x != x || y != y ? __uint_as_float(0x7fffffff) : first == kLeast ? x : y;
+#endif
+}
+
+// The same of two pairs of f16 or bf16; NaN 0x7fff.
+template <bool kLeast, bool kBrain> __device__ __forceinline__ u32 better_pair(u32 a, u32 b)
+{
+#ifdef __NVCC__
+    u32 better;
+    if constexpr (kLeast && kBrain)
+        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else if constexpr (kLeast)
+        asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else if constexpr (kBrain)
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    else
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(better) : "r"(a), "r"(b));
+    return better;
+#else
+    const int infinite = kBrain ? 0x7f80 : 0x7c00;
+    auto better = [=](int x, int y) { // the bits of two, with their sign
+        auto key = [](int v) { return v < 0 ? ~(v & 0x7fff) : v; };
+        return (x & 0x7fff) > infinite || (y & 0x7fff) > infinite ? 0x7fff : (key(x) < key(y)) == kLeast ? x : y;
+    };
+    return (u32)better((int16_t)(a >> 16), (int16_t)(b >> 16)) << 16 | ((u32)better((int16_t)a, (int16_t)b) & 0xffff);
+#endif
+}
+#endif
+
+} // namespace rk
