@@ -46,6 +46,7 @@ typedef struct rc_named {
 typedef struct rc_engine {
     uint64_t session; /* 0: not known */
     bool cpu;         /* and nothing else */
+    bool opening;     /* GPUs, so far on the CPU */
     int threads;
 } rc_engine;
 

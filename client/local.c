@@ -37,6 +37,8 @@ static int local_on_entry(void *engine, const reduce_entry *e)
         x->cpu = !strcmp(e->text, reduce_backend_name(RP_BACKEND_CPU));
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "threads"))
         x->threads = e->u64 < INT_MAX ? (int)e->u64 : INT_MAX;
+    if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "devices_opening"))
+        x->opening = e->u64 != 0;
     return 0;
 }
 
@@ -52,7 +54,9 @@ static int shared_cores(reduce_client *c)
     if (engine.session != session) {
         engine = (rc_engine){.session = session};
         if (reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, &engine))
-            return 0; /* the request finds out why */
+            return 0;       /* the request finds out why */
+        if (engine.opening) /* its GPUs; it does not compute on the CPU for long */
+            return 0;
         rc_enter(c);
         c->engine = engine;
         rc_leave(c);

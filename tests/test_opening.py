@@ -307,6 +307,18 @@ def test_libreduce_puts_and_reduces_while_devices_open(start, held):
         assert c.named("sum", "u8", "x")[0] == in_bytes(data)
 
 
+def test_libreduce_leaves_large_arrays_to_a_daemon_whose_devices_open(start, held):
+    """It reduces them itself where the daemon has the CPU alone; this one has more in a moment, in the same session."""
+    daemon = start(**options())
+    data = noise(MIB)
+    with libreduce.Client(daemon.url, local=2) as c:
+        local = lambda: c.lib.reduce_is_local(c.handle, ctypes.byref(c.spec("sum", "u8")), ctypes.c_size_t(MIB))
+        assert not local() and c.run("sum", "u8", data) == in_bytes(data)
+        held.unlink()
+        opened(daemon)
+        assert not local() and daemon.status()["backend"] == "cuda"
+
+
 def threads(daemon):
     return [Path(f"/proc/{daemon.process.pid}/task/{t}/status").read_text() for t in os.listdir(f"/proc/{daemon.process.pid}/task")]
 
