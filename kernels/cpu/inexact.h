@@ -45,7 +45,8 @@ static inline void fp_set_status(uint64_t status, const void *results)
 
 #endif
 
-static inline void inexact_clear(const void *results)
+/* `results` are to come: what is computed into them is what `inexact_seen` is about. */
+static inline void inexact_clear(void *results)
 {
     if (fp_status(results) & FP_INEXACT)
         fp_set_status(fp_status(results) & ~(uint32_t)FP_FLAGS, results);

@@ -14,11 +14,16 @@ typedef struct opening {
     rk_device *d;
     unsigned devices;
     bool probed; /* it is open if it computes rightly */
-    pthread_t thread;
-    bool threaded;
+    sem_t *ended;
     rp_err err;
     char why[160];
 } opening;
+
+static void await(sem_t *s)
+{
+    while (sem_wait(s) != 0) /* a signal */
+        ;
+}
 
 static void engine_probe_done(rk_task *t) { sem_post(t->user); }
 
@@ -31,22 +36,27 @@ static bool computes_rightly(rk_device *d)
     t.user = &done;
     sem_init(&done, 0, 0);
     rk_device_submit(d, &t, engine_probe_done);
-    while (sem_wait(&done) != 0) /* a signal */
-        ;
+    await(&done);
     sem_destroy(&done);
     return rk_probe_ok(&t);
+}
+
+static void open_device(opening *x)
+{
+    x->err = rk_device_open(x->d, x->devices, x->why, sizeof x->why);
+    if (x->err || !x->probed || computes_rightly(x->d))
+        return;
+    x->err = RP_INTERNAL;
+    snprintf(x->why, sizeof x->why, "device %d: the health check gave a wrong answer", x->d->info.ordinal);
+    rk_device_stop(x->d);
+    rk_device_close(x->d);
 }
 
 static void *engine_open_device(void *arg)
 {
     opening *x = arg;
-    x->err = rk_device_open(x->d, x->devices, x->why, sizeof x->why);
-    if (x->err || !x->probed || computes_rightly(x->d))
-        return NULL;
-    x->err = RP_INTERNAL;
-    snprintf(x->why, sizeof x->why, "device %d: the health check gave a wrong answer", x->d->info.ordinal);
-    rk_device_stop(x->d);
-    rk_device_close(x->d);
+    open_device(x);
+    sem_post(x->ended);
     return NULL;
 }
 
@@ -74,16 +84,27 @@ static rk_device *new_device(const rk_engine *e, int backend, const rk_device_in
     return d;
 }
 
-/* One opens here, several each in a thread. */
+/* One opens here, several each in a thread. These are detached: a daemon that leaves meanwhile joins nobody. */
 static void open_all(opening *x, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        x[i].threaded = n > 1 && pthread_create(&x[i].thread, NULL, engine_open_device, &x[i]) == 0;
-    for (unsigned i = 0; i < n; i++)
-        if (x[i].threaded)
-            pthread_join(x[i].thread, NULL);
+    pthread_attr_t detached;
+    pthread_t thread;
+    sem_t ended;
+    unsigned started = 0;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    sem_init(&ended, 0, 0);
+    for (unsigned i = 0; i < n; i++) {
+        x[i].ended = &ended;
+        if (n > 1 && pthread_create(&thread, &detached, engine_open_device, &x[i]) == 0)
+            started++;
         else
-            engine_open_device(&x[i]);
+            open_device(&x[i]);
+    }
+    while (started--)
+        await(&ended);
+    sem_destroy(&ended);
+    pthread_attr_destroy(&detached);
 }
 
 /* Those that opened are the fleet's; the others are freed, and said to be left out. */
