@@ -1,5 +1,5 @@
-"""Devices that open while the CPU answers: nobody waits for a context of CUDA who does not need one. Devices are made of memory
-(tests/device/device.c, and the CUDA runtime on tests/faults/cudart.c) and open on cue: as soon as there is no file $HOLD_OPEN."""
+"""Devices that open while the CPU answers. Only requests that need a device wait for it. Devices are made of memory
+(tests/device/device.c, and the CUDA runtime on tests/faults/cudart.c). They open when a test removes the file $HOLD_OPEN."""
 import ctypes
 import json
 import os
@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 import libreduce
-from conftest import finish, memory_device, select_a_moment
+from conftest import memory_device, select_a_moment
 from rawclient import REDUCE, STORE, Fault, parse_result, spec, store
 from sideclient import Side
-from supervisor import Supervised
 from test_devices import DEVICE, RUNTIME
 from test_device import allocate  # noqa: F401  # a fixture
 from test_resident import noise
-from test_restart import in_bytes, restarts, sum_of
+from test_restart import in_bytes, restarts, sum_of, supervise  # noqa: F401  # a fixture
 
 MIB = 1 << 20
 INFO, STATUS, REQUESTS = 1, 2, 4
@@ -201,7 +200,7 @@ def test_what_is_asked_by_name_is_open_at_the_start(start, held, flags):
 
 
 def test_a_stop_does_not_wait_for_devices(start, held):
-    """What waits for one is told to come again, as what comes too late is."""
+    """A request that waits for a device gets BUSY, as a request that comes too late does."""
     daemon = start("--sandbox", "no", **options())
     with daemon.connect() as c:
         sent = c.send(REDUCE, c.reduce_body("sum", "u8", b"\1", device=1))
@@ -212,18 +211,6 @@ def test_a_stop_does_not_wait_for_devices(start, held):
         assert (e.value.code, e.value.text) == ("BUSY", "shutting down")
     assert daemon.process.wait(10) == 0
     assert held.exists() and "left while the devices were opening" in daemon.log()
-
-
-@pytest.fixture
-def supervise(request, scratch):
-    units = []
-
-    def run(*flags, **kw):
-        units.append(Supervised(scratch, *flags, **kw))
-        return units[-1]
-
-    yield run
-    finish(request, units)
 
 
 def test_resident_data_are_there_at_once_and_move_to_the_devices(supervise, held):

@@ -73,7 +73,7 @@ typedef struct rd_sched_session {
 /* Windows in bytes of cost. That of READ is what the caller has buffers for. */
 void rd_sched_init(rd_sched *s, uint64_t small_window, uint64_t large_window);
 
-/* Other windows: so many devices work side by side, and as much more may be under way; `large_window` is that of all. */
+/* Other windows, when the number of devices has changed. They work side by side; `large_window` is that of all together. */
 void rd_sched_windows(rd_sched *s, uint64_t small_window, uint64_t large_window, unsigned devices);
 
 /* The session is one of this user, in this class (rp_priority). Its queues are empty. */

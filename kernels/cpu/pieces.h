@@ -36,7 +36,7 @@ typedef struct rk_pieces {
     rk_state slot[RK_MAX_PIECES];
 } rk_pieces;
 
-/* Cut a task of elements for so many threads. `lock` guards the pieces from here on. */
+/* Cut a task of elements for `threads` threads. `lock` guards the pieces from here on. */
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock);
 
 /* Run the next piece, which there is (next < pieces), in the arithmetic of rk_fp_enter. Enters and returns with the lock, and

@@ -253,9 +253,24 @@ void rk_device_names(const rk_engine *e, char *out, size_t cap)
 
 void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s) { rk_device_stats(rk_fleet_of(e)->device[device], s); }
 
+/* What a device has done, and what lies there. */
+static void add_work(rk_stats *s, const rk_stats *d)
+{
+    s->resident_bytes += d->resident_bytes;
+    s->tasks += d->tasks;
+    s->small_tasks += d->small_tasks;
+    s->busy_ns += d->busy_ns;
+    s->active_ns += d->active_ns;
+    s->batches += d->batches;
+    s->batched_tasks += d->batched_tasks;
+    for (int i = 0; i < RK_BATCH_SIZES; i++)
+        s->batch_sizes[i] += d->batch_sizes[i];
+}
+
 /* What the devices count, summed. */
 static void add_stats(rk_stats *s, const rk_stats *d)
 {
+    add_work(s, d);
     s->devices += d->devices;
     s->devices_lost += d->devices_lost;
     s->threads += d->threads;
@@ -264,21 +279,12 @@ static void add_stats(rk_stats *s, const rk_stats *d)
     s->device_cap += d->device_cap;
     s->pinned_cap += d->pinned_cap;
     s->locked_bytes += d->locked_bytes;
-    s->resident_bytes += d->resident_bytes;
     s->resident_cap += d->resident_cap;
     s->imports += d->imports;
     s->slots += d->slots;
     s->slots_busy += d->slots_busy;
-    s->tasks += d->tasks;
-    s->small_tasks += d->small_tasks;
     s->device_tasks += d->device_tasks;
-    s->busy_ns += d->busy_ns;
-    s->active_ns += d->active_ns;
-    s->batches += d->batches;
-    s->batched_tasks += d->batched_tasks;
     s->largest_batch = d->largest_batch > s->largest_batch ? d->largest_batch : s->largest_batch;
-    for (int i = 0; i < RK_BATCH_SIZES; i++)
-        s->batch_sizes[i] += d->batch_sizes[i];
 }
 
 static void add_helper(rk_stats *s, rk_device *helper)
@@ -296,15 +302,7 @@ static void add_stand_in(rk_stats *s, rk_device *stand_in)
 {
     rk_stats h;
     rk_device_stats(stand_in, &h);
-    s->tasks += h.tasks;
-    s->small_tasks += h.small_tasks;
-    s->busy_ns += h.busy_ns;
-    s->active_ns += h.active_ns;
-    s->resident_bytes += h.resident_bytes;
-    s->batches += h.batches;
-    s->batched_tasks += h.batched_tasks;
-    for (int i = 0; i < RK_BATCH_SIZES; i++)
-        s->batch_sizes[i] += h.batch_sizes[i];
+    add_work(s, &h);
 }
 
 static void sum_stats(const rk_engine *e, const rk_fleet *v, rk_stats *s)

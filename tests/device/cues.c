@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/device/hold.h"
 #include "tests/faults/cudart.h"
 
 enum { POLL_US = 500, LATENCY_NS = 300000 /* so that a device has work under way when it breaks */ };
@@ -33,15 +34,8 @@ static void *cues_watch(void *arg)
     }
 }
 
-static void hold(const char *name)
-{
-    const char *file = getenv(name);
-    while (file && access(file, F_OK) == 0)
-        usleep(POLL_US); /* poll interval */
-}
-
-static void cues_init(void) { hold("HOLD_OPEN"); }
-static void cues_look(void) { hold("HOLD_LOOK"); }
+static void cues_init(void) { t_hold("HOLD_OPEN"); }
+static void cues_look(void) { t_hold("HOLD_LOOK"); }
 
 __attribute__((constructor)) static void cues_start(void)
 {

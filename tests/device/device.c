@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kernels/engine/engine.h"
+#include "tests/device/hold.h"
 
 typedef struct handle {
     char magic[8];
@@ -40,14 +41,13 @@ typedef struct device {
     int ordinal;
 } device;
 
-/* A device opens when there is no file $HOLD_OPEN, and takes $OPEN_MS ms for it, as a context of CUDA does. */
+/* A device opens when the file $HOLD_OPEN is gone. Opening takes $OPEN_MS ms, as a context of CUDA takes some. */
 static void wait_to_open(void)
 {
-    const char *file = getenv("HOLD_OPEN"), *ms = getenv("OPEN_MS");
-    while (file && access(file, F_OK) == 0)
-        usleep(500); /* poll interval */
+    const char *ms = getenv("OPEN_MS");
+    t_hold("HOLD_OPEN");
     if (ms)
-        usleep((unsigned)atoi(ms) * 1000); /* what a context takes, and no poll interval */
+        usleep((unsigned)atoi(ms) * 1000); /* the time of a context; not a poll interval */
 }
 
 static rp_err device_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap)

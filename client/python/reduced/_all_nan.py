@@ -12,7 +12,7 @@ from ._results import put_out
 
 
 def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, where: Any, offsets: Any = None, **kw: Any) -> Any:
-    """The extremes, with NaN where all elements are. EmptyError where there are no elements; None: these cannot be looked at."""
+    """The extremes, with NaN where all elements are NaN. EmptyError without elements; None if the elements cannot be looked at."""
     o = operand(a)
     x = o.data.copy("a result of NaNs alone") if isinstance(o.data, Remote) else o.data
     dated = x.dtype.kind in "mM"

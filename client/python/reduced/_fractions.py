@@ -64,7 +64,7 @@ def variance(state: bytes, ddof: Fraction) -> Fraction | None:
 
 
 def nearest(x: Fraction, root: bool, digits: int, least: int) -> float:
-    """The nearest number to x, or to its root, with so many binary digits and none below 2**least; of two the even one. x is above 0."""
+    """The number nearest to x > 0, or to its root. It has `digits` binary digits, none below 2**least; ties go to the even one."""
     n, d = x.numerator, x.denominator
     size = (n.bit_length() - d.bit_length()) // (2 if root else 1)  # the number is between 2**(size - 1) and 2**(size + 1)
     low = max(size - digits, least) - 2

@@ -1,0 +1,16 @@
+/* Waiting for a test, which holds something up by a file and goes on by removing it. */
+#ifndef TESTS_DEVICE_HOLD_H
+#define TESTS_DEVICE_HOLD_H
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Until there is no file $name, if that is set. */
+static inline void t_hold(const char *name)
+{
+    const char *file = getenv(name);
+    while (file && access(file, F_OK) == 0)
+        usleep(500); /* poll interval */
+}
+
+#endif
