@@ -124,7 +124,7 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
+    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < kColumnRows;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 
@@ -203,7 +203,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     const u64 lines = rp_results(&spec);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, kAnyLength};
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, 0, false, 0, kAnyLength};
     SegmentKernel &k = p.kernel;
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
@@ -213,6 +213,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     if (WalkFn columns = pick_columns(d, t, a.plan.layout, k)) {
         k.walk = columns;
         p.vectors = true;
+        p.ring = is_float_sum(spec, a.plan.layout);
     }
     pick_rows(d, t, a.plan.layout, &p);
     if (!p.lanes)
