@@ -194,7 +194,7 @@ cudaError_t launch_walker(const Device *d, const FinishArgs &a, const SegmentArg
     const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
     if (p.ring) {
         const u32 items = ring_items(w), most = (u32)d->sms * p.ring;
-        return gpu_launch(false, fn, items < most ? items : most, kColumnThreads, kRingBytes, stream, a, g, w, to);
+        return gpu_launch(false, fn, items < most ? items : most, kColumnThreads, column_shared_bytes(a.plan.layout), stream, a, g, w, to);
     }
     const u32 blocks = w.width                    ? (u32)(div_up(w.lines, w.width * w.per) * (w.walkers / w.team))
                        : w.team == kColumnThreads ? (u32)teams
@@ -493,7 +493,8 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     Pick p = pick_kernels(d, t, a);
     if (p.ring) {
         int blocks;
-        TRY_CUDA(device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, kRingBytes, &blocks));
+        TRY_CUDA(device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, column_shared_bytes(a.plan.layout),
+                                      &blocks));
         p.ring = (u32)blocks;
     }
     switch (p.way) {

@@ -94,12 +94,14 @@ template <LineKind kKind> struct ColumnPart {
     }
 };
 
-// Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact.
+// Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact. What adding it
+// to those before rounds off is summed the same two ways. No branch for a column: what they wait for goes on side by side.
 struct ColumnSum {
     static constexpr LineKind kKind = kSum;
     using Apart = Odd;
 
-    Pair sum[kPer];
+    double sum[kPer];
+    Between rest[kPer];
     u32 keep;  // of an element: all, or its magnitude
     u32 noted; // columns of which something is apart: a bit each
     bool skip;
@@ -112,51 +114,68 @@ struct ColumnSum {
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
-        for (int c = 0; c < kPer; c++)
-            sum[c] = {-0.0, -0.0, false};
+        for (int c = 0; c < kPer; c++) {
+            sum[c] = -0.0;
+            rest[c] = {0, 0};
+        }
         noted = 0;
     }
-
-    // One by one
-    static __device__ __noinline__ Pair add_each(Pair sum, const u32 *p, u32 keep, bool skip, Odd *odd)
+    __device__ __forceinline__ void add(int c, double x)
     {
+        const double e = two_sum(sum[c], x, sum[c]);
+        rest[c].join({e, e});
+    }
+
+    // A column of a tile that no double holds: element after element. Infinities and NaNs are noted.
+    __device__ __forceinline__ void add_each(int c, const u32 *p, Odd *odd)
+    {
+        if (!(noted >> c & 1))
+            odd->clear();
+        noted |= 1u << c;
 #pragma unroll 1
         for (u32 k = 0; k < kRingRows; k++, p += 4 * kColumnThreads) {
             const u32 bits = *p & keep;
             if ((bits & ~kSign) < kInfinite)
-                sum.add((double)__uint_as_float(bits));
+                add(c, (double)__uint_as_float(bits));
             else
                 odd->note(bits, skip, false);
         }
-        return sum;
     }
 
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], const uint4 *at, Apart *apart)
     {
+        Between all[kPer];
+        bool known = true;
 #pragma unroll
-        for (int c = 0; c < kPer; c++) {
-            const double first = (double)__uint_as_float(element(tile[0], c) & keep);
-            Between all = {first, first};
+        for (int k = 0; k < kRingRows; k++)
 #pragma unroll
-            for (int k = 1; k < kRingRows; k++) {
+            for (int c = 0; c < kPer; c++) {
                 const double x = (double)__uint_as_float(element(tile[k], c) & keep);
-                all.join({x, x});
+                if (k == 0)
+                    all[c] = {x, x};
+                else
+                    all[c].join({x, x});
             }
-            if (all.low == all.high && fabs(all.high) < INFINITY) {
-                sum[c].add(all.high);
-                continue;
-            }
-            if (!(noted >> c & 1))
-                apart[c].clear();
-            noted |= 1u << c;
-            sum[c] = add_each(sum[c], (const u32 *)at + c, keep, skip, apart + c);
+#pragma unroll
+        for (int c = 0; c < kPer; c++)
+            known &= all[c].low == all[c].high && fabs(all[c].high) < INFINITY;
+        if (!known) {
+#pragma unroll
+            for (int c = 0; c < kPer; c++)
+                if (!(all[c].low == all[c].high && fabs(all[c].high) < INFINITY)) {
+                    add_each(c, (const u32 *)at + c, apart + c);
+                    all[c].high = -0.0;
+                }
         }
+#pragma unroll
+        for (int c = 0; c < kPer; c++)
+            add(c, all[c].high);
     }
     __device__ __forceinline__ ColumnPart<kSum> part(int c, const Apart *apart) const
     {
         ColumnPart<kSum> p;
         p.clear();
-        p.sum = sum[c];
+        p.sum = {sum[c], rest[c].high, !(rest[c].low == rest[c].high)};
         if (noted >> c & 1) {
             p.skipped = apart[c].skipped;
             p.special = apart[c].special;
@@ -250,32 +269,47 @@ struct ColumnMoments {
         noted |= 1u << c;
     }
 
+    __device__ __forceinline__ bool fits(int c, const u32 (&x)[kRingRows]) const
+    {
+        Magnitudes m;
+#pragma unroll
+        for (int k = 0; k < kRingRows; k++)
+            m.note(x[k]);
+        return !window[c].too_low(m.most >> 23) && window[c].holds(m);
+    }
+
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], const uint4 *, Apart *apart)
     {
+        u32 x[kPer][kRingRows];
+        bool all = true;
 #pragma unroll
         for (int c = 0; c < kPer; c++) {
-            u32 x[kRingRows];
-            Magnitudes m;
 #pragma unroll
-            for (int k = 0; k < kRingRows; k++) {
-                x[k] = element(tile[k], c);
-                m.note(x[k]);
-            }
-            if (window[c].too_low(m.most >> 23) || !window[c].holds(m)) {
+            for (int k = 0; k < kRingRows; k++)
+                x[c][k] = element(tile[k], c);
+            all &= fits(c, x[c]);
+        }
+        if (!all) {
+#pragma unroll
+            for (int c = 0; c < kPer; c++) {
+                if (fits(c, x[c]))
+                    continue;
                 u32 y[kRingRows]; // a copy, so that x stays in registers
 #pragma unroll
                 for (int k = 0; k < kRingRows; k++)
-                    y[k] = x[k];
+                    y[k] = x[c][k];
                 use_apart(c, apart);
                 window[c] = settle(window[c], y, apart + c, skip, one_infinity);
 #pragma unroll
                 for (int k = 0; k < kRingRows; k++)
-                    x[k] = y[k];
+                    x[c][k] = y[k];
             }
-#pragma unroll
-            for (int k = 0; k < kRingRows; k++)
-                window[c].add<true>(x[k]);
         }
+#pragma unroll
+        for (int k = 0; k < kRingRows; k++)
+#pragma unroll
+            for (int c = 0; c < kPer; c++)
+                window[c].add<true>(x[c][k]);
         filled += kRingRows;
         if (filled < Window::kFull)
             return;
@@ -304,21 +338,20 @@ struct ColumnMoments {
     }
 };
 
-// Joins the parts of `rows` threads, `width` apart in a block, that are numbered from `row` on: number 0 gets it. A thread with
-// another number takes no part. Whole block; `space` is for half of its threads.
-template <class Part>
-__device__ __forceinline__ void join_rows(Part &mine, u32 row, u32 rows, u32 side, u32 width, bool needs_sum, u64 *space)
+constexpr u32 kParts = kPer * kColumnThreads; // of a block
+
+// Joins `rows` rows of `across` parts each, which lie one behind the other in `space`, of each word kStep. Whole block.
+template <class Part, u32 kStep> __device__ __forceinline__ void join_rows(u64 *space, u32 rows, u32 across, bool needs_sum)
 {
-    constexpr u32 kStep = kColumnThreads / 2;
+    __syncthreads();
     for (u32 left = rows, half; left > 1; left = half) {
         half = (left + 1) / 2;
-        if (row >= half && row < left)
-            mine.write(space + (row - half) * width + side, kStep, needs_sum);
-        __syncthreads();
-        if (row < left - half) {
-            Part other;
-            other.read(space + row * width + side, kStep);
+        for (u32 i = threadIdx.x; i < (left - half) * across; i += kColumnThreads) {
+            Part mine, other;
+            mine.read(space + i, kStep);
+            other.read(space + i + half * across, kStep);
             mine.join(other);
+            mine.write(space + i, kStep, needs_sum);
         }
         __syncthreads();
     }
@@ -330,41 +363,37 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
 {
     using Part = ColumnPart<Columns::kKind>;
     RK_DYNAMIC_SHARED(uint4, ring);
-    __shared__ u64 space[Part::kWords * kColumnThreads / 2];
+    u64 *const space = (u64 *)(ring + kRingBytes / sizeof(uint4)); // a part for each thread and column
+    const bool needs_sum = a.plan.sum != 0;
     let_next_pass_start();
     const ColumnItems items(a, w, kPer);
     Columns x;
     typename Columns::Apart apart[kPer];
     x.init(a, g);
     auto take = [&](const ColumnItem &at) {
-        Part parts[kPer]; // in local memory, so that what follows is there once
+        const u32 across = kPer * w.width, row = items.row;
+        if (row < w.team) {
 #pragma unroll
-        for (int c = 0; c < kPer; c++)
-            parts[c] = x.part(c, apart);
-        const u32 team = w.team, row = items.row;
-#pragma unroll 1
-        for (u32 c = 0; c < kPer && team > 1; c++) { // that of column c is for the c-th row
-            const u32 to = c % team;
-            Part mine = parts[c];
-            join_rows(mine,
-                      row >= team ? team
-                      : row >= to ? row - to
-                                  : row + team - to,
-                      team, items.side, w.width, a.plan.sum != 0, space);
-            parts[c] = mine;
+            for (int c = 0; c < kPer; c++)
+                x.part(c, apart).write(space + (row * across + items.side * kPer + c), kParts, needs_sum);
         }
+        join_rows<Part, kParts>(space, w.team, across, needs_sum);
+        const u64 rows = rows_of_team(a.spec.rows, w, at.team), first = at.number - items.side * kPer;
 #pragma unroll 1
-        for (u32 c = row; c < kPer && at.own; c += team) {
-            const auto l = parts[c].line(rows_of_team(a.spec.rows, w, at.team));
-            const Share s = {at.number + c, at.team, {0, 1, 0}};
+        for (u32 i = threadIdx.x; i < across && first + i < w.lines; i += kColumnThreads) {
+            Part part;
+            part.read(space + i, kParts);
+            const auto l = part.line(rows);
+            const Share s = {first + i, at.team, {0, 1, 0}};
             if (w.values)
                 finish_or_list(l, a, g, w.first_line + s.number, out);
             else if (w.pair_words)
-                parts[c].write(pair_word(w, out, s.number, s.team, 0), (u64)(w.walkers / w.team) * w.lines, a.plan.sum != 0);
+                part.write(pair_word(w, out, s.number, s.team, 0), (u64)(w.walkers / w.team) * w.lines, needs_sum);
             else
                 for (u32 j = 0; j < a.plan.all; j++)
                     partial_of(a, w, out, s)[j] = l.word(a.plan, g, j);
         }
+        __syncthreads(); // before the next item's parts come
     };
     each_item(
         items, a, sizeof(float), ring, [&] { x.begin(); },
@@ -377,8 +406,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
                          const __grid_constant__ WalkArgs w, u64 *out)
 {
     using Part = ColumnPart<kKind>;
-    constexpr u32 kSpace = Part::kWords * kColumnThreads / 2;
-    __shared__ u64 space[kSpace > kColumnThreads ? kSpace : kColumnThreads], total[kMaxWords];
+    __shared__ u64 space[Part::kWords * kColumnThreads], total[kMaxWords];
     __shared__ u32 uncertain; // a column: a bit each
     const u32 side = threadIdx.x % w.width, row = threadIdx.x / w.width, rows = kColumnThreads / w.width;
     const u32 teams = w.walkers / w.team;
@@ -393,9 +421,11 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     }
     if (threadIdx.x == 0)
         uncertain = 0;
-    join_rows(mine, row, rows, side, w.width, a.plan.sum != 0, space);
-    __syncthreads();
-    if (row == 0 && number < w.lines && !mine.line(a.spec.rows).finish(a, g, w.first_line + number))
+    mine.write(space + threadIdx.x, kColumnThreads, a.plan.sum != 0);
+    join_rows<Part, kColumnThreads>(space, rows, w.width, a.plan.sum != 0);
+    if (row == 0)
+        mine.read(space + side, kColumnThreads);
+    if (row == 0 && number < w.lines && !mine.line(a.spec.rows).template finish<true>(a, g, w.first_line + number))
         atomicOr(&uncertain, 1u << side);
     __syncthreads();
     for (u32 left = uncertain; left; left &= left - 1) { // the general way
@@ -431,5 +461,7 @@ WalkFn column_finish_kernel(int layout)
 }
 
 u32 column_pair_words(int layout) { return rk_square_limbs(layout) ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords; }
+
+size_t column_shared_bytes(int layout) { return kRingBytes + column_pair_words(layout) * kParts * sizeof(u64); }
 
 } // namespace rk

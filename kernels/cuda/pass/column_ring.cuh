@@ -97,21 +97,20 @@ each_item(const ColumnItems &items, const FinishArgs &a, u32 bytes, uint4 *ring,
     uint4 *const mine = ring + threadIdx.x;
     ColumnFeed feed;
 #pragma unroll 1
-    for (u32 t = 0; t < kRingTiles - 1; t++)
+    for (u32 t = 0; t < kRingTiles; t++)
         feed.request(items, a, bytes, mine + t * kTile);
-    u32 now = 0, ahead = kRingTiles - 1; // tiles of the ring: one is read while the others are written
+    u32 now = 0; // tile of the ring
     for (u32 i = blockIdx.x; i < items.count; i += gridDim.x) {
         const ColumnItem x = items.item(i);
         begin();
         for (u64 from = 0; from < x.rows; from += kRingRows) {
-            copies_arrived<kRingTiles - 2>();
+            copies_arrived<kRingTiles - 1>();
             uint4 rows[kRingRows];
 #pragma unroll
             for (int k = 0; k < kRingRows; k++)
                 rows[k] = mine[now * kTile + k * kColumnThreads];
-            feed.request(items, a, bytes, mine + ahead * kTile);
             tile(rows, mine + now * kTile);
-            ahead = now;
+            feed.request(items, a, bytes, mine + now * kTile);
             now = now + 1 == kRingTiles ? 0 : now + 1;
         }
         take(x);
