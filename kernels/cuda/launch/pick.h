@@ -13,7 +13,8 @@ struct Pick {
     Way way;
     SegmentKernel kernel;
     bool vectors; // kWalk: columns by vectors
-    u32 ring;     // kWalk: columns by a ring (column_ring.cuh): its blocks of an SM; 0: another way
+    bool ring;    // ... ahead in shared memory (column_ring.cuh)
+    u32 blocks;   // ... as many of an SM run at once
     bool masked;  // kWalk: long rows with a mask by vectors
     u32 lanes;    // kWalk: that share a row, which stays in their registers; 0: rows go another way
     u64 longest;  // lines up to this length go that way, longer ones by blocks; kAnyLength: all

@@ -378,9 +378,22 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
                 x.part(c, apart).write(space + (row * across + items.side * kPer + c), kParts, needs_sum);
         }
         join_rows<Part, kParts>(space, w.team, across, needs_sum);
-        const u64 rows = rows_of_team(a.spec.rows, w, at.team), first = at.number - items.side * kPer;
+        const u64 rows = items.rows_of(at.team), first = at.number - items.side * kPer;
+        const bool quick = Columns::kKind == kSum && w.values && a.finisher == RK_FINISH_TOTAL &&
+                           a.cell_bytes == sizeof(double);
+        u32 quickly = 0; // columns that are finished
+#pragma unroll
+        for (u32 k = 0; k < kPer && quick; k++) {
+            const u32 i = threadIdx.x + k * kColumnThreads;
+            Part part;
+            part.read(space + min(i, across - 1), kParts);
+            if (i >= across || first + i >= w.lines || part.sum.lost || part.skipped || part.special)
+                break;
+            ((double *)a.cells)[w.first_line + first + i] = part.sum.value();
+            quickly += kColumnThreads;
+        }
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < across && first + i < w.lines; i += kColumnThreads) {
+        for (u32 i = threadIdx.x + quickly; i < across && first + i < w.lines; i += kColumnThreads) {
             Part part;
             part.read(space + i, kParts);
             const auto l = part.line(rows);
@@ -410,6 +423,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     __shared__ u32 uncertain; // a column: a bit each
     const u32 side = threadIdx.x % w.width, row = threadIdx.x / w.width, rows = kColumnThreads / w.width;
     const u32 teams = w.walkers / w.team;
+    const u64 each = a.spec.rows / w.walkers, more = a.spec.rows % w.walkers;
     const u64 first = (u64)blockIdx.x * w.width, number = first + side, step = (u64)teams * w.lines;
     wait_for_previous_pass();
     Part mine;
@@ -436,7 +450,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
             Part part;
             part.read(pair_word(w, out, s.number, team, 0), step);
             if (!part.sum.lost) // else it is there
-                in[i] = part.line(rows_of_team(a.spec.rows, w, team)).word(a.plan, g, (u32)(i % a.plan.all));
+                in[i] = part.line(rows_of_team(each, more, w, team)).word(a.plan, g, (u32)(i % a.plan.all));
         }
         __syncthreads();
         merge_words(a.plan, in, teams, space, total);

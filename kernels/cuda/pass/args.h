@@ -42,12 +42,8 @@ constexpr u32 kColumnWidth =
 constexpr u32 kColumnBlocks = 2; // ... and blocks of an SM
 
 constexpr u32 kColumnRows = 8; // ... rows of a thread at once
-#ifndef RK_RING_ROWS
-#define RK_RING_ROWS 4
-#define RK_RING_TILES 4
-#endif
-constexpr u32 kRingRows = RK_RING_ROWS;   // column_ring.cuh: rows of a thread at once
-constexpr u32 kRingTiles = RK_RING_TILES; // ... and how often they are in shared memory
+constexpr u32 kRingRows = 8;   // column_ring.cuh: rows of a thread at once
+constexpr u32 kRingTiles = 2;  // ... and how often they are in shared memory
 constexpr size_t kRingBytes = kRingTiles * kRingRows * kColumnThreads * 16;
 
 struct WalkArgs {

@@ -11,10 +11,10 @@
 namespace rk {
 
 // Rows of the team with this number, of all that share n rows.
-__device__ __forceinline__ u64 rows_of_team(u64 n, const WalkArgs &w, u32 team)
+__device__ __forceinline__ u64 rows_of_team(u64 each, u64 more, const WalkArgs &w, u32 team)
 {
-    const u64 before = (u64)team * w.team, rest = n % w.walkers;
-    return n / w.walkers * w.team + (rest > before ? min(rest - before, (u64)w.team) : 0);
+    const u64 before = (u64)team * w.team;
+    return each * w.team + (more > before ? min(more - before, (u64)w.team) : 0);
 }
 
 // A thread's part of an item
@@ -30,15 +30,27 @@ struct ColumnItems {
     const WalkArgs &w;
     const u32 per, side, row; // columns of a vector; the thread's place in the team
     const u32 across, count;  // items side by side, and all
-    const u64 each, more;     // rows of every walker, and of how many one more
+    const u64 each, more;     // rows of every walker, and how many have one more
+    const u64 jump;           // elements from a walker's row to its next
+    const u32 plane;          // vectors of a row of a plane, if there are several planes; else 0
+    const u64 apart;          // elements between planes, but for a row
 
     __device__ __forceinline__ ColumnItems(const FinishArgs &a, const WalkArgs &args, u32 columns)
         : w(args), per(columns), side(threadIdx.x % args.width), row(threadIdx.x / args.width),
           across((u32)((args.lines / columns + args.width - 1) / args.width)), count(across * (args.walkers / args.team)),
-          each(a.spec.rows / args.walkers), more(a.spec.rows % args.walkers)
+          each(a.spec.rows / args.walkers), more(a.spec.rows % args.walkers), jump(args.walkers * a.spec.row_len),
+          plane(a.spec.planes > 1 ? (u32)(a.spec.row_len / columns) : 0), apart((a.spec.rows - 1) * a.spec.row_len)
     {
     }
     __device__ __forceinline__ u32 walker(u32 team) const { return team * w.team + row; }
+    __device__ __forceinline__ u64 rows_of(u32 team) const { return rows_of_team(each, more, w, team); }
+    // The thread's first element. Vectors are counted by 32 bits: launch.cu.
+    __device__ __forceinline__ u64 first_of(const FinishArgs &a, const ColumnItem &x) const
+    {
+        const u64 column = w.first_line + x.number;
+        const u64 at = column + walker(x.team) * a.spec.row_len;
+        return plane ? at + (u32)(column / per) / plane * apart : at;
+    }
     __device__ __forceinline__ ColumnItem item(u32 i) const
     {
         ColumnItem x;
@@ -60,11 +72,10 @@ struct ColumnFeed {
 
     __device__ __forceinline__ void request(const ColumnItems &items, const FinishArgs &a, u32 bytes, uint4 *to)
     {
-        const u64 jump = items.w.walkers * a.spec.row_len * bytes;
+        const u64 jump = items.jump * bytes;
         for (; left == 0 && next < items.count; next += gridDim.x) {
             const ColumnItem x = items.item(next);
-            const rk_line line = rk_line_of(&a.spec, NULL, items.w.first_line + x.number);
-            p = items.w.parts.elements + (line.first + items.walker(x.team) * line.stride) * bytes;
+            p = items.w.parts.elements + items.first_of(a, x) * bytes;
             left = x.rows;
         }
         if (left >= kRingRows) {

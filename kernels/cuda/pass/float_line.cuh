@@ -62,7 +62,8 @@ template <int kDtype, LineKind kKind> struct FloatLine {
     // ---- as a value ----
 
     // Makes cell `line`. False: it is not certain, or a fault. kMany: as in LineSums.
-    template <bool kMany = false> __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
+    template <bool kMany = false>
+    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
     {
         if (skipped && args.nan_error)
             return false;
