@@ -146,10 +146,10 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
     return teams_for(a, s, lines, team, (u64)d->sms * d->tuning->walkers_per_sm / team / lines, kTuning.least_walk);
 }
 
-// The same of blocks that have a line each: as many as run at once.
-u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
+// The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
+u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
 {
-    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / lines, kColumnRows);
+    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / across, kColumnRows);
 }
 
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
@@ -242,42 +242,49 @@ u32 turns_of(const Device *d, u64 lines, u32 lanes)
     return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
 }
 
-// How well items that take one time fill `at_once` blocks
-double fill_of(u64 items, u64 at_once) { return (double)items / (double)(div_up(items, at_once) * at_once); }
-
-// Do these items fill the device? By a ring one block keeps an SM busy.
-bool fill_device(const Device *d, const Pick &p, u64 items)
+// Columns by vectors, in vectors side by side, a power of two: as narrow as leaves blocks for all SMs, but no more than these
+// hold in some turns.
+u32 width_of_vectors(const Device *d, u64 vectors)
 {
     const u64 sms = (u64)d->sms;
-    return fill_of(items, p.ring && items <= sms ? sms : sms * p.blocks) >= kTuning.column_fill;
+    u32 width = 1;
+    while (width < kColumnWidth && width < vectors)
+        width *= 2;
+    while (width < kColumnThreads &&
+           (div_up(vectors, width) > sms * 32 || (width == kColumnWidth && div_up(vectors, 2 * width) >= sms * 3)))
+        width *= 2;
+    return width;
 }
 
-// Columns by vectors: the widest items that are enough and fill all blocks that run at once, or narrow ones with several teams.
+// How well items that take one time fill blocks of which as many run at once
+double fill_of(u64 items, u64 at_once) { return (double)items / (double)(div_up(items, at_once) * at_once); }
+
+// By a ring: wide items, for memory likes long rows, which fill the device all the time. One block keeps an SM busy. Of several
+// turns there are many, if each has rows enough, for blocks do not end together.
+u32 width_of_ring(const Device *d, const Pick &p, u64 vectors, u64 rows)
+{
+    const u64 sms = (u64)d->sms, blocks = sms * p.blocks;
+    u32 width = (u32)(vectors < kColumnThreads ? vectors : kColumnThreads);
+    for (u64 items; width > kRingWidth; width = (width + 1) / 2) {
+        items = div_up(vectors, width);
+        const bool fills = fill_of(items, items <= sms ? sms : blocks) >= kTuning.column_fill;
+        const bool turns = items <= blocks || items >= 8 * blocks || rows * width / kColumnThreads < 2 * kTuning.ring_share;
+        if (fills && turns)
+            break;
+    }
+    return width;
+}
+
+// Columns by a ring: teams only where items are too few.
 void share_columns(const Device *d, const FinishArgs &a, const Pick &p, Scratch s, u64 lines, WalkArgs *w)
 {
     const u64 vectors = lines / w->per, sms = (u64)d->sms;
-    const u32 least_width = p.ring ? 2 * kColumnWidth : kColumnWidth;
-    u32 width = 1;
-    while (width < kColumnThreads && width < vectors)
-        width *= 2;
-    if (p.ring && width > vectors)
-        width = (u32)vectors;
-    while (width > least_width && !fill_device(d, p, div_up(vectors, width)))
-        width = (width + 1) / 2;
-#ifdef RK_TRY
-    if (getenv("RK_W"))
-        width = (u32)min((u64)atoi(getenv("RK_W")), vectors);
-#endif
-    w->width = width;
-    w->team = kColumnThreads / width;
-    w->pair_words = p.ring && makes_values(a.spec) ? column_pair_words(a.plan.layout) : 0;
-    const u64 items = div_up(vectors, width), least = p.ring ? kRingRows * kRingTiles : kColumnRows;
-    const u64 share = a.spec.rows / w->team / least, room = s.words / (a.plan.all + w->pair_words) / lines;
-    u64 teams = p.ring && fill_device(d, p, items) ? 1 : sms * min(p.blocks, kColumnBlocks) / items;
-#ifdef RK_TRY
-    if (getenv("RK_C"))
-        teams = atoi(getenv("RK_C"));
-#endif
+    w->width = width_of_ring(d, p, vectors, a.spec.rows);
+    w->team = kColumnThreads / w->width;
+    w->pair_words = makes_values(a.spec) ? column_pair_words(a.plan.layout) : 0;
+    const u64 items = div_up(vectors, w->width), few = (u64)((double)sms * kTuning.column_fill);
+    const u64 share = a.spec.rows / w->team / (kRingRows * kRingTiles), room = s.words / (a.plan.all + w->pair_words) / lines;
+    u64 teams = items < few ? sms * p.blocks / items : 1;
     teams = teams < share ? teams : share;
     teams = teams < room ? teams : room;
     w->walkers = teams > 1 ? (u32)teams * w->team : w->team;
@@ -295,19 +302,20 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
     w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
-    w.width = columns && floats ? width_of_columns(d, lines) : 0;
+    w.width = p.vectors ? width_of_vectors(d, lines / w.per) : columns && floats ? width_of_columns(d, lines) : 0;
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
     if (p.lanes)
         w.team = p.lanes;
     if (p.masked)
         w.team = kColumnThreads;
-    if (p.vectors)
+    if (p.ring)
         share_columns(d, a, p, s, lines, &w);
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.vectors               ? w.walkers / w.team
+    const u32 teams = p.ring                  ? w.walkers / w.team
                       : p.lanes               ? 1
-                      : p.masked              ? teams_of_blocks(d, a, s, lines, w.team)
+                      : p.masked              ? teams_of_blocks(d, a, s, lines, lines, w.team)
+                      : p.vectors             ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;
@@ -492,10 +500,10 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     if (rp_results(&t.spec) == 0)
         return cudaSuccess;
     Pick p = pick_kernels(d, t, a);
-    if (p.vectors) {
+    if (p.ring) {
         int blocks;
-        const size_t shared = p.ring ? column_shared_bytes(a.plan.layout) : 0;
-        TRY_CUDA(device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, shared, &blocks));
+        TRY_CUDA(
+            device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, column_shared_bytes(a.plan.layout), &blocks));
         p.blocks = (u32)blocks;
     }
     switch (p.way) {

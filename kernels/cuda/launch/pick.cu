@@ -124,8 +124,8 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < kTuning.ring_rows ||
-                      rp_results(&s) > kTuning.ring_columns;
+    const u64 rows = rk_square_limbs(layout) ? kTuning.ring_rows_of_squares : kTuning.ring_rows;
+    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows || rp_results(&s) > kTuning.ring_columns;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 

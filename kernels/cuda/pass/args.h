@@ -37,13 +37,12 @@ struct SegmentArgs {
 
 constexpr int kWalkThreads = 128;   // of a block
 constexpr int kColumnThreads = 256; // of a block of walk_columns
-constexpr u32 kColumnWidth =
-    16; // columns by vectors: the least number of vectors side by side in a block, unless there are fewer
-constexpr u32 kColumnBlocks = 2; // ... and blocks of an SM
-
-constexpr u32 kColumnRows = 8; // ... rows of a thread at once
-constexpr u32 kRingRows = 8;   // column_ring.cuh: rows of a thread at once
-constexpr u32 kRingTiles = 2;  // ... and how often they are in shared memory
+constexpr u32 kColumnWidth = 16;    // columns by vectors: the least number of vectors side by side, unless there are fewer
+constexpr u32 kColumnBlocks = 2;    // ... and blocks of an SM
+constexpr u32 kColumnRows = 8;      // ... rows of a thread at once
+constexpr u32 kRingWidth = 32;      // column_ring.cuh: vectors side by side, unless there are fewer
+constexpr u32 kRingRows = 8;        // ... rows of a thread at once
+constexpr u32 kRingTiles = 2;       // ... and how often they are in shared memory
 constexpr size_t kRingBytes = kRingTiles * kRingRows * kColumnThreads * 16;
 
 struct WalkArgs {

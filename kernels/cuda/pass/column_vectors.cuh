@@ -61,21 +61,6 @@ struct ColumnPlace {
     }
 };
 
-// The cells of kCount neighbouring lines, from `line` on, a multiple of kCount: by vectors, if they are of 8 bytes.
-template <int kCount> __device__ __forceinline__ void write_values(const FinishArgs &a, u64 line, const u64 (&value)[kCount])
-{
-    if (a.cell_bytes == 8 && (uintptr_t)a.cells % 16 == 0) {
-        ulonglong2 *to = (ulonglong2 *)((u64 *)a.cells + line);
-#pragma unroll
-        for (int c = 0; c < kCount; c += 2)
-            to[c / 2] = {value[c], value[c + 1]};
-    } else {
-#pragma unroll
-        for (int c = 0; c < kCount; c++)
-            write_bits(a.cell_bytes, a.cells, line + c, value[c]);
-    }
-}
-
 // The columns of any Walker (lines.cuh). kLight: as in walk_lines.
 template <bool kLight, class Walker> __global__ void __launch_bounds__(kColumnThreads)
     walk_vector_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
@@ -106,8 +91,6 @@ template <bool kLight, class Walker> __global__ void __launch_bounds__(kColumnTh
     const u32 column = threadIdx.x / groups, group = threadIdx.x & (groups - 1);
     const u64 across = (w.lines + w.width * kPer - 1) / (w.width * kPer);
     const u64 first = (blockIdx.x % across * w.width + column) * kPer;
-    const bool own = threadIdx.x < left && !group && first < w.lines; // all of a vector's columns, or none
-    u64 value[kPer];
 #pragma unroll
     for (int c = 0; c < kPer; c++) {
         Walker mine = x[c];
@@ -123,24 +106,18 @@ template <bool kLight, class Walker> __global__ void __launch_bounds__(kColumnTh
                 mine.join_lane(kFullMask, d);
             __syncthreads();
         }
-        if (!own)
+        Share s = {first + c, at.team, {0, 1, 0}};
+        if (threadIdx.x >= left || group || s.number >= w.lines)
             continue;
-        const Share s = {first + c, at.team, {0, 1, 0}};
         if constexpr (kLight) {
             if (w.values) {
-                value[c] = 0;
-                if (mine.value(a, at.of_team, &value[c]) != RP_OK)
-                    set_fault(a, w.first_line + s.number);
+                finish_walk(mine, a, w.first_line + s.number, at.of_team);
                 continue;
             }
         }
         u64 *out = partial_of(a, w, partials, s);
         for (u32 j = 0; j < a.plan.all; j++)
             out[j] = word_of(mine, g, a.plan.own, at.of_team, j);
-    }
-    if constexpr (kLight) {
-        if (own && w.values)
-            write_values(a, w.first_line + first, value);
     }
 }
 
