@@ -99,8 +99,8 @@ struct ColumnFeed {
     }
 };
 
-// For each item take(item), with begin() before and tile(tile, at) for kRingRows rows of it; `at` is where they are in the ring,
-// kColumnThreads vectors apart.
+// For each item take(item), with begin() before and tile(tile, at) for kRingRows rows of it. `at` is where they are in the
+// ring, kColumnThreads vectors apart.
 template <class Begin, class Tile, class Take> __device__ __forceinline__ void
 each_item(const ColumnItems &items, const FinishArgs &a, u32 bytes, uint4 *ring, Begin begin, Tile tile, Take take)
 {
