@@ -131,7 +131,8 @@ LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS
 LIBS_HDF5 := $(if $(filter yes,$(HDF5)),$(shell pkg-config --libs hdf5))
 HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz -Wl$(comma)-Bdynamic -ldl)
 
-CUDA_HOME  := $(abspath $(dir $(NVCC))..)
+# Of the last word, for NVCC may be "ccache nvcc"
+CUDA_HOME  := $(abspath $(dir $(shell command -v $(lastword $(NVCC)) 2>/dev/null))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
 NVCCFLAGS  += -std=c++17 -O3 -lineinfo --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
