@@ -42,8 +42,10 @@ DEPS_DEMO  := proj-data
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
-DEPS_DOCS  := pandoc mandoc python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
+DEPS_DOCS  := pandoc mandoc
+# What comes from PyPI goes into environments: for wheels, their tests, the reference.
+DEPS_PYPI  := python3-venv
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
