@@ -652,8 +652,8 @@ fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a chan
 include client/python/python.mk
 
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
-	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
+	@echo "targets:"; sed -n 's/^\([a-z0-9_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
+	@echo "knobs:"; sed -n 's/^\([A-Z0-9_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/
 	rm -rf build
