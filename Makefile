@@ -45,7 +45,7 @@ DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
 DEPS_DOCS  := pandoc mandoc
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -68,6 +68,7 @@ deps:
 	 { $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
 	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
 	 rm -f build-deps.log
+	@$(if $(filter test test-page,$(MAKECMDGOALS)),tests/promtool)
 $(REST): deps
 	@$(MAKE) --no-print-directory $@
 else
@@ -176,7 +177,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -536,6 +537,9 @@ restarts: all ## 16 clients in full flight while the daemon is restarted or kill
 # of what was freed: the attacks' memory is measured.
 HOSTILE = HOSTILE_SECONDS=$(EACH) HOSTILE_FLOOR=0.05 REDUCED_BIN_DIR=$(1)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hostile.py
 ASAN_B  = build/$(if $(filter yes,$(CUDA)),cuda,cpu)-address-undefined
+test-page: all ## the live page in Debian's chromium, eight hours of it in minutes; Grafana's and Prometheus' files by promtool
+	@PAGE_SECONDS=28800 REDUCED_BIN_DIR=$(B)/bin $(PYTHON) -m pytest -q -p no:cacheprovider tests/test_page.py tests/test_monitoring.py
+
 hostile: all ## every attack of tests/hostile.py for EACH seconds beside an honest client, on a plain and on a sanitizer build; as root
 	@$(call HOSTILE,$(B))
 	@$(MAKE) --no-print-directory -s SANITIZE=address,undefined CUDA=$(CUDA) B=$(ASAN_B) all

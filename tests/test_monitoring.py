@@ -1,5 +1,6 @@
 """Grafana's dashboard and Prometheus' alerts: their expressions are valid, name metrics that the daemon really has, and fire."""
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,12 +10,13 @@ import pytest
 from conftest import ROOT
 
 PLACE = ROOT / "daemon/telemetry/monitoring"
-needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="needs Debian's prometheus")
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}:{ROOT}/build/tools")
+needs_promtool = pytest.mark.skipif(not PROMTOOL, reason="needs promtool of Debian's prometheus: tests/promtool")
 NAME = re.compile(r"\breduced_\w+")
 
 
 def promtool(*args, **kw):
-    return subprocess.run(["promtool", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+    return subprocess.run([PROMTOOL, *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
 
 
 def dashboard():
