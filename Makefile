@@ -43,9 +43,11 @@ DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
 DEPS_DOCS  := pandoc mandoc
+# For `make deps test-aarch64` only, which lets dpkg know the architecture arm64
+DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix :arm64,libnng-dev libuv1-dev libinih-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libcmocka-dev)
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -65,7 +67,7 @@ deps:
 	 [ -n "$$missing" ] || { echo "Debian packages: all there"; exit 0; }; \
 	 echo "installing Debian packages:$$missing"; \
 	 sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	 { $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	 { $(if $(filter test-aarch64,$(MAKECMDGOALS)),$$sudo dpkg --add-architecture arm64 &&) $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
 	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
 	 rm -f build-deps.log
 	@$(if $(filter test test-page,$(MAKECMDGOALS)),tests/promtool)
