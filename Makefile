@@ -598,6 +598,8 @@ DEST_OTHER := $(DEST_MODULE) $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 # The prefix as pkg-config finds it from where libreduce.pc is, so that an installation may be moved.
 UP          = $(shell realpath -m --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)')
+# The libraries' folder in the prefix, for the modulefile
+LIB         = $(shell realpath -m --relative-to='$(PREFIX)' '$(LIBDIR)')
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
 install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
@@ -623,7 +625,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,systemd/reduced.socket,$(PREFIX)/lib/systemd/system/reduced.socket)
 	$(Q)$(call put,644,systemd/reduced-user.socket,$(PREFIX)/lib/systemd/user/reduced.socket)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
-	$(Q)$(fill) systemd/modulefile.in >$(B)/modulefile
+	$(Q)$(fill) -e 's|@LIB@|$(LIB)|g' systemd/modulefile.in >$(B)/modulefile
 	$(Q)$(call put,644,$(B)/modulefile,$(DEST_MODULE))
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
