@@ -303,6 +303,8 @@ def test_the_page_fits_and_is_accessible(served, browser):
         b.call("Page.navigate", url=origin)
         b.until("document.documentElement?.dataset.samples >= 1")
         assert b.evaluate("document.documentElement.scrollWidth") <= width, width
+        widest = "document.querySelectorAll('#times td').forEach((x) => { x.textContent = '0.888 \u00b5s'; })"
+        assert b.evaluate(f"{widest}, document.getElementById('times').scrollWidth <= document.getElementById('times').parentElement.clientWidth"), width
         luminance = b.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, x) => a + +x, 0)")
         assert (luminance < 200) == dark
         assert nameless(b) == []
