@@ -138,7 +138,7 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_REFUSED:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "no daemon listens on %.120s", url);
     case RC_LINK_DENIED:
-        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.90s: it serves its owner and its group", url);
+        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.90s: it is for its owner or its group", url);
     case RC_LINK_FORKED:
         return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process opened a client over the network before the fork");
     case RC_LINK_UNTRUSTED:

@@ -69,6 +69,14 @@ def test_promtool_accepts_rules_and_metrics(scratch, start, ctl):
 
 
 @needs_promtool
+def test_promtool_accepts_the_settings_of_the_pages(scratch):
+    text, = re.findall(r"^```yaml\n(.*?)^```", (ROOT / ".docs/administrators.md").read_text(), re.M | re.S)
+    (scratch / "prometheus.yml").write_text(text)
+    done = promtool("check", "config", scratch / "prometheus.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
 def test_each_alert_fires(scratch):
     done = promtool("test", "rules", PLACE / "alerts_test.yml")
     assert done.returncode == 0, done.stdout + done.stderr
