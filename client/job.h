@@ -68,6 +68,7 @@ struct reduce_job {
     rc_errand errands[RC_MOST_UNDER_WAY];
 
     uint64_t start_ns, deadline_ns;
+    uint64_t watch_until_ns; /* whoever waits for it does not sleep before */
     uint64_t bytes_done, bytes_total;
     reduce_result result;
     rp_fault fault; /* code 0: fine so far */
