@@ -5,8 +5,10 @@ import os
 import random
 import shutil
 import struct
+import sys
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ class FakeDriver(_device.Driver):
     chunk = 1 << 40  # of an allocation that is several
 
     def __init__(self):
-        self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined = [], [], 0, 0, False, 0
+        self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined, self.own = [], [], 0, 0, False, 0, []
 
     def make(self, size):
         self.allocations.append(Allocation(size))
@@ -63,7 +65,7 @@ class FakeDriver(_device.Driver):
     def extent(self, pointer):
         self.measured += 1
         a = self.find(pointer)
-        return a.base, min(a.size, self.chunk)
+        return a.base, a.size if a.base in self.own else min(a.size, self.chunk)
 
     def handle(self, base):
         if self.virtual:
@@ -77,12 +79,15 @@ class FakeDriver(_device.Driver):
     def uuid(self, pointer):
         return self.gpu
 
-    def join(self, pointer, nbytes, mask, size):
-        joined = self.make(size)
-        ctypes.memmove(joined.base, pointer, nbytes)
-        ctypes.memmove(joined.base + nbytes, mask, size - nbytes)
+    def allocate(self, pointer, size):
         self.joined += 1
-        return joined.base
+        self.own.append(self.make(size).base)
+        return self.own[-1]
+
+    def copy(self, to, pointer, nbytes, mask, size, stream):
+        assert stream == 7
+        ctypes.memmove(to, pointer, nbytes)
+        ctypes.memmove(to + nbytes, mask, size - nbytes)
 
 
 class Tensor:
@@ -191,6 +196,53 @@ def test_elements_in_several_allocations_are_copied_on_the_device(device, monkey
     assert device.joined == 6 and len(device.allocations) == 2
 
 
+class Lent:
+    def __init__(self, base):
+        self.base = base
+
+    def data_ptr(self):
+        return self.base
+
+
+class PooledTensor(Tensor):
+    """One of PyTorch's kind: it lends memory of its pool."""
+
+    def __init__(self, device, allocation, a):
+        super().__init__(allocation, a)
+        self.device, self.pool, self.lent, self.fails = device, device.make(1 << 20), [], ""
+
+    def new_empty(self, nbytes, dtype):
+        assert dtype == "torch's u1"
+        if self.fails:
+            raise RuntimeError(self.fails)
+        assert 512 + nbytes <= self.pool.size
+        lent = Lent(self.pool.base + 512)
+        self.lent.append(weakref.ref(lent))
+        return lent
+
+
+def test_masks_by_memory_that_the_library_lends(device, monkeypatch):
+    """Nothing is allocated and closed for a call; small tensors, too, stay on the device. Without that memory it is an allocation."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(uint8="torch's u1"))
+    a = np.random.default_rng(1).standard_normal((30, 40))
+    keep = a > 0.3
+    t = PooledTensor(device, device.make(1 << 14), a)
+    for where in (keep, Tensor(device.make(4096), keep), keep):
+        assert reduced.std(t, axis=1, where=where).tolist() == reduced.std(a, axis=1, where=keep).tolist()
+        assert reduced.argmax(t, where=where) == reduced.argmax(a, where=keep)
+    assert (len(t.lent), device.exported, device.joined) == (6, 1, 0)
+    assert [key[1] for key in _client.default().allocations] == [t.pool.base]
+    assert all(lent() is None for lent in t.lent)  # given back
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    t.fails = "CUDA out of memory"
+    assert reduced.sum(t, where=keep) == reduced.sum(a, where=keep)
+    t.fails, device.chunk = "", 1 << 12  # of several allocations
+    device.free(t.pool)
+    t.pool = device.make(1 << 20)
+    assert reduced.sum(t, where=keep) == reduced.sum(a, where=keep)
+    assert device.joined == 2 and not [key for key in _client.default().allocations if key[1] in device.own]
+
+
 def test_masks_that_are_copied_to_the_host(device, monkeypatch):
     """One warning for each reason: the mask lies otherwise, the elements are here, the device has no room, the reply neither."""
     a = np.random.default_rng(1).standard_normal((30, 40))
@@ -206,7 +258,7 @@ def test_masks_that_are_copied_to_the_host(device, monkeypatch):
 
     def full(*_):
         raise _device.CudaError("cuMemAlloc_v2 failed with CUDA error 2")
-    monkeypatch.setattr(device, "join", full)
+    monkeypatch.setattr(device, "allocate", full)
     assert reduced.std(t, axis=1, where=m).tolist() == reduced.std(a, axis=1, where=keep).tolist()  # few bytes: at once, without a warning
     monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     with pytest.warns(RuntimeWarning, match="CUDA error 2"):
