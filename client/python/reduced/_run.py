@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from typing import Any, Callable
 
 from . import _abi
@@ -54,6 +55,40 @@ def wait(job: Job, progress: Progress | None) -> None:
             progress(*job.progress())
     finally:
         job.free()
+
+
+def aside(nbytes: int, call: Callable[[], Any], leave: Callable[[], Any], undo: Callable[[Any], Any]) -> Any:
+    """The value of a call of the library that is no job. Of many bytes it is made on another thread, so that Ctrl-C ends the wait for
+    it: then `leave` comes at once, and `undo` when the call has ended, with its value, or None after an error."""
+    if nbytes <= AT_ONCE or threading.current_thread() is not threading.main_thread():
+        return call()
+    over, choosing, left = threading.Event(), threading.Lock(), False
+    value: Any = None
+    error: BaseException | None = None
+
+    def work() -> None:
+        nonlocal value, error
+        try:
+            value = call()
+        except BaseException as e:
+            error = e
+        with choosing:
+            over.set()
+            if left:
+                undo(value)
+    try:
+        threading.Thread(target=work, daemon=True).start()
+        over.wait()
+    except BaseException:
+        leave()
+        with choosing:
+            left = not over.is_set()
+        if not left:
+            undo(value)
+        raise
+    if error is not None:
+        raise error
+    return value
 
 
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
