@@ -143,7 +143,7 @@ ASIDE = """
 import os, signal, sys, threading
 import numpy as np
 import reduced
-from reduced import _lib
+from reduced import _lib, _run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 c, a, free, library = reduced.Client(sys.argv[1], autostart=False), np.ones(300_000), threading.Event(), _lib.lib()
 s, ended = reduced.stream("sum", "f8", client=c), threading.Event()
@@ -162,17 +162,21 @@ def seen(name, then):
     f = getattr(library, name)
     setattr(library, name, lambda *arguments: (f(*arguments), then())[0])
 
-later("reduce_put"), later("reduce_stream_append"), seen("reduce_drop", ended.set), seen("reduce_stream_abort", ended.set)
-for call in (lambda: reduced.put("left", a, client=c), lambda: s.append(a)):
+_run.LONG, kept = 0, reduced.put("kept", a, client=c)
+later("reduce_put"), later("reduce_stream_append"), later("reduce_named", ended.set)
+seen("reduce_drop", ended.set), seen("reduce_stream_abort", ended.set)
+for call in (lambda: reduced.put("left", a, client=c), lambda: s.append(a), lambda: reduced.sum(kept)):
     try:
         call()
     except KeyboardInterrupt:
         undone = ended.is_set()
         free.set()
-        print("interrupted", undone, ended.wait(60), reduced.residents(c))
+        print("interrupted", undone, ended.wait(60), [name for name, *_ in reduced.residents(c)])
     free.clear(), ended.clear()
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 free.set()
+print(reduced.sum(kept))
+kept.drop()
 for call in (lambda: s.append([1.0]), lambda: reduced.put("", a, client=c)):
     try:
         call()
@@ -181,11 +185,11 @@ for call in (lambda: s.append([1.0]), lambda: reduced.put("", a, client=c)):
 """
 
 
-def test_ctrl_c_in_put_and_append(shared):
+def test_ctrl_c_in_calls_that_are_no_jobs(shared):
     """The call ends at once; what it stored is dropped when the library is done."""
     env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
     done = subprocess.run([sys.executable, "-c", ASIDE, shared.url], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "interrupted False True []\n" * 2 + "the stream is finished\nBAD_MESSAGE: the name is missing\n", (done.stdout, done.stderr)
+    assert done.stdout == "interrupted False True ['kept']\n" * 3 + "300000.0\nthe stream is finished\nBAD_MESSAGE: the name is missing\n", (done.stdout, done.stderr)
 
 
 # ---- arrays ----

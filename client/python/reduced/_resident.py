@@ -12,7 +12,7 @@ from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
 from ._lib import milliseconds
-from ._run import aside
+from ._run import AT_ONCE, aside
 from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
@@ -128,7 +128,7 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
     shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
     opts.shape = ctypes.addressof(shape)
     to = client or default()
-    aside(data.nbytes, lambda: to.call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
+    aside(data.nbytes > AT_ONCE, lambda: to.call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
           lambda: None, lambda stored: stored and to.attempt("reduce_drop", name.encode()))
     return Resident(name, data.dtype, data.shape or (1,), client=client)
 

@@ -12,7 +12,7 @@ from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
 from ._prepare import elements_of
-from ._run import aside
+from ._run import AT_ONCE, aside
 from ._sources import address
 
 
@@ -48,7 +48,7 @@ class Stream:
             else:
                 check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))
 
-        aside(a.nbytes, append, lambda: setattr(self, "_handle", None), lambda _: lib().reduce_stream_abort(handle))
+        aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: lib().reduce_stream_abort(handle))
 
     def finish(self) -> Any:
         """End it; its value."""
