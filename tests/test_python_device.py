@@ -222,7 +222,8 @@ class PooledTensor(Tensor):
 
 
 def test_masks_by_memory_that_the_library_lends(device, monkeypatch):
-    """Nothing is allocated and closed for a call; small tensors, too, stay on the device. Without that memory it is an allocation."""
+    """Nothing is allocated and closed for a call. Without that memory it is an allocation."""
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(uint8="torch's u1"))
     a = np.random.default_rng(1).standard_normal((30, 40))
     keep = a > 0.3
@@ -233,7 +234,6 @@ def test_masks_by_memory_that_the_library_lends(device, monkeypatch):
     assert (len(t.lent), device.exported, device.joined) == (6, 1, 0)
     assert [key[1] for key in _client.default().allocations] == [t.pool.base]
     assert all(lent() is None for lent in t.lent)  # given back
-    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     t.fails = "CUDA out of memory"
     assert reduced.sum(t, where=keep) == reduced.sum(a, where=keep)
     t.fails, device.chunk = "", 1 << 12  # of several allocations

@@ -304,12 +304,12 @@ class _Copied(Source):
             one.flags |= _abi.MASKED
             mask, total = keep.pointer if isinstance(keep, Tensor) else address(keep), total + total // size
         why = ""  # no warning
-        try:
-            if (lent := lend(t.owner, total)) is not None:
-                return self.reduce(client, lent[1], mask, total, ctypes.byref(one), out, room, result)
-        except (CudaError, Error) as e:  # it does not name what it lends, or not as one allocation
-            _obstacle(e)
         if self.nbytes >= LEAST_JOINED:
+            try:
+                if (lent := lend(t.owner, total)) is not None:
+                    return self.reduce(client, lent[1], mask, total, ctypes.byref(one), out, room, result)
+            except (CudaError, Error) as e:  # it does not name what it lends, or not as one allocation
+                _obstacle(e)
             try:
                 return self.on_device(client, mask, total, ctypes.byref(one), out, room, result)
             except (CudaError, Error) as e:
