@@ -16,6 +16,8 @@ typedef struct rc_input {
     int fd;
     uint64_t offset; /* of the first byte, but in memory */
     const void *device;
+    const void *mask; /* of elements on a device: the allocation that has it; NULL: none, or behind the elements */
+    uint64_t mask_offset;
     uint64_t kept;
 } rc_input;
 

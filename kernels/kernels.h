@@ -175,6 +175,9 @@ rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fa
 /* The number of the device that it is on, or RK_PLACE_SPREAD; RK_PLACE_ANY: it was lent, beside the devices. */
 int rk_memory_place(const rk_memory *m);
 
+/* How far byte `there` of `to` lies beyond byte `here` of `from`, as rp_spec.mask_shift wants it. False: on another device. */
+bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes);
+
 /* Its device, or one of its devices, is lost. Any thread. */
 bool rk_memory_lost(const rk_memory *m);
 

@@ -287,6 +287,27 @@ class _OnDevice(Source):
         raise NotImplementedError
 
 
+class _Masked(Source):
+    """The source of elements on the GPU that a mask there leaves in: in place, else as copies."""
+
+    jobs = False
+
+    def __init__(self, tensor: Tensor, keep: Tensor):
+        self.tensor, self.keep, self.nbytes = tensor, keep, tensor.nbytes
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        t, keep = self.tensor, self.keep
+        try:
+            places = *_handle(client, t.pointer, t.nbytes, t.number), t.nbytes, *_handle(client, keep.pointer, keep.nbytes, keep.number)
+            return client.call("reduce_device_masked", spec, *places, out, room, result)
+        except (CudaError, Error) as e:
+            _obstacle(e)
+        return _Copied(t, keep).run(client, spec, out, room, result)
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
+
+
 class _Copied(Source):
     """The source of elements that are copied on the GPU into one allocation, and with them a mask, which is here or there; else
     by a copy to the host and a warning."""
@@ -395,7 +416,9 @@ class Tensor(Remote):
         return _OnDevice(self, first * size, n * size) if n else Memory(np.empty(0, self.dtype))
 
     def masked(self, keep: Any) -> Source:
-        return _Copied(self, keep) if self.nbytes else Memory(np.empty(0, self.dtype))
+        if not self.nbytes:
+            return Memory(np.empty(0, self.dtype))
+        return _Masked(self, keep) if isinstance(keep, Tensor) else _Copied(self, keep)
 
     def copy(self, why: str) -> Array:
         """On the host, with one warning if there is a reason."""
