@@ -1,5 +1,5 @@
-/* Inside kernels/: how the devices and the CPU of a hybrid engine share large data of the host. Each piece goes where it would be
- * done first: by the bytes under way there, and the rate that each had while it was busy. Any thread. */
+/* Inside kernels/: how the devices and the CPU of a hybrid engine share large data of the host. Each piece goes where it would
+ * be done first: by the bytes under way there, and the rate that each had while it was busy. Any thread. */
 #ifndef RK_SHARE_H
 #define RK_SHARE_H
 
