@@ -371,7 +371,7 @@ static void a_piece_goes_where_it_is_done_first(void **state)
     assert_int_equal(rk_share(places, CPU + 1, PIECE), CPU);
 }
 
-/* Until its rate is known it is taken to be as fast as the others. Else the device that was measured first would have all work. */
+/* Until its rate is known it is taken to be as fast as the others. Else the one that was measured first would have all work. */
 static void one_without_a_rate_gets_work(void **state)
 {
     (void)state;
