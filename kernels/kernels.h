@@ -250,6 +250,9 @@ int rk_device_find(const rk_engine *e, const char *name);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
 
+/* How many share large data of the host: the devices, and the CPU of a hybrid engine. */
+unsigned rk_sharers(const rk_engine *e);
+
 /* Devices in service. What breaks one may break others: this waits until they have been looked at, which takes some calls of
  * the driver. Ask it before a task is answered with DEVICE_LOST. Any thread. */
 unsigned rk_devices_left(const rk_engine *e);

@@ -216,6 +216,12 @@ bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC
 
 unsigned rk_devices(const rk_engine *e) { return rk_fleet_of(e)->devices; }
 
+unsigned rk_sharers(const rk_engine *e)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    return v->devices + (v->helper != NULL);
+}
+
 bool rk_device_lost(const rk_engine *e, unsigned device) { return rk_device_is_lost(rk_fleet_of(e)->device[device]); }
 
 unsigned rk_devices_left(const rk_engine *e)
