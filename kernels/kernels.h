@@ -57,6 +57,7 @@ typedef struct rk_options {
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
     int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */
+    int cut_for;             /* the CPU cuts tasks into pieces for so many workers, 0 = all of them */
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
