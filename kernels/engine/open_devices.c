@@ -235,7 +235,7 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* Two threads a device bring data to it, and many of its clients' or the daemon's copy or read them: these fill the memory bus, and
+/* Two threads a device bring data to it, and many of the clients or of the daemon copy or read them. These fill the memory bus, and
  * need most of the cores. A quarter is enough for what is in the cache, as that is (tests/bench/TUNING.md). */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
