@@ -235,8 +235,8 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* Two threads a device bring data to it, and many of the clients or of the daemon copy or read them. These fill the memory bus, and
- * need most of the cores. A quarter is enough for what is in the cache, as that is (tests/bench/TUNING.md). */
+/* Two threads a device bring data to it, and many of clients or of the daemon copy or read them. These fill the memory bus and
+ * need most of the cores. A quarter of them is enough for data in the cache, as these are (tests/bench/TUNING.md). */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
     const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, quarter = cores / 4;
