@@ -92,8 +92,8 @@ cudaError_t device_identify(rk_device_info *info, int id)
     return cudaSuccess;
 }
 
-// Asked before anything is served, so not by the runtime: its first call takes the driver's start, 0.23 s on a host of two H200.
-// Without the driver's library that call is quick. The library stays, as the runtime loads it anyway.
+// Asked before anything is served, so not by the runtime. Its first call starts the driver, in 0.23 s on a host of two H200;
+// without the driver's library it is quick. The library stays, as the runtime loads it anyway.
 bool cuda_present()
 {
     int driver = 0;
