@@ -91,7 +91,7 @@ static void label_devices(rd_server *s)
 }
 
 /* Half of a machine's cores fill its memory bus; the others are for small requests. On few cores more: they wait for disks. 16
- * fill the bus of one device; those of several, or of one and the CPU, take seven eighths of the cores (tests/bench/TUNING.md). */
+ * fill the bus of one device; several, or one and the CPU, take seven eighths of the cores (tests/bench/TUNING.md). */
 unsigned rd_opening_readers(const rd_server *s)
 {
     const unsigned half = rd_half_the_cores(), sharers = rk_sharers(s->requests.engine);
