@@ -73,7 +73,7 @@ bool needs_copy(const rk_task *t) { return t->fill || !t->memory; }
 
 const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memory->base + t->offset; }
 
-// Where the copy's times are noted. Events that are timed keep the bus waiting: two beside each copy of 4 MiB take 7 % of its rate
+// Where the copy's times are noted. Timed events keep the bus waiting: two beside each copy of 4 MiB take 7 % of its rate
 // (H200). So those of large copies are on a stream of their own, some microseconds late.
 cudaStream_t clock_of(const Slot *s, const rk_task *t) { return slot_copies_much(t) ? s->clock : s->stream; }
 
