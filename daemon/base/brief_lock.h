@@ -1,5 +1,5 @@
-/* A lock that several threads take for each request, and hold for some 20 to 200 ns. A thread that finds it taken spins a little
- * before it sleeps: cheaper than two system calls. */
+/* A lock that several threads take for each request, and hold for some 20 to 200 ns. A thread that finds it taken spins a
+ * little before it sleeps: cheaper than two system calls. */
 #ifndef RD_BRIEF_LOCK_H
 #define RD_BRIEF_LOCK_H
 

@@ -236,11 +236,11 @@ static void close_devices(rk_fleet *v)
 }
 
 /* Two threads a device bring data to it, and many of clients or of the daemon copy or read them. These fill the memory bus and
- * need most of the cores. A quarter of them is enough for data in the cache, as these are (tests/bench/TUNING.md). */
+ * need most of the cores. A fifth of them is enough for data in the cache, as these are (tests/bench/TUNING.md). */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
-    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, quarter = cores / 4;
-    const int fit = quarter < left ? quarter : left;
+    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, fifth = cores / 5;
+    const int fit = fifth < left ? fifth : left;
     return e->o.threads > 0 ? e->o.threads : fit > 0 ? fit : 1;
 }
 
