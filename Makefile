@@ -14,6 +14,7 @@ HDF5       ?= auto#             auto|yes|no: reducectl reads HDF5 and netCDF-4 (
 SANITIZE   ?=#                  address,undefined|thread
 DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
 PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
+LINE_INFO  ?= yes#              no: CUDA code without lines for profilers, and so without the absolute paths of its sources
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
@@ -140,7 +141,7 @@ HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz
 CUDA_HOME  := $(abspath $(dir $(shell command -v $(lastword $(NVCC)) 2>/dev/null))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
-NVCCFLAGS  += -std=c++17 -O3 -lineinfo --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 

@@ -69,8 +69,8 @@ static const option options[] = {
     {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
-     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host: an experiment, "
-     "whose speed beside a GPU is not measured"},
+     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host, "
+     "by measured rates; results have the same bits"},
     {"devices", DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The "
