@@ -214,7 +214,8 @@ static inline void add_f32(acc *a, uint32_t b)
     {                                                                                                   \
         const u##W##_loose *x = data;                                                                   \
         const uint##W##_t sign = (uint##W##_t)1 << (W - 1);                                             \
-        uint##W##_t finite[BLOCK], nans = 0, above = 0, below = 0;                                      \
+        _Alignas(VB) uint##W##_t finite[BLOCK];                                                         \
+        uint##W##_t nans = 0, above = 0, below = 0;                                                     \
         for (size_t i = 0; i < n; i++) {                                                                \
             uint##W##_t m = x[i] & INT##W##_MAX;                                                        \
             nans += m > INF;                                                                            \
