@@ -9,7 +9,7 @@
 
 enum {
     FEW64 = 6000, /* shorter arrays are not worth clearing and emptying the buckets */
-    FEW32 = 4096,
+    FEW32 = 1500,
     FOLD = 16,  /* neighbours that are emptied together */
     FULL64 = 52 /* log2 of the adds that surely fit */
 };

@@ -25,7 +25,7 @@ enum {
     MOST_LEVELS = VB == 64   ? 8
                   : VB == 32 ? 4
                              : 3, /* of f64; more take longer than buckets */
-    MOST_LEVELS32 = VB == 64   ? 4
+    MOST_LEVELS32 = VB == 64   ? 6
                     : VB == 32 ? 3
                                : 2,
     HIGHEST_ANCHOR = 1000, /* above this S could overflow */
@@ -288,8 +288,7 @@ typedef enum { LEVELS_ADDED, LEVELS_SPECIAL, LEVELS_TOO_WIDE } levels_outcome; /
 static bool add_by_new_levels(acc *a, pace *p, const void *x, size_t n, reach r, int bits, levels_fn *const *read)
 {
     const int field = r.most + 1;
-    const int most = bits == 52 || a->n < FEW32 ? MOST_LEVELS : MOST_LEVELS32;
-    int levels = levels_for(field, r.least + 52 - bits, n, most);
+    int levels = levels_for(field, r.least + 52 - bits, n, bits == 52 ? MOST_LEVELS : MOST_LEVELS32);
     if (p->levels == 0 && levels == 3 && try_levels(a, x, n, field, 2, read))
         levels = 2;
     else if (!levels || !try_levels(a, x, n, field, levels, read))
