@@ -144,9 +144,9 @@ bool rk_submit(rk_engine *e, rk_task *t);
 bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Run a task here and now whose elements come in parts, so that each is still in the cache when it is reduced: `next` brings
- * the next part, whole elements, and NULL if there are no more, as which there is no result either; the caller knows why. `data`
- * is not used. False, and nothing done: the task has more than one line, a mask or states, it takes long, or the engine has a
- * device. Any thread, several at once; not polled. */
+ * the next part, whole elements, or NULL if there are no more. Then there is no result either; the caller knows why. `data` is
+ * not used; copy_ns is the time in `next`. False, and nothing done: the task has several lines, a mask or states, it takes
+ * long, or the engine has a device. Any thread, several at once; not polled. */
 typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 

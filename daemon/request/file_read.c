@@ -115,12 +115,9 @@ static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
 static const void *file_read_part(void *arg, size_t *bytes)
 {
     rd_read *x = arg;
-    const uint64_t start = rd_now_ns();
     const size_t from = x->got, left = x->bytes - from, end = from + (left < PART_BYTES ? left : PART_BYTES);
-    const bool whole = read_up_to(x, x->data, end);
-    x->ns += rd_now_ns() - start;
     *bytes = end - from;
-    return whole ? x->data : NULL;
+    return read_up_to(x, x->data, end) ? x->data : NULL;
 }
 
 static void file_read_whole(rd_read *x)
@@ -135,14 +132,12 @@ static void file_read_whole(rd_read *x)
 static void file_read_range(rd_work *w)
 {
     rd_read *x = (rd_read *)w;
-    rk_task *t = &x->request->job.task;
+    rk_engine *engine = x->buffer->all->holdings->engine;
     x->start_ns = rd_now_ns();
     pin_once(x->buffer);
-    x->reduced = !x->direct && rk_run_parts(x->buffer->all->holdings->engine, t, file_read_part, x);
+    x->reduced = !x->direct && rk_run_parts(engine, &x->request->job.task, file_read_part, x);
     if (!x->reduced)
         file_read_whole(x);
-    else
-        t->compute_ns -= x->ns < t->compute_ns ? x->ns : t->compute_ns;
 }
 
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))

@@ -36,11 +36,11 @@ typedef struct rd_read {
     bool direct; /* around the page cache, if it is not there */
     uint64_t offset;
     size_t bytes;
-    rd_buffer *buffer; /* NULL until one is free */
-    uint8_t *data;     /* in it */
-    size_t got;        /* bytes of it so far */
-    bool reduced;      /* the task is finished */
-    uint64_t start_ns, ns;
+    rd_buffer *buffer;     /* NULL until one is free */
+    uint8_t *data;         /* in it */
+    size_t got;            /* bytes of it so far */
+    bool reduced;          /* the task is finished */
+    uint64_t start_ns, ns; /* `ns` of what is not reduced here */
     rp_fault fault;
 } rd_read;
 

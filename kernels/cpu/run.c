@@ -25,13 +25,15 @@ void rk_cpu_run(rk_task *t)
 }
 
 /* False: the elements end too soon. */
-static bool join_parts(const rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
+static bool join_parts(rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
     rk_task part = *t;
     for (uint64_t left = t->spec.row_len, n; left; left -= n) {
         size_t bytes;
+        const uint64_t start = rk_now_ns();
         part.data = next(arg, &bytes);
+        t->copy_ns += rk_now_ns() - start;
         n = bytes / size < left ? bytes / size : left;
         if (!part.data || !n)
             return false;
@@ -54,7 +56,7 @@ bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg)
     if (code != RP_OK)
         rk_row_fault(t, 0, code, &s);
     rk_fp_leave(saved);
-    t->compute_ns = rk_now_ns() - t->start_ns;
+    t->compute_ns = rk_now_ns() - t->start_ns - t->copy_ns;
     return all;
 }
 

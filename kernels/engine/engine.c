@@ -76,7 +76,7 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     rk_device_locate(d, t);
     t->device = (uint8_t)rk_device_number(d);
     rk_cpu_run(t);
-    rk_inflight_small(&d->tasks, t);
+    rk_inflight_past(&d->tasks, t, true);
     return true;
 }
 
@@ -96,7 +96,7 @@ bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)
     rk_device *d = device_for(v, t);
     t->device = (uint8_t)rk_device_number(d);
     if (rk_cpu_run_parts(t, next, arg))
-        rk_inflight_small(&d->tasks, t);
+        rk_inflight_past(&d->tasks, t, false);
     return true;
 }
 
