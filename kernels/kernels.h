@@ -232,6 +232,7 @@ typedef struct rk_stats {
     char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name; of several, the first one's */
     char uuid[RK_UUID];    /* of a device: "GPU-...", "CPU-0"; of an engine with several "" */
     int ordinal;           /* of a device: CUDA's number */
+    uint64_t memory_peak;  /* of a device: bytes a second that its memory can move at most; 0: unknown */
     char simd[16];         /* CPU code in use: avx512, avx2, baseline */
     int threads;           /* CPU workers */
     bool opening;          /* rk_opening */

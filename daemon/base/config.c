@@ -32,7 +32,7 @@ enum { AUTOSTARTED_IDLE_S = 600 }; /* REDUCE_OPEN_OPTS_INIT of client/reduce.h s
 static const option options[] = {
     {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
-     "socket that clients try first"},
+     "socket that clients try first; it is to be listed beside other URLs"},
     {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
