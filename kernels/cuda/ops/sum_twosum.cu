@@ -11,30 +11,80 @@ namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = kDtype != RP_F64;
+    static constexpr bool kPrepares = true, kTiles = true;
+    static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
     using Bits = FloatBits<kDtype>;
     static constexpr Bits kPadding = (Bits)1 << (8 * sizeof(Bits) - 1); // -0.0
 
     Pair sum;
-    u32 skipped;
+    u32 skipped, flags; // flags: of what was noted
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sum = {-0.0, -0.0, false};
-        skipped = 0;
+        skipped = flags = 0;
     }
     // Wide data are found out early, by each warp for itself, and cost little more than the other way from the start.
     __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__any_sync(kFullMask, sum.lost); }
 
-    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
+    __device__ __forceinline__ void add(FloatBits<kDtype> bits)
+    {
+        if constexpr (kNotes) {
+            u32 low = (u32)bits, high = (u32)(bits >> 32);
+            note(low, high);
+            sum.add(__hiloint2double((int)high, (int)low));
+        } else {
+            add_float<kDtype>(sum, bits, kSkip, skipped);
+        }
+    }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
-    // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        if constexpr (kNotes)
+            add_noted(tile);
+        else
+            add_rounded(tile);
+    }
+
+    // Of an infinity or NaN the flags tell, and -0.0 is left to be added.
+    __device__ __forceinline__ void note(u32 &low, u32 &high)
+    {
+        if (2 * high < kSpecialUpper)
+            return;
+        const bool nan = (high & 0xfffffu) | low;
+        if (kSkip && nan)
+            skipped++;
+        else
+            flags |= kFlagNz | (nan ? RK_NAN : high >> 31 ? RK_NINF : RK_PINF);
+        low = 0;
+        high = 1u << 31;
+    }
+    // f64
+    __device__ __forceinline__ void add_noted(const uint4 (&tile)[kUnroll])
+    {
+        uint4 v[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            v[u] = tile[u];
+        if (most_of(v) >= kSpecialUpper)
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++) {
+                note(v[u].x, v[u].y);
+                note(v[u].z, v[u].w);
+            }
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            sum.add(__hiloint2double((int)v[u].y, (int)v[u].x));
+            sum.add(__hiloint2double((int)v[u].w, (int)v[u].z));
+        }
+    }
+    // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
+    __device__ __forceinline__ void add_rounded(const uint4 (&tile)[kUnroll])
     {
         const Between all = between<kDtype>(tile);
         if (all.low == all.high) {
@@ -53,9 +103,20 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
 
-    // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
+    // Whole block: the block's pair, count of NaNs and flags to everyone. False if the pair was lost.
     __device__ __forceinline__ bool join()
     {
+        if constexpr (kNotes) {
+            __shared__ u32 flags_sum;
+            if (__syncthreads_or(flags)) { // rare
+                if (threadIdx.x == 0)
+                    flags_sum = 0;
+                __syncthreads();
+                atomicOr(&flags_sum, flags);
+                __syncthreads();
+                flags = flags_sum;
+            }
+        }
         if constexpr (kSkip) {
             __shared__ u32 skipped_sum;
             if (threadIdx.x == 0)
@@ -76,7 +137,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
         if (threadIdx.x < kWords) {
             partial[threadIdx.x] = digit_of_terms({sum.s, sum.t}, e0, threadIdx.x);
         } else if (threadIdx.x == kWords) {
-            write_tail(partial + kWords, elements, skipped, sum.beyond_negative_zero() ? (u32)kFlagNz : 0u);
+            write_tail(partial + kWords, elements, skipped, flags | (sum.beyond_negative_zero() ? (u32)kFlagNz : 0u));
         }
     }
 };
@@ -91,18 +152,21 @@ __device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigne
     __syncthreads();
 }
 
-// The pairs of a row's blocks, joined. False if they are not all, or do not fit one. Whole block.
-template <class Few> __device__ __forceinline__ bool join_pairs(Few &few, const PairPartial *pairs, bool &some)
+// The pairs of a row's blocks, joined. False if they are not all of it, or do not fit one. Whole block.
+template <class Few>
+__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, const PairPartial *pairs, bool &some)
 {
-    few.sum = {-0.0, -0.0, false};
-    few.skipped = 0;
+    few.init(NULL, args);
     some = false;
 #pragma unroll 2
     for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
         const double2 p = __ldcg((const double2 *)&pairs[i].s);
         const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
-        few.sum.join(p.x, p.y);
-        few.sum.lost |= (q.y & kFlagLost) != 0;
+        if (i == threadIdx.x)
+            few.sum = {p.x, p.y, false};
+        else
+            few.sum.join(p.x, p.y);
+        few.sum.lost |= (q.y & (kFlagLost | kFlagSpecial)) != 0;
         few.skipped += (q.y & kFlagSkipped) != 0;
         some |= q.x != 0;
     }
@@ -167,13 +231,13 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
         add_words(finish.plan, total, words);
     if (threadIdx.x == 0)
         pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
-                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
+                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags};
     if (total) {
         if (!last_of_row(total))
             return;
-        kept = join_pairs(few, pairs, some);
+        kept = join_pairs(few, args, pairs, some);
     }
-    if (!kept || !is_value(finish, few.skipped))
+    if (!kept || few.flags || !is_value(finish, few.skipped))
         finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
     else if (threadIdx.x == 0)
         ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
