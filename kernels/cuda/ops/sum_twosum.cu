@@ -175,27 +175,47 @@ __device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, co
 }
 
 // Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
-// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
-template <int kDtype> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
-                                                                 const PairPartial *pairs, u64 *words)
+// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block. Pairs are joined first, where
+// they fit one: threads that add to the same digits wait for each other.
+template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
+                                                                const PairPartial *pairs, u64 *words)
 {
-    constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
-    u64 *tail = words + finish.plan.own;
+    constexpr int e0 = Few::kType == RP_F64 ? RK_E0_64 : RK_E0_32;
+    u64 *tail = words + finish.plan.own, count = 0;
+    u32 flags = 0;
+    Pair all = {-0.0, -0.0, false};
     __syncthreads(); // the pair of one block is written
     if (total)
         take_words(finish.plan, total, words);
     else if (!(pairs->flags & kFlagLost))
         clear_words(finish.plan, words);
-    for (u32 i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
-        const PairPartial &p = pairs[i];
-        const u64 flags = __ldcg(&p.flags);
-        if (flags & kFlagLost)
-            continue;
-        const Pair sum = {__ldcg(&p.s), __ldcg(&p.t), false};
-        add_to_digits(sum.s, e0, words);
-        add_to_digits(sum.t, e0, words);
-        atomicAdd(&tail[kWordCount], __ldcg(&p.count));
-        atomicOr(&tail[kWordFlags], flags | (sum.beyond_negative_zero() ? (u64)kFlagNz : 0));
+    auto each_pair = [&](auto take) {
+        for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads)
+            if (const u64 of_block = __ldcg(&pairs[i].flags); !(of_block & kFlagLost))
+                take(__ldcg(&pairs[i].s), __ldcg(&pairs[i].t), __ldcg(&pairs[i].count), (u32)of_block);
+    };
+    each_pair([&](double s, double t, u64 elements, u32 of_block) {
+        all.join(s, t);
+        count += elements;
+        flags |= of_block;
+    });
+    all = join_block<Few::kThreads / kWarp>(all);
+    if (all.lost)
+        each_pair([&](double s, double t, u64, u32) {
+            add_to_digits(s, e0, words);
+            add_to_digits(t, e0, words);
+            flags |= Pair{s, t, false}.beyond_negative_zero() ? (u32)kFlagNz : 0u;
+        });
+    else if (threadIdx.x == 0) {
+        add_to_digits(all.s, e0, words);
+        add_to_digits(all.t, e0, words);
+        flags |= all.beyond_negative_zero() ? (u32)kFlagNz : 0u;
+    }
+    count = warp_sum(count);
+    flags = warp_or(flags);
+    if (threadIdx.x % kWarp == 0) {
+        atomicAdd(&tail[kWordCount], count);
+        atomicOr(&tail[kWordFlags], (u64)flags);
     }
     __syncthreads();
     if (threadIdx.x < kWarp)
@@ -218,11 +238,15 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
     Few few;
     u64 elements = add_part(few, args, p, shared);
     bool kept = few.join(), some = elements > few.skipped;
-    u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
+    u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
         add_again<Any>(args, p, shared, partial);
     else if (!finish.light)
         few.write(elements, partial);
+    if (finish.added) {
+        __syncthreads();
+        add_words(finish.plan, args.totals + row, words);
+    }
     if (!finish.light)
         return;
     RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
@@ -238,7 +262,7 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
         kept = join_pairs(few, args, pairs, some);
     }
     if (!kept || few.flags || !is_value(finish, few.skipped))
-        finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
+        finish_digits<Few>(finish, args.first_row + row, total, pairs, words);
     else if (threadIdx.x == 0)
         ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
 }
