@@ -144,6 +144,13 @@ bool rk_submit(rk_engine *e, rk_task *t);
  * at once; not polled. */
 bool rk_run_small(rk_engine *e, rk_task *t);
 
+/* Run a task here and now whose elements come in parts, so that each is still in the cache when it is reduced: `next` brings
+ * the next part, whole elements, or NULL if there are no more. Then there is no result either; the caller knows why. `data` is
+ * not used; copy_ns is the time in `next`. False, and nothing done: the task has several lines, a mask or states, it takes
+ * long, or the engine has a device. Any thread, several at once; not polled. */
+typedef const void *rk_next_fn(void *arg, size_t *bytes);
+bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
+
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
  * together, each with its own result and fault. False, and nothing done, if the task does not fit. Any thread, several at once;
  * it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one before it
