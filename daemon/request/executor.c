@@ -98,7 +98,10 @@ static void executor_read(rd_work *w)
         return;
     }
     rd_sched_end(&q->sched, &r->job.item, r->job.item.price);
-    rd_schedule(q, r);
+    if (r->read.reduced)
+        r->job.done(q, &r->job);
+    else
+        rd_schedule(q, r);
 }
 
 /* ---- reads that wait for a buffer of their user's ---- */

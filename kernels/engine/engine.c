@@ -74,7 +74,27 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     rk_device_locate(d, t);
     t->device = (uint8_t)rk_device_number(d);
     rk_cpu_run(t);
-    rk_inflight_small(&d->tasks, t);
+    rk_inflight_past(&d->tasks, t, true);
+    return true;
+}
+
+/* Products take so long that more threads than one should have them. */
+static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
+{
+    const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL;
+    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && t->spec.rows == 1 && !(t->spec.flags & ~plain) &&
+           t->spec.op != RP_OP_PROD;
+}
+
+bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    if (!comes_in_parts(v, t))
+        return false;
+    rk_device *d = device_for(v, t);
+    t->device = (uint8_t)rk_device_number(d);
+    if (rk_cpu_run_parts(t, next, arg))
+        rk_inflight_past(&d->tasks, t, false);
     return true;
 }
 

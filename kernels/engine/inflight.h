@@ -40,8 +40,8 @@ void rk_inflight_enter(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
 /* ... to be handed to `done`, if the engine is at rest; false: it is not. */
 bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
 
-/* A task was finished without coming in. */
-void rk_inflight_small(rk_inflight *f, const rk_task *t);
+/* A task was finished without coming in; `small`: in the submitter's thread. */
+void rk_inflight_past(rk_inflight *f, const rk_task *t, bool small);
 
 /* The task is finished (fault, backend, times set). Calls its `done`, or makes it pollable and wakes the owner. */
 void rk_complete(rk_inflight *f, rk_task *t);

@@ -199,6 +199,7 @@ void cuda_stats(void *impl, rk_stats *s)
     Backend *b = (Backend *)impl;
     pthread_mutex_lock(&b->lock);
     snprintf(s->device, sizeof s->device, "%s", b->name);
+    s->memory_peak = b->device.peak;
     s->lost = b->lost;
     s->slots = (u64)b->slot_count;
     s->slots_busy = (u64)b->in_flight;

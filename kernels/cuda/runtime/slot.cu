@@ -151,6 +151,7 @@ cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from
         if (parts.mask)
             TRY_CUDA(gather(s, parts.mask + first, 1, l.stride, n, (unsigned char *)s->input + n * size));
         chain.data = s->input;
+        chain.spec.mask_shift = 0;
     }
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
     TRY_CUDA(cudaStreamSynchronize(s->stream));
