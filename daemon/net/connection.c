@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "daemon/base/brief_lock.h"
-
 /* ---- lists of those that wait ---- */
 void rd_waiting_append(rd_connection **list, rd_connection *c)
 {
@@ -203,7 +201,7 @@ void rd_connections_init(rd_connections *all, rd_inbox *inbox, rd_exchange_pool 
 {
     all->inbox = inbox;
     all->pool = pool;
-    rd_brief_lock_init(&all->lock);
+    pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->less, NULL);
 }
 
