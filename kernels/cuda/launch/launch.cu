@@ -359,9 +359,13 @@ u32 lanes_for(u64 bytes)
 }
 
 // `bytes`: of a line, in the mean
-RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes)
+RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes, bool narrow)
 {
     const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
+    if (narrow && !r.offsets && bytes == 8 && (uintptr_t)r.elements % 8 == 0)
+        return kPairs;
+    if (narrow && !r.offsets && whole && bytes && bytes <= 16 * kStagedVectors)
+        return kStaged;
     if (r.lanes == 1 && !r.offsets)
         return kTinyRows;
     return !r.offsets && whole && tile ? kWholeRows : bytes >= d->tuning->long_rows ? kLongRows : kOtherRows;
@@ -379,8 +383,13 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const RowShape shape = row_shape(d, r, bytes);
-    u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
+    const u64 each = shape == kTinyRows ? 4 : shape == kPairs ? kPairRows : shape == kStaged ? 16 * kStagedVectors / bytes : 1;
+    if (shape == kPairs || shape == kStaged)
+        r.lanes = 1;
+    if (shape == kStaged) // a warp's states come to be where its rows are
+        r.state_words = max(r.state_words, 2 * kStagedVectors);
+    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
     return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
                       stream, a, r);

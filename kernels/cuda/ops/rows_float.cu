@@ -1,16 +1,12 @@
 // Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, stats, and with a mask sums.
 //
-// As in exponent_window.cuh, but for the row as a whole: its largest element decides where 19 binades lie. With u the lowest
-// bit of the lowest of them, elements are multiples of u below 2^42 u, squares below 2^84 u^2, and 2^10 of these below
-// 2^94 u^2. Above the anchor 2^95 u^2 a double counts 2^43 u^2; what the squares lose there is below 2^43 u^2 each, half of it
-// but for the sign, together at most 2^52 u^2. A row that does not fit is walked along (lane_sums.cuh).
+// Squares are summed as in row_window.cuh. A row that does not fit is walked along (lane_sums.cuh).
+#include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
 
 namespace rk {
 namespace {
-
-constexpr u32 kRowBinades = 19;
 
 // What a lane has requested of a row: kVectors vectors of 16 bytes, or, if 0, half a one, and the bytes of its mask. kFull: all
 // rows have as many.
@@ -36,46 +32,6 @@ template <int kVectors, bool kFull, bool kMask> struct RowLoads {
                 mask[u] = __ldcs(masks + at);
         }
     }
-};
-
-// The extremes of a lane's elements as numbers of 32 bits, with a sign and without: three of those are as good as the least and
-// the greatest f32, which -0 is less than +0 for, and take half as many instructions.
-struct RowExtremes {
-    int most_signed = (int)(1u << 31);
-    u32 most = 0, least = ~0u;
-    u32 smallest = ~0u; // of magnitudes that are not zero, twice, less 1
-    u32 some = 0;       // elements that are not zero
-
-    __device__ __forceinline__ void note(u32 bits, bool counts)
-    {
-        const u32 twice_less_1 = 2 * bits - 1; // of zero that is all ones
-        most_signed = max(most_signed, (int)bits);
-        most = max(most, bits);
-        least = min(least, bits);
-        smallest = min(smallest, twice_less_1);
-        some += counts ? one_if_any(2 * bits) : 0;
-    }
-    // With those of the row's lanes, but for `smallest`. Whole warp.
-    __device__ __forceinline__ void join(u32 lanes)
-    {
-        if (lanes == kWarp) {
-            most_signed = warp_max(most_signed);
-            most = warp_max(most);
-            least = warp_min(least);
-            some = warp_add(some);
-            return;
-        }
-        for (u32 d = lanes / 2; d; d /= 2) {
-            most_signed = max(most_signed, __shfl_xor_sync(kFullMask, most_signed, d));
-            most = max(most, __shfl_xor_sync(kFullMask, most, d));
-            least = min(least, __shfl_xor_sync(kFullMask, least, d));
-            some += __shfl_xor_sync(kFullMask, some, d);
-        }
-    }
-    // The bits of the row's least and greatest element
-    __device__ __forceinline__ u32 low() const { return most >> 31 ? most : least; }
-    __device__ __forceinline__ u32 high() const { return most_signed < 0 ? least : (u32)most_signed; }
-    __device__ __forceinline__ u32 magnitude() const { return max(low() & 0x7fffffffu, high() & 0x7fffffffu); }
 };
 
 // A lane's part of a row.
@@ -161,9 +117,9 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
                 most = most_of(m.most, lanes);
                 smallest = 2 * m.least + 1;
             }
-            const u32 top = most >> 23, first = top > kRowBinades - 1 ? top - (kRowBinades - 1) : 1;
-            fits = most < kInfinite && (first == 1 || smallest >= (first << 24) - 1);
-            add_squares(l, Window::power(95 + 2 * ((int)first - 150)), lanes);
+            const RowWindow window(most);
+            fits = window.holds(most, smallest);
+            add_squares(l, window.anchor(), lanes);
         }
         return (__ballot_sync(kFullMask, !fits) & team.mask) == 0;
     }
@@ -171,24 +127,19 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
     // The sums of elements that fit the anchor.
     __device__ __forceinline__ void add_squares(Line &l, double anchor, u32 lanes) const
     {
-        double sum = -0.0, upper = anchor, lower = 0;
+        RowSums sums(anchor);
 #pragma unroll
-        for (int k = 0; k < kElements; k++) {
-            const double v = (double)__uint_as_float(has(k) ? x[k] : 1u << 31);
-            const double with = __fma_rn(v, v, upper);
-            lower = __dadd_rn(lower, __fma_rn(v, v, -__dsub_rn(with, upper)));
-            upper = with;
-            sum = __dadd_rn(sum, v);
-        }
-        upper = __dsub_rn(upper, anchor);
+        for (int k = 0; k < kElements; k++)
+            sums.add(has(k) ? x[k] : 1u << 31);
+        sums.upper = __dsub_rn(sums.upper, anchor);
         for (u32 d = lanes / 2; d; d /= 2) { // no addition of these rounds
-            sum = __dadd_rn(sum, __shfl_xor_sync(kFullMask, sum, d));
-            upper = __dadd_rn(upper, __shfl_xor_sync(kFullMask, upper, d));
-            lower = __dadd_rn(lower, __shfl_xor_sync(kFullMask, lower, d));
+            sums.sum = __dadd_rn(sums.sum, __shfl_xor_sync(kFullMask, sums.sum, d));
+            sums.upper = __dadd_rn(sums.upper, __shfl_xor_sync(kFullMask, sums.upper, d));
+            sums.lower = __dadd_rn(sums.lower, __shfl_xor_sync(kFullMask, sums.lower, d));
         }
-        l.sums.sum = {sum, 0, false};
+        l.sums.sum = {sums.sum, 0, false};
         l.sums.squares.lost = false;
-        l.sums.squares.x[1] = two_sum(upper, lower, l.sums.squares.x[0]);
+        sums.squares(0, l.sums.squares.x);
     }
 
     // Extremes and zeros of a row of finite elements, for every lane. Whole warp.
