@@ -250,7 +250,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
                                               : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
-    w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.turns = p.rows_each ? p.rows_each : floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 

@@ -10,6 +10,7 @@ namespace rk {
 
 // Rows of 8 bytes
 struct PairRows {
+    static constexpr bool kStaged = false;                // in shared memory
     static constexpr u32 kUnroll = kPairRows, kWords = 2; // rows of a thread in line; words that a row is gone along by
 
     uint2 row[kPairRows];
@@ -34,6 +35,7 @@ struct PairRows {
 
 // Rows of up to kStagedVectors vectors
 struct StagedRows {
+    static constexpr bool kStaged = true;
     static constexpr u32 kUnroll = 1, kWords = 4;
 
     uint4 *tile; // the warp's
