@@ -140,9 +140,9 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
 }
 
 // The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
-u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
+u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team, u32 of_sm)
 {
-    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / across, kColumnRows);
+    return teams_for(a, s, lines, team, (u64)d->sms * of_sm / across, kColumnRows);
 }
 
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
@@ -243,9 +243,9 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
         w.team = kColumnThreads;
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.lanes                 ? 1
-                      : p.masked              ? teams_of_blocks(d, a, s, lines, lines, w.team)
-                      : p.vectors             ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team)
+    const u32 teams = p.lanes     ? 1
+                      : p.masked  ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
+                      : p.vectors ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team, kColumnBlocks)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;

@@ -21,7 +21,7 @@
 //                                          values were made, walk_listed (lines_any.cu) does again
 //   ... on devices with slow doubles       walk_states (lines_any.cu)
 //   light values, columns of vectors       column_vectors.cuh: walk_vector_columns of the operation
-//   min, max, long masked rows of vectors  masked.cuh: walk_masked
+//   sum, min, max, long masked rows        masked.cuh: sum_masked, walk_masked
 //   everything else                        lines.cuh: walk_lines of the operation
 //
 // Whole rows by layout: pick_row_kernel.
@@ -159,7 +159,7 @@ void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
 }
 
 // Long rows with a mask, both in whole words?
-void pick_masked(const ChainTask &t, int layout, Pick *p)
+void pick_masked(const Device *d, const ChainTask &t, int layout, Pick *p)
 {
     const rp_spec &s = t.spec;
     const u32 bytes = (u32)rk_bytes(s.dtype), per = 16 / bytes;
@@ -167,7 +167,10 @@ void pick_masked(const ChainTask &t, int layout, Pick *p)
     const bool aligned = s.row_len % per == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
     if (!(s.flags & RP_MASK) || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || s.row_len * bytes < 4096)
         return;
-    const WalkFn fn = masked_best_kernel(layout, s.dtype, skips_nans(s));
+    const bool doubles = !d->slow_doubles && !d->long_sums;
+    const WalkFn fn = !is_float_sum(s, layout) ? masked_best_kernel(layout, s.dtype, skips_nans(s))
+                      : doubles                ? masked_sum_kernel(layout, s.dtype)
+                                               : NULL;
     if (!fn)
         return;
     p->kernel.walk = fn;
@@ -223,7 +226,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     }
     pick_rows(d, t, a.plan.layout, &p);
     if (!p.lanes)
-        pick_masked(t, a.plan.layout, &p);
+        pick_masked(d, t, a.plan.layout, &p);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
     if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
         p.way = kBlocks;

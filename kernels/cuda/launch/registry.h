@@ -35,6 +35,9 @@ WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
 
+// ... and sums of f32. NULL: there is none.
+WalkFn masked_sum_kernel(int layout, int dtype); // sum_masked.cu
+
 // Equal rows of f32, a thread a row: of 2 elements, or of whole vectors of 16 bytes to 32 elements. Sums of squares, var, stats;
 // w.values, and w.turns are the rows of a thread. NULL: there is none.
 WalkFn thread_row_kernel(int layout, int dtype, u64 row_len); // rows_thread.cu

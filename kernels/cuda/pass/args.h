@@ -43,6 +43,8 @@ constexpr u32 kColumnBlocks = 2;  // ... and blocks of an SM
 constexpr u64 kLongColumn = 4096; // ... of sums of floats: rows from which this pays
 constexpr u32 kColumnRows = 8;    // ... rows of a thread at once
 
+constexpr u32 kMaskedBlocks = 3; // of an SM, for long rows with a mask: masked.cuh
+
 struct WalkArgs {
     rp_parts parts;
     u64 first_line; // the lines of this launch: first_line .. first_line + lines
