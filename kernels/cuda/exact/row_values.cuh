@@ -31,8 +31,8 @@ struct Divisor {
     double d, over;
 
     __device__ __forceinline__ explicit Divisor(double divisor) : d(divisor), over(__drcp_rn(divisor)) {}
-    // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The remainder of a quotient that is within two
-    // units of the last place is rounded to 2^-104 of the quotient; so is what it adds.
+    // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The remainder of a quotient that is within
+    // two units of the last place is rounded to 2^-104 of the quotient; so is what it adds.
     __device__ __forceinline__ Within quotient(double high, double low, double error) const
     {
         const double q = __dmul_rn(high, over), rest = __fma_rn(-q, d, high);
@@ -76,18 +76,11 @@ struct RowValues {
     __device__ __forceinline__ Within of_squares(int op, double sum, const double (&q)[2]) const
     {
         const Within total = {q[0], q[1], 0x1p-100 * q[0]};
-        switch (op) {
-        case RP_OP_SUMSQ:
-            return total;
-        case RP_OP_NORM2:
-            return total.root();
-        case RP_OP_RMS:
+        if (op == RP_OP_SUMSQ || op == RP_OP_NORM2)
+            return op == RP_OP_SUMSQ ? total : total.root();
+        if (op == RP_OP_RMS)
             return mean_by.quotient(q[0], q[1], 0).root();
-        case RP_OP_VAR:
-            return variance(sum, q);
-        default: // std, sem
-            return variance(sum, q).root();
-        }
+        return op == RP_OP_VAR ? variance(sum, q) : variance(sum, q).root(); // of the mean, too
     }
 };
 

@@ -197,9 +197,10 @@ template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(Floa
     *to = x.line();
 }
 
-// The values of a warp's lines, which its lanes have in `mine`, one each, if `number` is one: `lines` teams of `lanes` lanes, of
-// which lane t has its team's line number t; the first of all is line `first`, and they are `count` together. Stats, which are
-// many words, leave through shared memory, so that a warp writes what lies together; what is on the list is written once more.
+// The values of a warp's lines, which its lanes have in `mine`, one each, if `number` is one: `lines` teams of `lanes` lanes,
+// of which lane t has its team's line number t; the first of all is line `first`, and they are `count` together. Stats, which
+// are many words, leave through shared memory, so that a warp writes what lies together; what is on the list is written once
+// more.
 template <class Line> __device__ __forceinline__ void finish_warp(Line *mine, const FinishArgs &a, const SegmentArgs &g,
                                                                   u64 number, u64 *list, u64 first, u32 count, u32 lanes,
                                                                   u32 lines)

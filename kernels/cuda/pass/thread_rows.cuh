@@ -1,5 +1,5 @@
-// Equal short rows, a thread a row, several rows a thread. Rows of 8 bytes stay in registers. Longer ones, of whole vectors of 16
-// bytes, come through shared memory: a warp reads what lies together, then each of its threads goes along its own rows. So
+// Equal short rows, a thread a row, several rows a thread. Rows of 8 bytes stay in registers. Longer ones, of whole vectors of
+// 16 bytes, come through shared memory: a warp reads what lies together, then each of its threads goes along its own rows. So
 // nothing is left to be joined by shuffles.
 #pragma once
 
