@@ -730,7 +730,7 @@ int main(int argc, char **argv)
     rng_state = seed;
     if (batches)
         check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);
-    for (int op = RP_OP_SUM; op <= RP_OP_STATS && !batches; op++)
+    for (int op = RP_OP_SUM; op <= UINT8_MAX && !batches; op++) /* codes without an operation are refused */
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
