@@ -30,7 +30,11 @@ struct Within {
 struct Divisor {
     double d, over;
 
-    __device__ __forceinline__ explicit Divisor(double divisor) : d(divisor), over(__drcp_rn(divisor)) {}
+    __device__ __forceinline__ explicit Divisor(double divisor)
+    {
+        d = divisor;
+        over = __drcp_rn(divisor);
+    }
     // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The remainder of a quotient that is within
     // two units of the last place is rounded to 2^-104 of the quotient; so is what it adds.
     __device__ __forceinline__ Within quotient(double high, double low, double error) const
