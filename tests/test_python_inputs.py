@@ -271,6 +271,7 @@ def test_nothing_leaks_anywhere_else(package, shared, tmp_path):  # noqa: F811
     """What test_nothing_leaks has no time for: the same of every other way in."""
     a = np.arange(24.0).reshape(4, 6)
     masked, dates, nans = np.ma.array(a, mask=a > 20), a.astype("m8[s]"), np.where(a > 20, np.nan, a)
+    large = np.ones(140_000)
     np.save(tmp_path / "a.npy", a)
 
     def refused(f, *args, **kw):
@@ -280,8 +281,9 @@ def test_nothing_leaks_anywhere_else(package, shared, tmp_path):  # noqa: F811
     def streamed():
         with package.stream("sum", "f8") as s:
             s.append(a)
+            s.append(large)
         return s.value
-    kinds = [lambda: package.many([("sum", a), ("max", a[0])]), streamed, lambda: package.put("kept", a, replace=True), lambda: package.residents(),
+    kinds = [lambda: package.many([("sum", a), ("max", a[0])]), streamed, lambda: package.put("kept", a, replace=True), lambda: package.put("large", large, replace=True).drop(), lambda: package.residents(),
              lambda: package.mean(package.Resident("kept"), axis=0), lambda: float(package.state("sum", a) | package.state("sum", a)),
              lambda: package.max(a, axis=1, offsets=[0, 2, 6]), lambda: package.stats(a, axis=0), lambda: package.var(a, axis=0, ddof=0.5),
              lambda: package.max(masked, axis=0), lambda: package.mean(dates, axis=0), lambda: package.sum(a * 1j, axis=0), lambda: package.nanmax(nans, axis=0),

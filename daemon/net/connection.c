@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/brief_lock.h"
+
 /* ---- lists of those that wait ---- */
 void rd_waiting_append(rd_connection **list, rd_connection *c)
 {
@@ -201,7 +203,7 @@ void rd_connections_init(rd_connections *all, rd_inbox *inbox, rd_exchange_pool 
 {
     all->inbox = inbox;
     all->pool = pool;
-    pthread_mutex_init(&all->lock, NULL);
+    rd_brief_lock_init(&all->lock);
     pthread_cond_init(&all->less, NULL);
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/base/brief_lock.h"
 #include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
@@ -15,7 +16,7 @@ bool rd_fastpath_init(rd_fastpath *p)
     pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     bool ok = pthread_rwlock_init(&p->gate, &writers) == 0;
     pthread_rwlockattr_destroy(&writers);
-    return ok && pthread_mutex_init(&p->lock, NULL) == 0;
+    return ok && rd_brief_lock_init(&p->lock);
 }
 
 void rd_fastpath_fini(rd_fastpath *p)

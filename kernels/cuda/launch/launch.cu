@@ -68,7 +68,7 @@ int merge_threads(u64 n, u32 words)
 cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
                        cudaStream_t stream)
 {
-    const u64 fan_in = kTuning.fan_in_words / a.plan.all;
+    const u64 fan_in = a.added ? per_row : kTuning.fan_in_words / a.plan.all;
     while (per_row > fan_in) {
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
@@ -87,9 +87,9 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
     if (a.plain)
         return gpu_launch(d->overlapped_launch, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a,
                           in, rows, per_row, first_row);
-    int threads = merge_threads(per_row, a.plan.all);
+    int threads = a.added ? kAddedThreads : merge_threads(per_row, a.plan.all);
     return gpu_launch(d->overlapped_launch, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads,
-                      threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
+                      threads * sizeof(u64), stream, a, s.totals, in, rows, per_row, first_row);
 }
 
 // ---- walking ----
@@ -309,6 +309,8 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
     share_row(k, per_row, &all);
+    FinishArgs finish = a;
+    finish.added = !a.light && per_row > 1 && can_add(a.plan);
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
@@ -320,9 +322,9 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         g.totals = s.totals;
-        TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, a, s.a));
+        TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, finish, s.a));
         if (!a.light) // else a row's last block finishes it
-            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
+            TRY_CUDA(merge_rows(d, finish, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
 }

@@ -9,8 +9,8 @@ namespace rk {
 
 // Where the blocks of a row meet: last_block.cuh
 struct RowTotal {
-    u64 words[kDigits64 + kTailWords]; // of a partial: what blocks have added, a light reduction's
-    u32 arrived;                       // blocks that have come
+    u64 words[kMaxWords]; // of a partial: what blocks have added
+    u32 arrived;          // blocks that have come, of a light reduction
 };
 
 struct SegmentArgs {
