@@ -2,12 +2,15 @@
 // take a state, for states from outside, and for what walkers leave.
 #pragma once
 
-#include "kernels/cuda/pass/finish.cuh"
+#include "kernels/cuda/pass/finish_moments.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
+#include "kernels/cuda/pass/last_block.cuh"
 
 namespace rk {
 
 constexpr int kMergeThreads = 1024; // at most
+constexpr int kAddedThreads = 256;  // for a row whose words are added up
+static_assert(kAddedThreads >= kMaxWords);
 
 // Middle pass: block (x, row) joins its share of the row's partials into one. blockDim.x >= words, a multiple of 32.
 __global__ void __launch_bounds__(kMergeThreads)
@@ -29,15 +32,22 @@ __global__ void __launch_bounds__(kMergeThreads)
 
 // Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
 // instructions come from memory one by one. This is two of them: any layout and value, or values that take no state
-// (kLight: a.light).
+// (kLight: a.light). `totals`, of these rows: a.added.
 template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
-    merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+    merge_and_finish(const __grid_constant__ FinishArgs a, RowTotal *totals, const u64 *in, u64 rows, u64 per_row,
+                     u64 first_row)
 {
     RK_DYNAMIC_SHARED(u64, space);
     __shared__ u64 total[kMaxWords];
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        const u64 *of_row = in + row * per_row * a.plan.all;
+        if (a.added)
+            take_added(a.plan, totals + row, of_row, (u32)per_row, total);
+        else
+            merge_words(a.plan, of_row, per_row, space, total);
+        if (!kLight && a.added && has_moments(a) && finish_moments(a, first_row + row, total))
+            continue;
         if (threadIdx.x < kWarp) {
             if constexpr (kLight)
                 finish_light(a, first_row + row, total);
