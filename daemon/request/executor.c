@@ -160,7 +160,6 @@ static void feed_readers(rd_requests *q)
             park(q, r);
         } else if (b) {
             rd_read_start(&r->read, b, r->session->owner, executor_read);
-            r->job.task.data = r->read.data;
         } else {
             rp_fail(&r->job.task.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
             end(q, r);

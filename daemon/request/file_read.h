@@ -55,8 +55,9 @@ void rd_buffers_fini(rd_buffers *b);
 rd_buffer *rd_buffer_take(rd_buffers *b);
 void rd_buffer_give(rd_buffer *x);
 
-/* A worker reads the range into `x`; then the loop calls r->work.done. `user`: whose file it is. If the engine can reduce the
- * range in parts, the worker does that, too, with each part while it is in the cache. */
+/* A worker reads the range into `x`, where the request's task finds it; then the loop calls r->work.done. `user`: whose file it
+ * is. If the engine can reduce the range in parts, the worker does that, too, with each part while it is in the cache. Until
+ * then the task is the worker's. */
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w));
 
 #endif

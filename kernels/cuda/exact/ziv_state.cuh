@@ -34,14 +34,14 @@ __device__ inline LineSums<4> sums_of_state(const rk_state &s, rk_range of_sum, 
             0};
 }
 
-// An end of stats in f64. f32 by the hardware: converting by integers takes long.
-__device__ __forceinline__ u64 end_of(int dtype, u64 bits)
+// An end of a state of stats in f64. f32 by the hardware: converting by integers takes long.
+__device__ __forceinline__ u64 end_of(const rk_state &s, u64 bits)
 {
-    if (dtype == RP_F64)
+    if (s.dtype == RP_F64)
         return bits;
-    if (dtype == RP_F32)
+    if (s.dtype == RP_F32)
         return (u64)__double_as_longlong((double)__uint_as_float((u32)bits));
-    return rk_convert_float(dtype, bits, RP_F64);
+    return rk_convert_float(s.dtype, bits, RP_F64);
 }
 
 // The words of stats but for mean, var and std, of a state without NaNs among its elements, whose sum is `sum`.
@@ -53,8 +53,8 @@ __device__ inline void summary_rest(const rk_state &s, double sum, uint64_t *wor
     words[RP_STATS_ZEROS] = o[RK_STATS_ZEROS];
     words[RP_STATS_ARGMIN] = o[RK_STATS_MIN_INDEX];
     words[RP_STATS_ARGMAX] = o[RK_STATS_MAX_INDEX];
-    words[RP_STATS_MIN] = end_of(s.dtype, o[RK_STATS_MIN]);
-    words[RP_STATS_MAX] = end_of(s.dtype, o[RK_STATS_MAX]);
+    words[RP_STATS_MIN] = end_of(s, o[RK_STATS_MIN]);
+    words[RP_STATS_MAX] = end_of(s, o[RK_STATS_MAX]);
     words[RP_STATS_SUM] = (u64)__double_as_longlong(sum);
     words[RP_STATS_SUM_HIGH] = 0;
 }

@@ -1,5 +1,5 @@
-// Products: floats as sums of logarithms (kernels/exact/log2.h), integers as they are. Walking along the factors of lines; whole
-// rows of f32 and narrower: log_sum.cuh.
+// Products: floats as sums of logarithms (kernels/exact/log2.h), integers as they are. Walking along the factors of lines;
+// whole rows of f32 and narrower: log_sum.cuh.
 #include "kernels/cuda/exact/log_sum.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 

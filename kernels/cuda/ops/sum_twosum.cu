@@ -317,6 +317,8 @@ template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning
 {
     if (dtype == RP_BF16)
         return pick<PairSum<RP_BF16, 256, 3, 4, kSkip>, BinSum<Bf16Element, kSkip>>();
+    if (dtype == RP_F32 && row_len >= tuning.long_f64_row)
+        return pick<PairSum<RP_F32, 512, 1, 8, kSkip>, BinSum<F32Element, kSkip, 512, 8>>();
     if (dtype == RP_F32)
         return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
     if (row_len < tuning.middle_f64_row)

@@ -29,6 +29,14 @@ __device__ __forceinline__ Terms<4> terms_of_words(const u64 *words, int n, int 
     return all;
 }
 
+// As end_of, of an end's rank
+__device__ __forceinline__ u64 end_of_rank(int layout, int dtype, u64 rank)
+{
+    rk_state s;
+    s.dtype = (uint8_t)dtype;
+    return end_of(s, bits_of_rank(layout, dtype, rank));
+}
+
 // The words of stats but for mean, var and std
 __device__ __forceinline__ void rest_of_stats(const WordPlan &p, const u64 *words, double sum, u64 *cell)
 {
@@ -38,8 +46,8 @@ __device__ __forceinline__ void rest_of_stats(const WordPlan &p, const u64 *word
     cell[RP_STATS_ZEROS] = other[RK_STATS_ZEROS];
     cell[RP_STATS_ARGMIN] = other[RK_STATS_MIN_INDEX];
     cell[RP_STATS_ARGMAX] = other[RK_STATS_MAX_INDEX];
-    cell[RP_STATS_MIN] = end_of(p.dtype, bits_of_rank(RP_STATE_ARGMIN, p.dtype, other[RK_STATS_MIN]));
-    cell[RP_STATS_MAX] = end_of(p.dtype, bits_of_rank(RP_STATE_ARGMAX, p.dtype, other[RK_STATS_MAX]));
+    cell[RP_STATS_MIN] = end_of_rank(RP_STATE_ARGMIN, p.dtype, other[RK_STATS_MIN]);
+    cell[RP_STATS_MAX] = end_of_rank(RP_STATE_ARGMAX, p.dtype, other[RK_STATS_MAX]);
     cell[RP_STATS_SUM] = (u64)__double_as_longlong(sum);
     cell[RP_STATS_SUM_HIGH] = 0;
 }
