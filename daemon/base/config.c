@@ -32,7 +32,7 @@ enum { AUTOSTARTED_IDLE_S = 600 }; /* REDUCE_OPEN_OPTS_INIT of client/reduce.h s
 static const option options[] = {
     {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
-     "socket that clients try first"},
+     "socket that clients try first; it is to be listed beside other URLs"},
     {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
@@ -69,8 +69,8 @@ static const option options[] = {
     {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
-     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host: an experiment, "
-     "whose speed beside a GPU is not measured"},
+     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host, "
+     "by measured rates; results have the same bits"},
     {"devices", DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The "
@@ -120,9 +120,9 @@ static const option options[] = {
     {"sandbox", CHOICE, FIELD(no_sandbox), 0, 1, 0, "yes|no", false,
      "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
-     "threads that read clients' files, with two buffers of 4 MiB each; 0 = half the number of cores, but 4 to 16; with "
-     "several devices up to 7/8, 16 for each. One user "
-     "gets at most three quarters of them"},
+     "threads that read clients' files, and with the CPU engine reduce most of what they read, with two buffers of 4 MiB each; "
+     "0 = half the number of cores, but 4 to 16; with several devices up to 7/8, 16 for each. One user gets at most three "
+     "quarters of them"},
     {"files-from", CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
      "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
      "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},

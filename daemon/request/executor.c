@@ -17,10 +17,10 @@ void rd_executor_fit(rd_requests *q)
 {
     rk_stats k;
     rk_get_stats(q->engine, &k);
-    const bool hybrid = k.backend == RP_BACKEND_CUDA && k.threads > 0;
+    const unsigned sharers = rk_sharers(q->engine);
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
-    large += hybrid ? 2 * RP_MAX_DATA : 0;
-    rd_sched_windows(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA, k.devices + hybrid);
+    large += sharers > k.devices ? 2 * RP_MAX_DATA : 0;
+    rd_sched_windows(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA, sharers);
 }
 
 /* ---- to the engine and back ---- */
@@ -98,7 +98,10 @@ static void executor_read(rd_work *w)
         return;
     }
     rd_sched_end(&q->sched, &r->job.item, r->job.item.price);
-    rd_schedule(q, r);
+    if (r->read.reduced)
+        r->job.done(q, &r->job);
+    else
+        rd_schedule(q, r);
 }
 
 /* ---- reads that wait for a buffer of their user's ---- */
@@ -157,7 +160,6 @@ static void feed_readers(rd_requests *q)
             park(q, r);
         } else if (b) {
             rd_read_start(&r->read, b, r->session->owner, executor_read);
-            r->job.task.data = r->read.data;
         } else {
             rp_fail(&r->job.task.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
             end(q, r);

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/request/request.h"
+
+enum { PART_BYTES = 256 << 10 }; /* it stays in the cache of a core until it is reduced */
 
 /* ---- buffers ---- */
 bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direct_bytes)
@@ -92,24 +95,49 @@ static void pin_once(rd_buffer *b)
     b->tried = true;
 }
 
+/* Up to the first `end` bytes of the range, to where they are at the start of `to`. */
+static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
+{
+    const size_t first = x->got;
+    while (x->got < end) {
+        ssize_t n = pread(x->fd, to + (x->got - first), end - x->got, (off_t)(x->offset + x->got));
+        if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            rp_fail(&x->fault, RP_IO, "file", x->got, n ? "reading failed: %s" : "the file ends before its data do%s",
+                    n ? strerror(errno) : "");
+            return false;
+        }
+        x->got += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* rk_next_fn: parts follow one another in the same bytes of the buffer. */
+static const void *file_read_part(void *arg, size_t *bytes)
+{
+    rd_read *x = arg;
+    const size_t from = x->got, left = x->bytes - from, end = from + (left < PART_BYTES ? left : PART_BYTES);
+    *bytes = end - from;
+    return read_up_to(x, x->data, end) ? x->data : NULL;
+}
+
+static void file_read_whole(rd_read *x)
+{
+    const uint64_t start = rd_now_ns();
+    if (x->direct)
+        x->got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
+    read_up_to(x, x->data + x->got, x->bytes);
+    x->ns = rd_now_ns() - start;
+}
+
 static void file_read_range(rd_work *w)
 {
     rd_read *x = (rd_read *)w;
-    size_t got = 0;
+    rk_engine *engine = x->buffer->all->holdings->engine;
     x->start_ns = rd_now_ns();
     pin_once(x->buffer);
-    if (x->direct)
-        got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
-    while (got < x->bytes) {
-        ssize_t n = pread(x->fd, x->data + got, x->bytes - got, (off_t)(x->offset + got));
-        if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            rp_fail(&x->fault, RP_IO, "file", got, n ? "reading failed: %s" : "the file ends before its data do%s",
-                    n ? strerror(errno) : "");
-            break;
-        }
-        got += n > 0 ? (size_t)n : 0;
-    }
-    x->ns = rd_now_ns() - x->start_ns;
+    x->reduced = !x->direct && rk_run_parts(engine, &x->request->job.task, file_read_part, x);
+    if (!x->reduced)
+        file_read_whole(x);
 }
 
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))
@@ -118,6 +146,7 @@ void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work
     x->user = user;
     rd_charge_anyway(x->all->holdings->users, user, RD_HELD_BUFFERS, 1);
     r->data = x->memory + r->offset % RD_DIRECT_BLOCK;
+    r->request->job.task.data = r->data;
     r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running};
     rd_workers_add(x->all->holdings->workers, &r->work);
 }

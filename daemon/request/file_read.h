@@ -27,7 +27,7 @@ typedef struct rd_buffers {
     rd_user *self;         /* the daemon's own, for the work of freeing them */
 } rd_buffers;
 
-/* Reading a range of a file: what the worker may touch. */
+/* Reading a range of a file: what the worker may touch, and the request's task. */
 typedef struct rd_read {
     rd_work work; /* first; its `done` is the executor's */
     struct rd_request *request;
@@ -36,9 +36,11 @@ typedef struct rd_read {
     bool direct; /* around the page cache, if it is not there */
     uint64_t offset;
     size_t bytes;
-    rd_buffer *buffer; /* NULL until one is free */
-    uint8_t *data;     /* in it */
-    uint64_t start_ns, ns;
+    rd_buffer *buffer;     /* NULL until one is free */
+    uint8_t *data;         /* in it */
+    size_t got;            /* bytes of it so far */
+    bool reduced;          /* the task is finished */
+    uint64_t start_ns, ns; /* `ns` of what is not reduced here */
     rp_fault fault;
 } rd_read;
 
@@ -53,7 +55,9 @@ void rd_buffers_fini(rd_buffers *b);
 rd_buffer *rd_buffer_take(rd_buffers *b);
 void rd_buffer_give(rd_buffer *x);
 
-/* A worker reads the range into `x`; then the loop calls r->work.done. `user`: whose file it is. */
+/* A worker reads the range into `x`, where the request's task finds it; then the loop calls r->work.done. `user`: whose file it
+ * is. If the engine can reduce the range in parts, the worker does that, too, with each part while it is in the cache. Until
+ * then the task is the worker's. */
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w));
 
 #endif

@@ -1,6 +1,6 @@
-/* The working form of an exact sum of floats: radix-2^32 digits in int64, carries delayed (state.h), and in front of it one
- * bucket for each sign and exponent, for data too wide for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). Elements, their magnitudes or their squares are summed; what differs is the unit and the sign. */
+/* The working form of an exact sum of floats: radix-2^32 digits in int64, carries delayed (state.h), and room for what is
+ * summed in front of them (buckets.h). Elements, their magnitudes or their squares are summed; what differs is the unit and
+ * the sign. */
 #ifndef RK_CPU_DIGITS_H
 #define RK_CPU_DIGITS_H
 
@@ -13,28 +13,32 @@ typedef __int128 i128;
 typedef unsigned __int128 u128;
 
 enum {
-    BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
-    BUCKETS32 = 512,       /* sign and 8 bits */
-    TABLES32 = 4,          /* for f32: neighbours that share an exponent do not wait for one another */
     CARRY_AFTER = 1 << 28, /* adds of less than 2^33 to each digit that surely fit */
-    FEW64 = 6000,          /* shorter arrays are not worth clearing and emptying the buckets */
-    FEW32 = 1500
+    BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
+    CLASSES32 = 16         /* of 16 exponents */
 };
+
+typedef VEC(double, 16) pair64;
 
 typedef struct acc {
     int64_t digit[2 * RK_SQUARE_LIMBS64];
     int digits;
-    int e0;                     /* the unit is 2^e0 */
-    bool magnitudes;            /* signs do not count */
-    uint8_t special, nz;        /* as in rk_state */
-    bool omit;                  /* skip NaNs */
-    uint64_t n;                 /* elements to come */
-    uint64_t nans;              /* skipped */
-    uint32_t adds;              /* to the digits since the last carry */
-    int bucketed;               /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
-    uint64_t bucket_adds;       /* since the buckets were emptied */
-    uint64_t bucket[BUCKETS64]; /* f64: sum of significands; f32: TABLES32 x BUCKETS32 of count << 48 | sum of elements' bits */
-    uint32_t over[BUCKETS64];   /* f64: how often a bucket went over 2^64 */
+    int e0;               /* the unit is 2^e0 */
+    bool magnitudes;      /* signs do not count */
+    uint8_t special, nz;  /* as in rk_state */
+    bool omit;            /* skip NaNs */
+    uint64_t n;           /* elements to come */
+    uint64_t nans;        /* skipped */
+    uint32_t adds;        /* to the digits since the last carry */
+    int bucketed;         /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
+    uint64_t bucket_adds; /* since the buckets were emptied */
+    union {
+        struct {
+            uint64_t bucket[BUCKETS64]; /* sums of significands */
+            uint32_t over[BUCKETS64];   /* how often a bucket went over 2^64 */
+        };
+        pair64 pair[CLASSES32 * CLASSES32]; /* f32: sums of first and of second elements, by the classes of both */
+    };
 } acc;
 
 /* A sum of `limbs` limbs in units of 2^e0 over n elements. */
@@ -201,176 +205,6 @@ static inline void add_f32(acc *a, uint32_t b)
     d[1] += ((int64_t)(t >> 32) ^ sign) - sign;
 }
 
-/* ---- buckets: nz is the callers' business ---- */
-
-enum { FOLD = 16, FULL64 = 52, FULL32 = 18 }; /* neighbours that are emptied together; log2 of the adds that surely fit */
-
-/* The sum of an exponent's bucket and, subtracted, that of negative elements. */
-INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
-{
-    return a->magnitudes ? (i128)(positive + negative) : (i128)(positive - negative);
-}
-
-static void empty_buckets64(acc *a)
-{
-    for (int e = 0; e < BUCKETS64 / 2; e += FOLD) {
-        i128 v = 0;
-        for (int i = e + FOLD; i-- > e;) {
-            int j = i + BUCKETS64 / 2;
-            v = 2 * v + both_signs(a, (u128)a->over[i] << 64 | a->bucket[i], (u128)a->over[j] << 64 | a->bucket[j]);
-        }
-        if (v)
-            acc_add(a, v, e + RK_E0_64);
-    }
-    memset(a->bucket, 0, sizeof a->bucket);
-    memset(a->over, 0, sizeof a->over);
-    a->bucket_adds = 0;
-}
-
-/* The significands in bucket i of the four tables, with their hidden bits. */
-static u128 take_bucket32(acc *a, int i)
-{
-    uint64_t fractions = 0, n = 0;
-    for (int k = 0; k < TABLES32; k++) {
-        uint64_t *b = &a->bucket[k * BUCKETS32 + i];
-        n += *b >> 48;
-        fractions += *b & (((uint64_t)1 << 48) - 1);
-        *b = 0;
-    }
-    fractions -= n * ((uint64_t)i << 23);
-    return i & 0xff ? fractions + (n << 23) : fractions << 1;
-}
-
-static void empty_buckets32(acc *a)
-{
-    for (int e = 0; e < BUCKETS32 / 2; e += FOLD) {
-        i128 v = 0;
-        for (int i = e + FOLD; i-- > e;) {
-            u128 positive = take_bucket32(a, i);
-            v = 2 * v + both_signs(a, positive, take_bucket32(a, i + BUCKETS32 / 2));
-        }
-        if (v)
-            acc_add(a, v, e + RK_E0_32);
-    }
-    a->bucket_adds = 0;
-}
-
-/* *to += v; did it go over 2^64? GCC would take the addition in memory apart. */
-INLINE bool add_over(uint64_t *to, uint64_t v)
-{
-#ifdef __x86_64__
-    bool over;
-    __asm__("add %2, %1" : "=@ccc"(over), "+m"(*to) : "r"(v));
-    return over;
-#else
-    return __builtin_add_overflow(*to, v, to);
-#endif
-}
-
-/* As if b had a hidden bit: the buckets of those without are emptied by take_odd64. */
-INLINE void bucket_f64(acc *a, uint64_t b)
-{
-    const uint64_t hidden = (uint64_t)1 << 52;
-    if (__builtin_expect(add_over(&a->bucket[b >> 52], (b & (hidden - 1)) | hidden), 0))
-        a->over[b >> 52]++;
-}
-
-INLINE void bucket_f32(uint64_t *table, uint32_t b) { table[b >> 23] += ((uint64_t)1 << 48) + b; }
-
-/* Zeros, subnormals, infinities and NaNs of n elements that went to the buckets: add them one by one instead. */
-static void take_odd64(acc *a, const u64_loose *x, size_t n)
-{
-    static const int odd[] = {0, 0x7ff, 0x800, 0xfff};
-    uint64_t any = 0;
-    for (int i = 0; i < 4; i++) {
-        any |= a->bucket[odd[i]] | a->over[odd[i]];
-        a->bucket[odd[i]] = a->over[odd[i]] = 0;
-    }
-    for (size_t i = 0; any && i < n;) {
-        uint64_t few[64]; /* without a branch for each element: zeros may be anywhere */
-        size_t k = 0;
-        for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {
-            few[k] = x[i];
-            k += ((((x[i] >> 52) + 1) & 0x7ff) <= 1) & (x[i] << 1 != 0);
-        }
-        while (k > 0)
-            add_f64(a, few[--k]);
-    }
-}
-
-/* The same for infinities and NaNs: counts tell the others. */
-static void take_odd32(acc *a, const u32_loose *x, size_t n)
-{
-    uint64_t any = 0;
-    for (int i = BUCKETS32 / 2 - 1; i < TABLES32 * BUCKETS32; i += BUCKETS32 / 2) {
-        any |= a->bucket[i];
-        a->bucket[i] = 0;
-    }
-    for (size_t i = 0; any && i < n; i++)
-        if ((x[i] >> 23 & 0xff) == 0xff)
-            add_f32(a, x[i]);
-}
-
-/* GCC would clone these two into slower copies. n is at most BLOCK64. */
-ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
-{
-    const u64_loose *x = data;
-    count_adds(a, (uint32_t)n);
-    if (a->n < FEW64) {
-        for (size_t i = 0; i < n; i++)
-            add_f64(a, x[i]);
-        return;
-    }
-    if (!a->bucketed) {
-        memset(a->bucket, 0, sizeof a->bucket);
-        memset(a->over, 0, sizeof a->over);
-        a->bucketed = 64;
-        a->bucket_adds = 0;
-    }
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        prefetch(x + i, 8192);
-        for (int k = 0; k < 8; k++)
-            bucket_f64(a, x[i + k]);
-    }
-    for (; i < n; i++)
-        bucket_f64(a, x[i]);
-    take_odd64(a, x, n);
-    a->bucket_adds += n;
-    if (a->bucket_adds >> (FULL64 - 1))
-        empty_buckets64(a);
-}
-
-/* n is at most 4096 */
-ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
-{
-    const u32_loose *x = data;
-    uint64_t *t = a->bucket;
-    count_adds(a, (uint32_t)n);
-    if (a->n < FEW32) {
-        for (size_t i = 0; i < n; i++)
-            add_f32(a, x[i]);
-        return;
-    }
-    if (!a->bucketed) {
-        memset(t, 0, sizeof(uint64_t) * TABLES32 * BUCKETS32);
-        a->bucketed = 32;
-        a->bucket_adds = 0;
-    }
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        prefetch(x + i, 8192);
-        for (int k = 0; k < 16; k++)
-            bucket_f32(t + k % TABLES32 * BUCKETS32, x[i + k]);
-    }
-    for (; i < n; i++)
-        bucket_f32(t, x[i]);
-    take_odd32(a, x, n);
-    a->bucket_adds += 4096;
-    if (a->bucket_adds + 4096 > (uint64_t)1 << FULL32) /* a count stays below 2^16 */
-        empty_buckets32(a);
-}
-
 /* ---- blocks with infinities or NaNs, alike for both widths ---- */
 
 /* Sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places. */
@@ -380,7 +214,8 @@ ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
     {                                                                                                   \
         const u##W##_loose *x = data;                                                                   \
         const uint##W##_t sign = (uint##W##_t)1 << (W - 1);                                             \
-        uint##W##_t finite[BLOCK], nans = 0, above = 0, below = 0;                                      \
+        _Alignas(VB) uint##W##_t finite[BLOCK];                                                         \
+        uint##W##_t nans = 0, above = 0, below = 0;                                                     \
         for (size_t i = 0; i < n; i++) {                                                                \
             uint##W##_t m = x[i] & INT##W##_MAX;                                                        \
             nans += m > INF;                                                                            \
@@ -396,18 +231,5 @@ ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
         if (!a->special) /* else the limbs are zero whatever the rest is */                             \
             add_block##W(a, p, finite, n);                                                              \
     }
-
-/* ---- end ---- */
-
-/* The sum's limbs; zeros if it is an infinity or NaN. */
-static void acc_end(acc *a, uint64_t *limb)
-{
-    if (a->bucketed == 64)
-        empty_buckets64(a);
-    else if (a->bucketed == 32)
-        empty_buckets32(a);
-    if (!a->special)
-        rk_limbs_of_digits(a->digit, limb, a->digits / 2);
-}
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef RK_CPU_LANES_H
 #define RK_CPU_LANES_H
 
-#include "kernels/cpu/digits.h"
+#include "kernels/cpu/buckets.h"
 #include "kernels/cpu/inexact.h"
 
 enum { SUMS = 8 }; /* vectors of lanes: enough to hide the latency of additions */

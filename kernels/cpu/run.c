@@ -24,6 +24,42 @@ void rk_cpu_run(rk_task *t)
     t->compute_ns = rk_now_ns() - t->start_ns;
 }
 
+/* False: the elements end too soon. */
+static bool join_parts(rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
+{
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    rk_task part = *t;
+    for (uint64_t left = t->spec.row_len, n; left; left -= n) {
+        size_t bytes;
+        const uint64_t start = rk_now_ns();
+        part.data = next(arg, &bytes);
+        t->copy_ns += rk_now_ns() - start;
+        n = bytes / size < left ? bytes / size : left;
+        if (!part.data || !n)
+            return false;
+        rk_state some;
+        rk_cpu_segment(rk_simd_best(), &part, 0, 0, n, &some);
+        rk_state_merge(s, &some);
+        part.base += n;
+    }
+    return true;
+}
+
+bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg)
+{
+    rk_state s;
+    rk_cpu_begin(t);
+    uint64_t saved = rk_fp_enter();
+    rk_state_init(&s, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    const bool all = join_parts(t, next, arg, &s);
+    int code = all ? rk_cpu_cell(t, 0, &s) : RP_OK;
+    if (code != RP_OK)
+        rk_row_fault(t, 0, code, &s);
+    rk_fp_leave(saved);
+    t->compute_ns = rk_now_ns() - t->start_ns - t->copy_ns;
+    return all;
+}
+
 void rk_explain(rk_task *t, uint64_t line, void *s)
 {
     uint64_t saved = rk_fp_enter();

@@ -52,7 +52,7 @@ static size_t pad64(double *x, size_t n)
     }                                                                                             \
     static void add_squares_##TYPE(square_acc *s, const void *x, size_t n)                        \
     {                                                                                             \
-        double p[BLOCK64];                                                                        \
+        _Alignas(VB) double p[BLOCK64];                                                           \
         size_t whole = n / STEP32 * STEP32;                                                       \
         if (!whole || !add_square_block_##TYPE(s, x, whole))                                      \
             whole = 0;                                                                            \
@@ -131,7 +131,7 @@ static __attribute__((noinline)) void add_odd_squares(acc *a, double *x, size_t 
 
 static void add_squares_f64(square_acc *s, const void *x, size_t n)
 {
-    double copy[BLOCK64], p[BLOCK64], q[BLOCK64];
+    _Alignas(VB) double copy[BLOCK64], p[BLOCK64], q[BLOCK64];
     if (n % STEP64 == 0 && add_square_block_f64(s, x, n))
         return;
     if (n % STEP64) {

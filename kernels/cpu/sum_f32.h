@@ -159,7 +159,7 @@ static void add_wide_block_bf16(acc *a, pace *p, const void *data, size_t n)
 {
     const char *x = data;
     for (size_t i = 0, some; i < n; i += some, x += 2 * some) {
-        float wide[BLOCK64];
+        _Alignas(VB) float wide[BLOCK64];
         some = n - i < BLOCK64 ? n - i : BLOCK64;
         if (!try_skipped(&p->wide)) {
             levels_outcome o = add_by_levels(a, p, x, some, 7, levels_bf16, reach_bf16);
@@ -198,7 +198,7 @@ static void add_block32(acc *a, pace *p, const void *x, size_t n)
 
 static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
-    float wide[BLOCK32];
+    _Alignas(VB) float wide[BLOCK32];
     if (try_skipped(&p->last)) {
         add_wide_block_bf16(a, p, x, n);
         return;
@@ -222,7 +222,7 @@ static void add_block_f16(acc *a, pace *p, const void *x, size_t n)
 {
     if (add_lanes_f16(a, p, x, n) == ADDED)
         return;
-    float wide[BLOCK32];
+    _Alignas(VB) float wide[BLOCK32];
     widen_f16(wide, x, n);
     add_odd_block32(a, p, wide, n);
 }

@@ -46,7 +46,7 @@ typedef struct level_lanes {
 } level_lanes;
 
 /* Vectors of lanes for each level: as many as there are registers for. */
-static inline int level_vectors(int levels) { return levels <= (VB == 64 ? 6 : 2) ? UNROLL : UNROLL / 2; }
+static inline int level_vectors(int levels) { return VB == 64 && levels <= 6 ? UNROLL : UNROLL / 2; }
 
 INLINE vf64 add_to_level(vf64 sum, vf64 v)
 {

@@ -57,11 +57,11 @@ bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t
     return rests;
 }
 
-void rk_inflight_small(rk_inflight *f, const rk_task *t)
+void rk_inflight_past(rk_inflight *f, const rk_task *t, bool small)
 {
     pthread_mutex_lock(&f->lock);
     f->tasks++;
-    f->small_tasks++;
+    f->small_tasks += small;
     f->small_ns += t->compute_ns;
     pthread_mutex_unlock(&f->lock);
 }
@@ -85,11 +85,11 @@ static void measure(rk_inflight *f, uint64_t bytes)
     f->rated_ns = busy;
 }
 
-double rk_inflight_finish(const rk_inflight *f, uint64_t more)
+double rk_inflight_rate(const rk_inflight *f)
 {
     double rate;
     __atomic_load(&f->rate, &rate, __ATOMIC_RELAXED);
-    return (double)(rk_inflight_load(f) + more) / (rate > 0 ? rate : 1);
+    return rate;
 }
 
 /* ---- out ---- */

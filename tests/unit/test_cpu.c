@@ -384,6 +384,9 @@ static void test_full_buckets(void **state)
             t_store(dtype, x + i * rp_dtype_size(dtype), i % 8 ? 0x1.fffffeffffffp100 : -0x1.fffffep-120);
         check_sums(dtype, 0, x, n, "two far exponents", 0);
     }
+    for (uint64_t i = 0; i < 200000; i++) /* both ends of a class of 16 exponents, and a far one */
+        t_store(RP_F32, x + 4 * i, i % 8 == 0 ? -0x1.fffffep-120 : i % 3 ? 0x1.fffffep112 : 0x1.000002p97);
+    check_sums(RP_F32, 0, x, 200000, "both ends of a class", 0);
     free(x);
 }
 
@@ -631,6 +634,79 @@ static void test_tasks(void **state)
     }
     free(x);
     free(cells);
+}
+
+/* ---- elements that come in parts ---- */
+
+enum { PART = 400 }; /* elements at most */
+
+typedef struct incoming {
+    const uint8_t *x;
+    uint64_t left; /* elements that come, fewer than there should be if the last ones do not */
+    size_t size;
+    t_rng r;
+    uint8_t part[8 * PART]; /* each overwrites the one before */
+} incoming;
+
+static const void *parts_next(void *arg, size_t *bytes)
+{
+    incoming *p = arg;
+    uint64_t n = 1 + t_below(&p->r, PART);
+    n = n < p->left ? n : p->left;
+    *bytes = n * p->size;
+    memcpy(p->part, p->x, *bytes);
+    p->x += *bytes;
+    p->left -= n;
+    return n ? p->part : NULL;
+}
+
+static bool run_parts(rk_engine *e, rk_task *t, uint64_t n)
+{
+    incoming p = {.x = t->data, .left = n, .size = rp_dtype_size(t->spec.dtype), .r = {n + 1}};
+    return rk_run_parts(e, t, parts_next, &p);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {0, 1, 77, 3000};
+    uint8_t *x = memory(8 * 3000 + 9), cells[RP_MAX_STATE + 9];
+    rk_engine *e = open_cpu(1, 0);
+    EACH_KIND (op, dtype, nan)
+        for (size_t i = 0; op != RP_OP_PROD && i < sizeof lengths / sizeof lengths[0]; i++) {
+            t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
+            uint8_t *p = x + t_below(&r, 9);
+            t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, lengths[i]);
+            rk_task t = task_of(op, dtype, nan, t_below(&r, 3) ? 0 : RP_STATES_OUT, 1, lengths[i], p, cells + t_below(&r, 9));
+            t.spec.index_base = 5;
+            t.base = 70;
+            assert_true(run_parts(e, &t, lengths[i]));
+            check_task(&t, "parts");
+        }
+    rk_close(e);
+    free(x);
+}
+
+/* Elements that end too soon leave the cell as it was; what cannot come in parts is not begun. */
+static void test_parts_that_cannot_be(void **state)
+{
+    (void)state;
+    double x[600] = {1};
+    uint64_t cell[600] = {7};
+    rk_engine *e = open_cpu(1, 0);
+    rk_task t = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, 600, x, cell);
+    for (uint64_t n = 0; n < 600; n += 599) {
+        assert_true(run_parts(e, &t, n));
+        assert_int_equal(cell[0], 7);
+    }
+    const rk_task others[] = {
+        task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell), task_of(RP_OP_SUM, RP_F64, 0, 0, 2, 300, x, cell),
+        task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 1, 600, x, cell), task_of(RP_OP_SUM, RP_F64, 0, RP_MASK, 1, 500, x, cell)};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        t = others[i];
+        assert_false(run_parts(e, &t, 600));
+    }
+    rk_close(e);
 }
 
 static void check_reply_type(int op, int dtype, int out, uint8_t *x, uint64_t n)
@@ -1197,6 +1273,8 @@ int main(void)
     };
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_parts_that_cannot_be),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_shapes),

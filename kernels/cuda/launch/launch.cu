@@ -140,9 +140,9 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
 }
 
 // The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
-u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
+u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team, u32 of_sm)
 {
-    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / across, kColumnRows);
+    return teams_for(a, s, lines, team, (u64)d->sms * of_sm / across, kColumnRows);
 }
 
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
@@ -243,14 +243,14 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
         w.team = kColumnThreads;
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.lanes                 ? 1
-                      : p.masked              ? teams_of_blocks(d, a, s, lines, lines, w.team)
-                      : p.vectors             ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team)
+    const u32 teams = p.lanes     ? 1
+                      : p.masked  ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
+                      : p.vectors ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team, kColumnBlocks)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
-    w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.turns = p.rows_each ? p.rows_each : floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 
@@ -361,9 +361,13 @@ u32 lanes_for(u64 bytes)
 }
 
 // `bytes`: of a line, in the mean
-RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes)
+RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes, bool narrow)
 {
     const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
+    if (narrow && !r.offsets && bytes == 8 && (uintptr_t)r.elements % 8 == 0)
+        return kPairs;
+    if (narrow && !r.offsets && whole && bytes && bytes <= 16 * kStagedVectors)
+        return kStaged;
     if (r.lanes == 1 && !r.offsets)
         return kTinyRows;
     return !r.offsets && whole && tile ? kWholeRows : bytes >= d->tuning->long_rows ? kLongRows : kOtherRows;
@@ -381,8 +385,13 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const RowShape shape = row_shape(d, r, bytes);
-    u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
+    const u64 each = shape == kTinyRows ? 4 : shape == kPairs ? kPairRows : shape == kStaged ? 16 * kStagedVectors / bytes : 1;
+    if (shape == kPairs || shape == kStaged)
+        r.lanes = 1;
+    if (shape == kStaged) // a warp's states come to be where its rows are
+        r.state_words = max(r.state_words, 2 * kStagedVectors);
+    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
     return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
                       stream, a, r);

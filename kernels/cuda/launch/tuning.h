@@ -15,7 +15,6 @@ struct Tuning {
     u64 least_walk;     // ... and elements below which another walker on a line is not worth its partial
     size_t walk_shared; // bytes of shared memory of a block of walkers with a state each
     u64 block_row;      // bytes of a row from which a block of its own is worth while
-    u64 stats_row;      // elements from which stats of a row are made in registers
     u32 waves;          // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
@@ -27,7 +26,6 @@ constexpr Tuning kTuning = {
     2048,       16,
     48u << 10, // what every device gives a block without asking
     16u << 10, // a tile of a block's threads
-    64,        // of 2 elements 188 us became 250 on an H200, of 32 239 remained, of 1024 3300 became 1642
     1,         // persistent blocks: the tiles are handed out round-robin
 };
 

@@ -43,6 +43,8 @@ constexpr u32 kColumnBlocks = 2;  // ... and blocks of an SM
 constexpr u64 kLongColumn = 4096; // ... of sums of floats: rows from which this pays
 constexpr u32 kColumnRows = 8;    // ... rows of a thread at once
 
+constexpr u32 kMaskedBlocks = 3; // of an SM, for long rows with a mask: masked.cuh
+
 struct WalkArgs {
     rp_parts parts;
     u64 first_line; // the lines of this launch: first_line .. first_line + lines
@@ -61,13 +63,19 @@ struct WalkArgs {
 // How the lines of float sums are walked along
 enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
+// ---- short rows, a thread each: thread_rows.cuh ----
+
+constexpr u32 kPairRows = 4;      // of 8 bytes: rows of a thread
+constexpr u32 kStagedVectors = 8; // of longer ones: vectors that a thread reads at once, and of a row at most
+
 // ---- short lines of float sums: sum_short_lines.cu ----
 
 constexpr int kRowThreads = 128;
 
+// Equal rows, of elements narrower than f64 and aligned, a thread each (thread_rows.cuh): of 8 bytes; of a few whole vectors.
 // Equal rows of a few elements, with one lane each; of whole vectors, aligned, at most 4 for each lane; lines of many vectors
 // for each lane; others
-enum RowShape { kTinyRows, kWholeRows, kLongRows, kOtherRows };
+enum RowShape { kPairs, kStaged, kTinyRows, kWholeRows, kLongRows, kOtherRows };
 
 struct RowArgs {
     const uint8_t *offsets, *elements; // as in rp_parts

@@ -1,0 +1,223 @@
+/* Sums of elements whose exponents lie too far apart for the block paths (the "large superaccumulator" of Neal 2015,
+ * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent. Two f32 go together to a pair of doubles, one of 256
+ * for the classes of their exponents: an addition in memory takes as long for both as for one. The callers know about the signs
+ * of zeros. */
+#ifndef RK_CPU_BUCKETS_H
+#define RK_CPU_BUCKETS_H
+
+#include "kernels/cpu/digits.h"
+
+enum {
+    FEW64 = 6000, /* shorter arrays are not worth clearing and emptying the buckets */
+    FEW32 = 1500,
+    FOLD = 16,  /* neighbours that are emptied together */
+    FULL64 = 52 /* log2 of the adds that surely fit */
+};
+
+/* ---- f64 ---- */
+
+/* The sum of an exponent's bucket and, subtracted, that of negative elements. */
+INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
+{
+    return a->magnitudes ? (i128)(positive + negative) : (i128)(positive - negative);
+}
+
+static void empty_buckets64(acc *a)
+{
+    for (int e = 0; e < BUCKETS64 / 2; e += FOLD) {
+        i128 v = 0;
+        for (int i = e + FOLD; i-- > e;) {
+            int j = i + BUCKETS64 / 2;
+            v = 2 * v + both_signs(a, (u128)a->over[i] << 64 | a->bucket[i], (u128)a->over[j] << 64 | a->bucket[j]);
+        }
+        if (v)
+            acc_add(a, v, e + RK_E0_64);
+    }
+    memset(a->bucket, 0, sizeof a->bucket);
+    memset(a->over, 0, sizeof a->over);
+    a->bucket_adds = 0;
+}
+
+/* *to += v; did it go over 2^64? GCC would take the addition in memory apart. */
+INLINE bool add_over(uint64_t *to, uint64_t v)
+{
+#ifdef __x86_64__
+    bool over;
+    __asm__("add %2, %1" : "=@ccc"(over), "+m"(*to) : "r"(v));
+    return over;
+#else
+    return __builtin_add_overflow(*to, v, to);
+#endif
+}
+
+/* As if b had a hidden bit: the buckets of those without are emptied by take_odd64. */
+INLINE void bucket_f64(acc *a, uint64_t b)
+{
+    const uint64_t hidden = (uint64_t)1 << 52;
+    if (__builtin_expect(add_over(&a->bucket[b >> 52], (b & (hidden - 1)) | hidden), 0))
+        a->over[b >> 52]++;
+}
+
+/* Zeros, subnormals, infinities and NaNs of n elements that went to the buckets: add them one by one instead. */
+static void take_odd64(acc *a, const u64_loose *x, size_t n)
+{
+    static const int odd[] = {0, 0x7ff, 0x800, 0xfff};
+    uint64_t any = 0;
+    for (int i = 0; i < 4; i++) {
+        any |= a->bucket[odd[i]] | a->over[odd[i]];
+        a->bucket[odd[i]] = a->over[odd[i]] = 0;
+    }
+    for (size_t i = 0; any && i < n;) {
+        uint64_t few[64]; /* without a branch for each element: zeros may be anywhere */
+        size_t k = 0;
+        for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {
+            few[k] = x[i];
+            k += ((((x[i] >> 52) + 1) & 0x7ff) <= 1) & (x[i] << 1 != 0);
+        }
+        while (k > 0)
+            add_f64(a, few[--k]);
+    }
+}
+
+/* GCC would clone these two into slower copies. n is at most BLOCK64. */
+ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
+{
+    const u64_loose *x = data;
+    count_adds(a, (uint32_t)n);
+    if (a->n < FEW64) {
+        for (size_t i = 0; i < n; i++)
+            add_f64(a, x[i]);
+        return;
+    }
+    if (!a->bucketed) {
+        memset(a->bucket, 0, sizeof a->bucket);
+        memset(a->over, 0, sizeof a->over);
+        a->bucketed = 64;
+        a->bucket_adds = 0;
+    }
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        prefetch(x + i, 8192);
+        for (int k = 0; k < 8; k++)
+            bucket_f64(a, x[i + k]);
+    }
+    for (; i < n; i++)
+        bucket_f64(a, x[i]);
+    take_odd64(a, x, n);
+    a->bucket_adds += n;
+    if (a->bucket_adds >> (FULL64 - 1))
+        empty_buckets64(a);
+}
+
+/* ---- f32: an element of class c, with an exponent field from 16 c to 16 c + 15, is a multiple of u = 2^(16 c - 150) below
+ * 2^39 u. So 2^14 of a class sum exactly. ---- */
+
+enum {
+    MOST_ADDS32 = 1 << 14,
+    PAIRS = 512,       /* whose places are found together */
+    PAIRS_AHEAD = 8192 /* bytes to prefetch */
+};
+
+/* The places of n pairs, a multiple of LANES64. False: there are infinities or NaNs. */
+static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *data, size_t n)
+{
+    const vu64_loose *x = data;
+    const uint64_t one = ((uint64_t)1 << 55) + (1 << 23); /* carries from exponents of all ones to the signs */
+    vu64 odd = {0};
+    uint64_t any = 0;
+    for (size_t i = 0; i < n / LANES64; i++) {
+        if (i * VB % 64 == 0)
+            prefetch(x + i, PAIRS_AHEAD);
+        *(vu64 *)(void *)(at + i * LANES64) = (x[i] >> 27 & 15) | (x[i] >> 55 & 0xf0);
+        odd |= (x[i] + one) ^ x[i];
+    }
+    for (int j = 0; j < LANES64; j++)
+        any |= odd[j];
+    return !(any & ((uint64_t)1 << 63 | (uint64_t)1 << 31));
+}
+
+INLINE pair64 load_pair32(const void *p)
+{
+#ifdef __x86_64__
+    return (pair64)_mm_cvtps_pd((__m128)_mm_loadl_epi64(p));
+#else
+    return (pair64)vcvt_f64_f32(vld1_f32((const float *)p));
+#endif
+}
+
+static void add_apart32(acc *a, const char *x, size_t n)
+{
+    typedef VEC(int64_t, 16) bits;
+    const bits kept = (bits){0} + (a->magnitudes ? INT64_MAX : -1);
+    _Alignas(VB) uint64_t at[PAIRS];
+    if (take_apart32(at, x, n)) {
+        for (size_t i = 0; i < n; i += 8)
+            for (size_t k = i; k < i + 8; k++)
+                a->pair[at[k]] += (pair64)((bits)load_pair32(x + 8 * k) & kept);
+        return;
+    }
+    for (size_t i = 0; i < 2 * n; i++)
+        add_f32(a, ((const u32_loose *)(const void *)x)[i]);
+}
+
+/* A class as a first element is added over all seconds, and the other way round. */
+static void empty_buckets32(acc *a)
+{
+    pair64 first[CLASSES32] = {{0}}, second[CLASSES32] = {{0}};
+    for (int s = 0; s < CLASSES32; s++)
+        for (int f = 0; f < CLASSES32; f++) {
+            first[f] += a->pair[s * CLASSES32 + f];
+            second[s] += a->pair[s * CLASSES32 + f];
+        }
+    for (int c = 0; c < CLASSES32; c++) {
+        double sum = first[c][0] + second[c][1];
+        uint64_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        if (sum != 0)
+            add_part_f64(a, bits);
+    }
+    count_adds(a, CLASSES32);
+    memset(a->pair, 0, sizeof a->pair);
+    a->bucket_adds = 0;
+}
+
+static void start_buckets32(acc *a)
+{
+    memset(a->pair, 0, sizeof a->pair);
+    a->bucketed = 32;
+    a->bucket_adds = 0;
+}
+
+/* n is a multiple of 2 * LANES64, at most BLOCK64. */
+ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
+{
+    const u32_loose *x = data;
+    count_adds(a, (uint32_t)n);
+    if (a->n < FEW32) {
+        for (size_t i = 0; i < n; i++)
+            add_f32(a, x[i]);
+        return;
+    }
+    if (!a->bucketed)
+        start_buckets32(a);
+    if (a->bucket_adds + n > MOST_ADDS32)
+        empty_buckets32(a);
+    for (size_t i = 0; i < n; i += 2 * PAIRS)
+        add_apart32(a, (const char *)(x + i), (n - i < 2 * PAIRS ? n - i : 2 * PAIRS) / 2);
+    a->bucket_adds += n;
+}
+
+/* ---- end ---- */
+
+/* The sum's limbs; zeros if it is an infinity or NaN. */
+static void acc_end(acc *a, uint64_t *limb)
+{
+    if (a->bucketed == 64)
+        empty_buckets64(a);
+    else if (a->bucketed == 32)
+        empty_buckets32(a);
+    if (!a->special)
+        rk_limbs_of_digits(a->digit, limb, a->digits / 2);
+}
+
+#endif
