@@ -314,7 +314,8 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_COLUMNS, 8, 8, 900},
                   {RP_COLUMNS, 1, 13, 50},
                   {RP_COLUMNS, 500, 1, 40},
-                  {RP_COLUMNS, 20000, 2, 3}}; /* few long ones: several teams a column */
+                  {RP_COLUMNS, 20000, 2, 3},  /* few long ones: several teams a column */
+                  {RP_COLUMNS, 8, 24000, 0}}; /* more items than blocks */
     size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 4); i++) {
         const bool initial = i % 3 == 1;

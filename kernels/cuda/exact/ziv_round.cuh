@@ -213,6 +213,17 @@ template <int kTerms> struct LineSums {
                (sum.s == 0 || in_range(s2));
     }
 
+    // Is what quick_top tells exactly n Q - S^2?
+    __device__ __forceinline__ bool exact_top() const
+    {
+        const double n = (double)count, q = squares.x[0], p = __dmul_rn(n, q), s2 = __dmul_rn(sum.s, sum.s);
+        const double more = __dmul_rn(n, squares.x[1]);
+        double d, a, b, c;
+        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q, -p), -__fma_rn(sum.s, sum.s, -s2), a);
+        const double g = two_sum(a, e, b), h = two_sum(b, more, c);
+        return f == 0 && g == 0 && h == 0 && __fma_rn(n, squares.x[1], -more) == 0;
+    }
+
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
     // `of_mean`: the same of that over n. kMany: of any count, by one division after the other.
     template <bool kMany = false>
@@ -229,9 +240,15 @@ template <int kTerms> struct LineSums {
         const bool many = count >= (of_mean ? 1u << 17 : 1u << 26); // else n (n - ddof), and n times that, is a double
         double high, low;
         if (!of_mean && (kMany ? count < 1ull << 53 : !many) && quick_top(&high, &low)) {
+            const u64 divisor = count * (count - ddof);
             const Near near = kMany && many ? quotient(quotient(high, low, (double)count), (double)(count - ddof))
-                                            : quotient(high, low, (double)(count * (count - ddof)));
-            if ((!var || near.round(var)) && (!std || root(near).round(std)))
+                                            : quotient(high, low, (double)divisor);
+            bool certain = !var || near.round(var);
+            if (!certain && !many && (divisor & (divisor - 1)) == 0 && exact_top()) { // nothing was rounded off: perhaps a tie
+                *var = near.high;
+                certain = in_range(near.high);
+            }
+            if (certain && (!std || root(near).round(std)))
                 return true;
         }
         Terms<kTerms> q = squares;

@@ -13,7 +13,7 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   f32, long columns of whole vectors     columns_float.cu, but for stats
+//   f32, columns of whole vectors          columns_float.cu, but for stats; its finish_float_columns if there are several teams
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
@@ -125,7 +125,8 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
+    const u64 rows = rk_square_limbs(layout) ? kTuning.ring_rows_of_squares : kTuning.ring_rows;
+    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows || rp_results(&s) > kTuning.ring_columns;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 
@@ -213,7 +214,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     const u64 lines = rp_results(&spec);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, 0, kAnyLength};
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, false, 0, 0, kAnyLength};
     SegmentKernel &k = p.kernel;
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
@@ -223,6 +224,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     if (WalkFn columns = pick_columns(d, t, a.plan.layout, k)) {
         k.walk = columns;
         p.vectors = true;
+        p.ring = is_float_sum(spec, a.plan.layout);
     }
     pick_rows(d, t, a.plan.layout, &p);
     if (!p.lanes)

@@ -31,6 +31,12 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 
 // Columns of f32 by vectors, as above: sums, also of squares. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
+size_t column_shared_bytes(int layout);            // ... its dynamic shared memory
+
+// Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
+// w.width columns, at most a warp.
+WalkFn column_finish_kernel(int layout); // columns_float.cu
+u32 column_pair_words(int layout);       // columns_float.cu
 
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
