@@ -1,6 +1,6 @@
 // Pass 1 of the chain: a block reduces a segment of a row to one partial. If the rest is simple, the partials of a row are
-// joined and finished in the same launch, by the last of its blocks (last_block.cuh). Otherwise blocks add up their words, where
-// that joins them (FinishArgs.added), and the next pass finishes the row.
+// joined and finished in the same launch, by the last of its blocks (last_block.cuh). Otherwise blocks add up their words,
+// where that joins them (FinishArgs.added), and the next pass finishes the row.
 //
 // The loop is written once; what is accumulated, and how, is the Accumulator's business:
 //
