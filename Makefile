@@ -14,6 +14,7 @@ HDF5       ?= auto#             auto|yes|no: reducectl reads HDF5 and netCDF-4 (
 SANITIZE   ?=#                  address,undefined|thread
 DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
 PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
+LINE_INFO  ?= yes#              no: CUDA code without lines for profilers, and so without the absolute paths of its sources
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
@@ -42,8 +43,12 @@ DEPS_DEMO  := proj-data
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
 DEPS_DEB   := debhelper dh-python lintian debootstrap autopkgtest git xz-utils
-DEPS_DOCS  := pandoc mandoc python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS))
+DEPS_DOCS  := pandoc mandoc
+# For `make deps test-aarch64` only, which lets dpkg know the architecture arm64
+DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix :arm64,libnng-dev libuv1-dev libinih-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libcmocka-dev)
+# What comes from PyPI goes into environments: for wheels, their tests, the reference.
+DEPS_PYPI  := python3-venv
+DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -63,9 +68,10 @@ deps:
 	 [ -n "$$missing" ] || { echo "Debian packages: all there"; exit 0; }; \
 	 echo "installing Debian packages:$$missing"; \
 	 sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	 { $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	 { $(if $(filter test-aarch64,$(MAKECMDGOALS)),$$sudo dpkg --add-architecture arm64 &&) $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
 	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
 	 rm -f build-deps.log
+	@$(if $(filter test test-page,$(MAKECMDGOALS)),tests/promtool)
 $(REST): deps
 	@$(MAKE) --no-print-directory $@
 else
@@ -131,10 +137,11 @@ LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS
 LIBS_HDF5 := $(if $(filter yes,$(HDF5)),$(shell pkg-config --libs hdf5))
 HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz -Wl$(comma)-Bdynamic -ldl)
 
-CUDA_HOME  := $(abspath $(dir $(NVCC))..)
+# Of the last word, for NVCC may be "ccache nvcc"
+CUDA_HOME  := $(abspath $(dir $(shell command -v $(lastword $(NVCC)) 2>/dev/null))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
-NVCCFLAGS  += -std=c++17 -O3 -lineinfo --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 
@@ -173,7 +180,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 soak restarts fuzz bench test-kernels deb test-deb piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -533,6 +540,9 @@ restarts: all ## 16 clients in full flight while the daemon is restarted or kill
 # of what was freed: the attacks' memory is measured.
 HOSTILE = HOSTILE_SECONDS=$(EACH) HOSTILE_FLOOR=0.05 REDUCED_BIN_DIR=$(1)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hostile.py
 ASAN_B  = build/$(if $(filter yes,$(CUDA)),cuda,cpu)-address-undefined
+test-page: all ## the live page in Debian's chromium, eight hours of it in minutes; Grafana's and Prometheus' files by promtool
+	@PAGE_SECONDS=28800 REDUCED_BIN_DIR=$(B)/bin $(PYTHON) -m pytest -q -p no:cacheprovider tests/test_page.py tests/test_monitoring.py
+
 hostile: all ## every attack of tests/hostile.py for EACH seconds beside an honest client, on a plain and on a sanitizer build; as root
 	@$(call HOSTILE,$(B))
 	@$(MAKE) --no-print-directory -s SANITIZE=address,undefined CUDA=$(CUDA) B=$(ASAN_B) all
@@ -589,6 +599,8 @@ DEST_OTHER := $(DEST_MODULE) $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 # The prefix as pkg-config finds it from where libreduce.pc is, so that an installation may be moved.
 UP          = $(shell realpath -m --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)')
+# The libraries' folder in the prefix, for the modulefile
+LIB         = $(shell realpath -m --relative-to='$(PREFIX)' '$(LIBDIR)')
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
 install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
@@ -614,7 +626,7 @@ install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man p
 	$(Q)$(call put,644,systemd/reduced.socket,$(PREFIX)/lib/systemd/system/reduced.socket)
 	$(Q)$(call put,644,systemd/reduced-user.socket,$(PREFIX)/lib/systemd/user/reduced.socket)
 	$(Q)$(call put,644,systemd/reduced.sysusers,$(PREFIX)/lib/sysusers.d/reduced.conf)
-	$(Q)$(fill) systemd/modulefile.in >$(B)/modulefile
+	$(Q)$(fill) -e 's|@LIB@|$(LIB)|g' systemd/modulefile.in >$(B)/modulefile
 	$(Q)$(call put,644,$(B)/modulefile,$(DEST_MODULE))
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
@@ -631,6 +643,9 @@ deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root, network, ten minutes)
 	$(Q).debian/check $(VERSION)
 
+test-container: ## build the Containerfile's image on a fresh Debian and use it (root, network, five minutes)
+	$(Q).container/check
+
 piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
 	$(Q).debian/piuparts
 
@@ -646,8 +661,8 @@ fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a chan
 include client/python/python.mk
 
 help: ## this list
-	@echo "targets:"; sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
-	@echo "knobs:"; sed -n 's/^\([A-Z_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
+	@echo "targets:"; sed -n 's/^\([a-z0-9_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile client/python/python.mk | expand -t 25
+	@echo "knobs:"; sed -n 's/^\([A-Z0-9_]*\) *?= *\([^#]*\)#* *\(.*\)/  \1=\2\t\3/p' Makefile | expand -t 40
 
 clean: ## remove build/
 	rm -rf build

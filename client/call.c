@@ -158,14 +158,14 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
     return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
 }
 
-bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, uint64_t watch_until_ns)
 {
     if (c->busy != 1 || c->outbox || c->endings || c->helping || c->unreadable)
         return rc_cond_wait(cond, c, until_ns);
     c->helping = true;
     c->helper = pthread_self();
     pthread_mutex_unlock(&c->lock);
-    bool read = rc_connection_read_here(c->connection, until_ns);
+    bool read = rc_connection_read_here(c->connection, until_ns, watch_until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
     c->unreadable |= !read; /* what the caller waits for may have happened meanwhile: it looks, and waits then */

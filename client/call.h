@@ -72,8 +72,8 @@ void rc_leave(reduce_client *c); /* client.h says what it does */
 void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Wait with the mutex held until woken, perhaps for nothing, or until_ns (0: no end); false once that has passed. */
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
-/* The same for a thread that waits for the end of an exchange. */
-bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
+/* The same for a thread that waits for the end of an exchange. Until watch_until_ns it does not sleep, if it can do without. */
+bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, uint64_t watch_until_ns);
 /* Wake all that wait so; with the mutex held. */
 void rc_wake(pthread_cond_t *cond, reduce_client *c);
 

@@ -564,9 +564,9 @@ void rc_connection_close(rc_connection *l)
 }
 
 /* ---- reading by a thread that waits ---- */
-bool rc_connection_read_here(rc_connection *l, uint64_t until_ns)
+bool rc_connection_read_here(rc_connection *l, uint64_t until_ns, uint64_t watch_until_ns)
 {
-    return l->wire->ops->read_here && l->wire->ops->read_here(l->wire, until_ns);
+    return l->wire->ops->read_here && l->wire->ops->read_here(l->wire, until_ns, watch_until_ns);
 }
 
 void rc_connection_interrupt(rc_connection *l)

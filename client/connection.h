@@ -51,9 +51,10 @@ rc_connection_err rc_connection_open(rc_connection **link, const char *url, cons
 void rc_connection_close(rc_connection *l);
 
 /* A thread that waits for a reply may read it itself, if it is the only one under way: until until_ns (CLOCK_MONOTONIC; 0: no
- * end), a message, rc_connection_interrupt or a signal, maybe for nothing. False: that cannot be, now or at all. Meanwhile, and
- * for some time after it, the connection's own threads do not read. */
-bool rc_connection_read_here(rc_connection *l, uint64_t until_ns);
+ * end), a message, rc_connection_interrupt or a signal, maybe for nothing. Until watch_until_ns it looks again and again, and
+ * does not sleep. False: that cannot be, now or at all. Meanwhile, and for some time after it, the connection's own threads do
+ * not read. */
+bool rc_connection_read_here(rc_connection *l, uint64_t until_ns, uint64_t watch_until_ns);
 
 /* The thread that reads here, or the next one, returns and takes no message that is asked for from now on; the connection's own
  * threads read again, without the one that calls: before a callback takes long, or waits for another one, or when something is

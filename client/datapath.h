@@ -33,8 +33,10 @@ typedef struct rc_datapath {
     uint64_t offset;          /* byte where they begin in file or allocation */
     uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
     uint64_t at;              /* bytes from the start of these to the data */
-    size_t stage;             /* bytes of a tile that is copied to the stage; 0: none is */
-    bool lost;                /* the daemon does not know the handles any more: messages from here on */
+    const uint8_t *mask;      /* of data on the device: the handle of the allocation that has it; NULL: none, or behind them */
+    uint64_t mask_handle, mask_offset;
+    size_t stage; /* bytes of a tile that is copied to the stage; 0: none is */
+    bool lost;    /* the daemon does not know the handles any more: messages from here on */
 } rc_datapath;
 
 struct reduce_client;

@@ -79,13 +79,20 @@ static int open_device(reduce_client *c, rc_device *d, rp_fault *f)
     return err ? err : remember(c, d, f);
 }
 
+/* The daemon's handle of an allocation. 0, or the error, in `f`. */
+static int handle_of(reduce_client *c, const uint8_t *device, uint64_t *handle, rp_fault *f)
+{
+    rc_device d = known(c, device);
+    int err = d.handle ? 0 : open_device(c, &d, f);
+    *handle = err ? 0 : known(c, device).handle;
+    return err;
+}
+
 int rc_device_open(reduce_client *c, rc_datapath *path, rp_fault *f)
 {
-    rc_device d = known(c, path->device);
-    int err = d.handle ? 0 : open_device(c, &d, f);
     path->at = path->offset;
-    path->handle = err ? 0 : known(c, path->device).handle;
-    return err;
+    int err = handle_of(c, path->device, &path->handle, f);
+    return err || !path->mask ? err : handle_of(c, path->mask, &path->mask_handle, f);
 }
 
 void rc_device_forget(reduce_client *c, const uint8_t *device)

@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 
-/* Have the daemon open the allocation of path->device, unless it has. 0, or the error, in `f`. */
+/* Have the daemon open the allocations of path->device and path->mask, unless it has. 0, or the error, in `f`. */
 int rc_device_open(reduce_client *c, rc_datapath *path, rp_fault *f);
 
 /* The daemon's handle of it is not good any more. */

@@ -182,7 +182,9 @@ static void job_fill_place(const void *data, uint8_t *to)
     } else {
         a.offset = j->path.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
     }
-    rp_put_place(to, &a);
+    to += rp_put_place(to, &a);
+    if (j->path.mask)
+        rp_put_mask_at(to, &(rp_mask_at){j->path.mask_handle, j->path.mask_offset + p->tile.at});
 }
 
 static void start_tile(reduce_job *j, rc_errand *p);
@@ -214,6 +216,8 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 
 static void head_of_reduce(rc_errand *p)
 {
+    if (p->carrier != RC_INLINE && p->job->path.mask)
+        p->tile.spec.flags |= RP_MASK;
     p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
     p->call.head_len = RP_SPEC_SIZE;
     rp_put_spec(p->call.head, &p->tile.spec);
@@ -241,7 +245,9 @@ static void start_tile(reduce_job *j, rc_errand *p)
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
-    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE;
+    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes
+                       : j->path.mask          ? RP_PLACE_SIZE + RP_MASK_AT_SIZE
+                                               : RP_PLACE_SIZE;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
     p->call.owner = p;
@@ -332,6 +338,8 @@ static void set_input(reduce_job *j, const rc_input *in)
     j->path.there = in->device || in->kept;
     j->path.handle = in->kept;
     j->path.offset = j->path.at = in->offset;
+    j->path.mask = in->mask;
+    j->path.mask_offset = in->mask_offset;
 }
 
 reduce_job *rc_job_new(reduce_client *c, const rc_input *in)

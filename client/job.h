@@ -16,6 +16,8 @@ typedef struct rc_input {
     int fd;
     uint64_t offset; /* of the first byte, but in memory */
     const void *device;
+    const void *mask; /* of elements on a device: the allocation that has it; NULL: none, or behind the elements */
+    uint64_t mask_offset;
     uint64_t kept;
 } rc_input;
 
@@ -68,6 +70,7 @@ struct reduce_job {
     rc_errand errands[RC_MOST_UNDER_WAY];
 
     uint64_t start_ns, deadline_ns;
+    uint64_t watch_until_ns; /* whoever waits for it does not sleep before */
     uint64_t bytes_done, bytes_total;
     reduce_result result;
     rp_fault fault; /* code 0: fine so far */

@@ -138,14 +138,16 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_REFUSED:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "no daemon listens on %.120s", url);
     case RC_LINK_DENIED:
-        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.100s", url);
+        return rc_fail(f, REDUCE_E_AUTH, "url", "no permission to connect to %.90s: it is for its owner or its group", url);
     case RC_LINK_FORKED:
         return rc_fail(f, REDUCE_E_FORKED, "url", "the parent process opened a client over the network before the fork");
     case RC_LINK_UNTRUSTED:
         return rc_fail(f, REDUCE_E_AUTH, "tls",
                        "no trust between %.70s and this client: a certificate is missing or not accepted", url);
     case RC_LINK_BAD_PEM:
-        return rc_fail(f, REDUCE_E_ARGUMENT, "tls", "tls_ca (needed), tls_cert and tls_key (both or none) hold no usable PEM");
+        return rc_fail(
+            f, REDUCE_E_ARGUMENT, "tls",
+            "tls_ca ($REDUCED_TLS_CA) is needed, tls_cert and tls_key both or none: one is missing or has no usable PEM");
     case RC_LINK_TIMEOUT:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
     case RC_LINK_BAD_URL:

@@ -672,9 +672,9 @@ void reduce_free(reduce_client *c, void *memory);
 /* reduce_run on `bytes` bytes of this process's memory on the daemon's GPU, in place. They begin at byte `offset` of the
  * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
  * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
- * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. A mask is on the device, too,
- * behind the elements (REDUCE_MASKED). `mask`, offsets and states are not possible; columns of a plane, and results of data
- * with a mask, only as far as a reply holds them (4 MiB).
+ * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. A mask is on the device, too:
+ * behind the elements (REDUCE_MASKED), or elsewhere (reduce_device_masked). `mask`, offsets and states are not possible;
+ * columns of a plane, and results of data with a mask behind them, only as far as a reply holds them (4 MiB).
  * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
  * and overwrite them only after it.
  * The daemon maps an allocation once, with the first call, and keeps it until reduce_device_close or reduce_close: call one of
@@ -684,6 +684,14 @@ void reduce_free(reduce_client *c, void *memory);
  * user's daemon), REDUCE_E_TOO_LARGE (columns, mask), REDUCE_E_VERSION (field "mask": a daemon of 0.1). */
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result);
+
+/* reduce_device with a mask, one byte for each element, 0 leaves it out, that lies anywhere on the same GPU. It begins at byte
+ * `mask_offset` of the allocation that `mask_handle` names, which may be that of the elements. `bytes` counts the elements
+ * alone, and flags do not have REDUCE_MASKED. The number of results is not limited.
+ * Errors: those of reduce_device, but TOO_LARGE for columns alone; REDUCE_E_BAD_HANDLE (field "mask": on another GPU),
+ * REDUCE_E_SHAPE (beyond the end of the mask's allocation), REDUCE_E_VERSION (field "mask": a daemon of 0.1). */
+int reduce_device_masked(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes,
+                         const void *mask_handle, uint64_t mask_offset, void *out, size_t room, reduce_result *result);
 
 /* Make a handle for reduce_device from memory of cuMemCreate, created with `bytes` bytes. `fd` is its descriptor, from
  * cuMemExportToShareableHandle with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. `handle` receives 64 bytes, which are valid for

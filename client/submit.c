@@ -12,13 +12,14 @@
 #include "client/local.h"
 #include "client/sized.h"
 #include "client/spec.h"
+#include "kernels/cpu/here.h"
 
 /* ---- checks ---- */
 
 /* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
-static int check_version(reduce_client *c, const rc_level *l, rp_fault *f)
+static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fault *f)
 {
-    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK;
+    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK || apart;
     if (!planes && !l->spec.device && !masked)
         return 0;
     rc_enter(c);
@@ -50,6 +51,8 @@ static int ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size
     if (err)
         return err;
     const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
+    if (behind && in->mask)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for a mask behind the elements, not one with a handle");
     if (behind && !in->device)
         return rc_fail(f, REDUCE_E_ARGUMENT, "flags",
                        "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
@@ -158,12 +161,23 @@ static int open_input(reduce_job *j, const rc_ask *a)
     const rc_input *in = &a->in;
     const bool file = in->fd >= 0, there = in->device || in->kept;
     rp_fault f = {0};
-    if (check_version(j->c, &a->whole, &f) ||
+    if (check_version(j->c, &a->whole, in->mask, &f) ||
         (there && check_there(&a->spec, &a->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
         (in->device && rc_device_open(j->c, &j->path, &f)))
         return rc_report(&f);
     int err = file ? check_file(&a->spec, in, a->bytes) : 0;
     return err || there ? err : open_path(j, in, a->bytes, is_gathered(&a->whole, &a->spec, file), a->spec.path);
+}
+
+/* When a thread that waits for a job may sleep. One that slept wakes 20 to 100 us late, more than all else that a reduction of
+ * data that the GPU has takes beside its kernels. So it looks for LOOK_NS and the time of LOOK_BYTES a us, at most MOST_NS:
+ * twice the time of an H100, which ends 4 GiB within that. What takes longer can bear it. */
+static uint64_t watch_until(const rc_input *in, uint64_t bytes, uint64_t now)
+{
+    enum { LOOK_NS = 100000, LOOK_BYTES = 1500000, MOST_NS = 3000000, MANY_CORES = 8 };
+    const bool there = in->device || in->kept;
+    const uint64_t ns = LOOK_NS + bytes / LOOK_BYTES * 1000;
+    return there && rk_cpu_cores() >= MANY_CORES ? now + (ns < MOST_NS ? ns : MOST_NS) : 0;
 }
 
 /* Make a job, or report why not. */
@@ -177,6 +191,7 @@ static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
     j->out = a->out;
     j->bytes_total = a->bytes;
     j->deadline_ns = rc_deadline_after(a->spec.deadline_ms);
+    j->watch_until_ns = watch_until(&a->in, a->bytes, j->start_ns);
     int err = open_input(j, a);
     if (err)
         rc_job_free(j);
@@ -197,7 +212,9 @@ static bool await_end(reduce_job *j, uint64_t until)
         uint64_t next = until;
         if (j->deadline_ns && !expired && !j->ended && (!next || j->deadline_ns < next))
             next = j->deadline_ns;
-        if ((j->callback ? rc_cond_wait : rc_reply_wait)(&j->settled_cond, j->c, next) || j->settled)
+        const bool awake = j->callback ? rc_cond_wait(&j->settled_cond, j->c, next)
+                                       : rc_reply_wait(&j->settled_cond, j->c, next, j->watch_until_ns);
+        if (awake || j->settled)
             continue;
         if (next == until)
             return false;
@@ -308,18 +325,35 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
     return err ? err : rc_run(c, spec, &(rc_input){.fd = fd, .offset = offset}, (size_t)bytes, out, room, result);
 }
 
+static int run_on_device(reduce_client *c, const reduce_spec *spec, const rc_input *in, uint64_t bytes, void *out, size_t room,
+                         reduce_result *result)
+{
+    if (!in->device)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+    int err = rc_run(c, spec, in, (size_t)bytes, out, room, result);
+    if (err == REDUCE_E_BAD_HANDLE) { /* perhaps of a session that has ended: try once more */
+        rc_device_forget(c, in->device);
+        if (in->mask)
+            rc_device_forget(c, in->mask);
+        err = rc_run(c, spec, in, (size_t)bytes, out, room, result);
+    }
+    return err;
+}
+
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result)
 {
     const rc_input in = {.fd = -1, .offset = offset, .device = handle};
-    if (!handle)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
-    int err = rc_run(c, spec, &in, (size_t)bytes, out, room, result);
-    if (err == REDUCE_E_BAD_HANDLE) { /* perhaps of a session that has ended: try once more */
-        rc_device_forget(c, handle);
-        err = rc_run(c, spec, &in, (size_t)bytes, out, room, result);
-    }
-    return err;
+    return run_on_device(c, spec, &in, bytes, out, room, result);
+}
+
+int reduce_device_masked(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes,
+                         const void *mask_handle, uint64_t mask_offset, void *out, size_t room, reduce_result *result)
+{
+    const rc_input in = {.fd = -1, .offset = offset, .device = handle, .mask = mask_handle, .mask_offset = mask_offset};
+    if (!mask_handle)
+        return rc_error(REDUCE_E_ARGUMENT, "mask_handle", "the handle of the mask is NULL");
+    return run_on_device(c, spec, &in, bytes, out, room, result);
 }
 
 static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,

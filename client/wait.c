@@ -39,7 +39,7 @@ int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t 
     rc_call_start(c, call);
     uint64_t until = call->deadline_ns;
     while (!w.done)
-        if (!rc_reply_wait(&w.cond, c, until) && !w.done) {
+        if (!rc_reply_wait(&w.cond, c, until, 0) && !w.done) {
             until = 0;
             rc_call_cancel(c, call);
         }

@@ -39,7 +39,7 @@ typedef struct rc_wire_ops {
     void (*ring)(rc_wire *w, uint64_t when_ns); /* `rang` at the earliest time asked for (CLOCK_MONOTONIC), or before */
 
     /* NULL: the wire cannot. See connection.h. */
-    bool (*read_here)(rc_wire *w, uint64_t until_ns);
+    bool (*read_here)(rc_wire *w, uint64_t until_ns, uint64_t watch_until_ns);
     void (*interrupt)(rc_wire *w);
     void (*help)(rc_wire *w);
 

@@ -75,6 +75,15 @@ static void wait_for(struct pollfd fds[2], uint64_t until)
         fds[0].revents = fds[1].revents = 0;
 }
 
+/* Until something happens to one of two, or `until`. Does it? */
+static bool watch_for(struct pollfd fds[2], uint64_t until)
+{
+    int n = 0;
+    while (n == 0 && rc_now_ns() < until)
+        n = poll(fds, 2, 0);
+    return n > 0;
+}
+
 static void *run(void *arg);
 
 /* The program's signals are not for this thread. */
@@ -279,23 +288,24 @@ static bool is_interrupted(local *w)
     return interrupted;
 }
 
-static event read_or_wait(local *w, uint64_t until)
+static event read_or_wait(local *w, uint64_t until, uint64_t watch_until)
 {
     struct pollfd fds[] = {{w->fd, POLLIN, 0}, {w->nudged, POLLIN, 0}};
     pthread_mutex_unlock(&w->lock);
-    wait_for(fds, until);
+    if (!watch_for(fds, watch_until))
+        wait_for(fds, until);
     pthread_mutex_lock(&w->lock);
     return fds[0].revents && !is_interrupted(w) && w->receiving ? try_to_receive(w) : (event){NOTHING};
 }
 
-static bool unix_read_here(rc_wire *wire, uint64_t until)
+static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
 {
     local *w = of(wire);
     pthread_mutex_lock(&w->lock);
     bool mine = !w->helper && w->receiving;
     if (mine) {
         w->helper = true;
-        tell(w, is_interrupted(w) || is_received(w) ? (event){NOTHING} : read_or_wait(w, until ? until : NEVER));
+        tell(w, is_interrupted(w) || is_received(w) ? (event){NOTHING} : read_or_wait(w, until ? until : NEVER, watch_until));
         w->helper = false;
         w->rest_ns = rc_now_ns() + REST_NS;
         if (is_received(w))

@@ -26,6 +26,7 @@ static void events_health_timer(uv_timer_t *t)
     rd_server *s = t->data;
     if (!s->requests.halted)
         rd_health_check(s);
+    rd_health_tell(s);
     start_health_timer(s); /* the period may have changed */
 }
 

@@ -90,10 +90,10 @@ static void health_note(const rd_server *s, char *out, size_t cap)
 
 void rd_health_tell(rd_server *s)
 {
-    char text[128], note[64];
+    char text[sizeof s->requests.why + 128], note[64];
     health_note(s, note, sizeof note);
     s->notified_sessions = s->sessions.greeted;
-    snprintf(text, sizeof text, "%zu sessions, %llu requests so far%s", s->notified_sessions,
+    snprintf(text, sizeof text, "%s; %zu sessions, %llu requests so far%s", s->requests.why, s->notified_sessions,
              (unsigned long long)s->stats.tally.requests, note);
     rd_notify_status(text);
 }

@@ -91,12 +91,12 @@ static void label_devices(rd_server *s)
 }
 
 /* Half of a machine's cores fill its memory bus; the others are for small requests. On few cores more: they wait for disks. 16
- * fill the bus of one device; those of several take seven eighths of the cores (tests/bench/TUNING.md). */
+ * fill the bus of one device; several, or one and the CPU, take seven eighths of the cores (tests/bench/TUNING.md). */
 unsigned rd_opening_readers(const rd_server *s)
 {
-    const unsigned half = rd_half_the_cores(), devices = rk_devices(s->requests.engine);
-    const unsigned fit = devices > 1 ? half * 7 / 4 : half,
-                   most = 16 * devices < RD_MAX_READERS ? 16 * devices : RD_MAX_READERS;
+    const unsigned half = rd_half_the_cores(), sharers = rk_sharers(s->requests.engine);
+    const unsigned fit = sharers > 1 ? half * 7 / 4 : half,
+                   most = 16 * sharers < RD_MAX_READERS ? 16 * sharers : RD_MAX_READERS;
     if (s->config.readers)
         return (unsigned)s->config.readers;
     return fit < 4 ? 4 : fit > most ? most : fit;

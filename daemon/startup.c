@@ -380,9 +380,8 @@ static void serve(rd_server *s)
     rd_fastpath_open(&q->fastpath, q, fast_bytes(&s->config));
     rd_transport_start(s->transport, rd_fastpath_answer, &q->fastpath);
     rd_events_start(s);
+    rd_health_tell(s);
     rd_notify_ready();
-    if (rk_opening(q->engine))
-        rd_health_tell(s);
     rd_log(RD_LOG_INFO, "ready%s", rk_opening(q->engine) ? "; the devices are opening" : "");
 }
 

@@ -57,6 +57,7 @@ typedef struct rk_options {
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
     int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */
+    int cut_for;             /* the CPU cuts tasks into pieces for so many workers, 0 = all of them */
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
@@ -182,6 +183,9 @@ rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fa
 /* The number of the device that it is on, or RK_PLACE_SPREAD; RK_PLACE_ANY: it was lent, beside the devices. */
 int rk_memory_place(const rk_memory *m);
 
+/* How far byte `there` of `to` lies beyond byte `here` of `from`, as rp_spec.mask_shift wants it. False: on another device. */
+bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes);
+
 /* Its device, or one of its devices, is lost. Any thread. */
 bool rk_memory_lost(const rk_memory *m);
 
@@ -228,6 +232,7 @@ typedef struct rk_stats {
     char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name; of several, the first one's */
     char uuid[RK_UUID];    /* of a device: "GPU-...", "CPU-0"; of an engine with several "" */
     int ordinal;           /* of a device: CUDA's number */
+    uint64_t memory_peak;  /* of a device: bytes a second that its memory can move at most; 0: unknown */
     char simd[16];         /* CPU code in use: avx512, avx2, baseline */
     int threads;           /* CPU workers */
     bool opening;          /* rk_opening */
@@ -256,6 +261,9 @@ unsigned rk_devices(const rk_engine *e);
 int rk_device_find(const rk_engine *e, const char *name);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
+
+/* How many share large data of the host: the devices, and the CPU of a hybrid engine. */
+unsigned rk_sharers(const rk_engine *e);
 
 /* Devices in service. What breaks one may break others: this waits until they have been looked at, which takes some calls of
  * the driver. Ask it before a task is answered with DEVICE_LOST. Any thread. */

@@ -272,11 +272,24 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
 
 static rp_at get_place(const uint8_t *p) { return (rp_at){get64(p), get64(p + 8), get64(p + 16)}; }
 
-rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f)
+size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m)
 {
-    TRY(exact(len, RP_AT_SIZE, "reduce_at", f));
+    put64(out, m->handle);
+    put64(out + 8, m->offset);
+    return RP_MASK_AT_SIZE;
+}
+
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_at *m, rp_fault *f)
+{
+    const uint8_t *mask = body + RP_AT_SIZE;
+    const bool apart = len == RP_AT_SIZE + RP_MASK_AT_SIZE;
+    TRY(exact(len, apart ? len : RP_AT_SIZE, "reduce_at", f));
     *a = get_place(body + RP_SPEC_SIZE);
-    return rp_get_spec(body, RP_SPEC_SIZE, s, f);
+    *m = apart ? (rp_mask_at){get64(mask), get64(mask + 8)} : (rp_mask_at){0, 0};
+    TRY(rp_get_spec(body, RP_SPEC_SIZE, s, f));
+    if (apart && !(s->flags & RP_MASK))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of a mask without its flag");
+    return apart && !m->handle ? rp_fail(f, RP_BAD_HANDLE, "mask", 0, "no handle") : RP_OK;
 }
 
 /* ---- data that stay ---- */

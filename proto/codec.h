@@ -22,6 +22,7 @@ extern "C" {
 #define RP_QUERY_SIZE 8u
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
+#define RP_MASK_AT_SIZE 16u
 #define RP_STORE_SIZE 16u /* + name, + shape */
 #define RP_SHAPE_SIZE 8u  /* + a u64 for each dimension */
 #define RP_STORE_MAX (RP_STORE_SIZE + RP_MAX_NAME + RP_SHAPE_SIZE + 8 * RP_MAX_DIMS)
@@ -106,10 +107,17 @@ typedef struct rp_at {
     uint64_t length; /* bytes */
 } rp_at;
 
+/* ... and, if it is not behind the elements, their mask. */
+typedef struct rp_mask_at {
+    uint64_t handle; /* of an allocation on the device; 0: there is none */
+    uint64_t offset; /* bytes */
+} rp_mask_at;
+
 size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
+size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m); /* what follows that */
 /* Layout only, as rp_get_spec. */
-rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_fault *f);
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_at *m, rp_fault *f);
 
 typedef enum { RP_ORDER_C, RP_ORDER_F, RP_ORDER_COUNT } rp_order; /* the last index runs fastest, or the first one */
 

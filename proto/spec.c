@@ -210,7 +210,7 @@ rp_parts rp_spec_parts(const rp_spec *s, const void *data)
         p.elements += 8 * (s->rows + 1);
     }
     if (s->flags & RP_MASK)
-        p.mask = p.elements + rp_elements(s) * rp_item_size(s);
+        p.mask = (const uint8_t *)((uintptr_t)p.elements + rp_elements(s) * rp_item_size(s) + (uintptr_t)s->mask_shift);
     return p;
 }
 

@@ -108,6 +108,7 @@ typedef struct rp_spec {
     uint64_t planes;     /* with RP_COLUMNS: matrices, one behind the other; 0 counts as 1. Else 0 */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
+    int64_t mask_shift;  /* not of the wire: how many bytes beyond the end of the elements their mask begins */
 } rp_spec;
 
 enum {
@@ -115,7 +116,7 @@ enum {
     RP_STATES_OUT = 2, /* the reply holds one partial state per result, not a finished value */
     RP_WRAP = 4,       /* prod of integers: modulo 2^64 instead of OVERFLOW */
     RP_INITIAL = 8,    /* one more element, without an index, is put in front of every row */
-    RP_MASK = 16,      /* behind the elements there is a byte for each; 0 leaves the element out */
+    RP_MASK = 16,      /* behind the elements, or mask_shift beyond, there is a byte for each; 0 leaves the element out */
     RP_OFFSETS = 32,   /* before the elements there are rows + 1 ascending u64: segment i is [offset i, offset i+1) */
     RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix, or of each plane: row_len results */
     RP_SPEC_FLAGS = 127

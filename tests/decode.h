@@ -33,6 +33,7 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
     rp_append append;
     rp_finish finish;
     rp_at at;
+    rp_mask_at mask;
     rp_store store;
     rp_write write;
     const char *name;
@@ -108,12 +109,14 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         *n = len;
         return RP_OK;
     case RP_MSG_REDUCE_AT:
-        if ((err = rp_get_at(body, len, &spec, &at, f)))
+        if ((err = rp_get_at(body, len, &spec, &at, &mask, f)))
             return err;
         checked = spec;
+        checked.flags &= ~(uint32_t)(mask.handle ? RP_MASK : 0);
         if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, at.length, f)))
             return err;
         *n = rp_put_at(out, &spec, &at);
+        *n += mask.handle ? rp_put_mask_at(out + *n, &mask) : 0;
         return RP_OK;
     default:
         return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);

@@ -186,6 +186,11 @@ class Client:
     def device(self, op, dtype, handle, offset, size, **kw):
         return self._result(self.lib.reduce_device, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
 
+    def device_masked(self, op, dtype, handle, offset, size, mask, mask_offset, **kw):
+        def call(client, spec, where, at, n, *results):
+            return self.lib.reduce_device_masked(client, spec, where, at, n, mask, C.c_uint64(mask_offset), *results)
+        return self._result(call, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
+
     def gpus(self):
         found = []
 

@@ -279,11 +279,13 @@ class Connection:
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))
 
-    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, **kw):
-        """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed."""
+    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, mask_at=(), **kw):
+        """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed. `mask_at`: handle and offset of a mask that
+        is not behind them."""
         if row_len is None:
-            row_len = length // (SIZE[dtype] + bool(flags & MASK)) // (rows * (kw.get("planes") or 1))
+            row_len = length // (SIZE[dtype] + bool(flags & MASK and not mask_at)) // (rows * (kw.get("planes") or 1))
         body = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + struct.pack("<QQQ", handle, offset, length)
+        body += struct.pack("<QQ", *mask_at) if mask_at else b""
         return parse_result(self.call(REDUCE_AT, body, time_ms=time_ms))
 
     def begin(self, op, dtype, **kw):

@@ -116,6 +116,72 @@ def test_a_mask_behind_the_elements(device, allocate, dtype):
             assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE), op
 
 
+@pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
+def test_a_mask_anywhere_on_the_device(device, allocate, dtype):
+    """In another allocation, in the elements' own, before and behind them, or the elements themselves."""
+    r = np.random.default_rng(SEED)
+    data, n = r.integers(0, 60, 240_000, "u1").tobytes(), 240_000 // SIZE[dtype]
+    mask = (r.random(n) < 0.7).tobytes()
+    first, second = allocate(b"#" * 64 + data + b"##" + mask), allocate(mask + b"#" * 5 + data)
+    with device().connect() as c, Side(c) as side:
+        (one, _), (two, _) = side.device(first.handle), side.device(second.handle)
+        for op, kw in (("sum", {"rows": 10_000}), ("stats", {}), ("argmax", {"rows": 3, "index_base": 7}), ("max", {"rows": 50, "flags": COLUMNS}),
+                       ("var", {"flags": STATES_OUT}), ("norm1", {"rows": 25, "planes": 4, "flags": COLUMNS})):
+            flags = kw.pop("flags", 0)
+            want = c.reduce(op, dtype, data, flags=flags, mask=mask, nan="omit", **kw)
+            for place in ((one, 64 + len(data) + 2), (two, 0)):
+                got = c.reduce_at(op, dtype, one, 64, len(data), flags=flags | MASK, mask_at=place, nan="omit", **kw)
+                assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE), op
+        whole = c.reduce("sum", "u8", data)
+        assert c.reduce_at("sum", "u8", one, 64, len(data), flags=MASK, mask_at=(one, 64)).cells == whole.cells
+        assert c.reduce_at("sum", "f32", one, 64, 0, flags=MASK, mask_at=(two, 0), row_len=0).cells == [bytes(8)]
+
+
+def test_masks_that_lie(device, allocate, scratch):
+    (scratch / "file").write_bytes(bytes(4096))
+    daemon = device()
+    a, b = allocate(bytes(4096)), allocate(bytes(1000))
+    with daemon.connect() as c, Side(c) as side, daemon.connect() as other, Side(other) as others, open(scratch / "file", "rb") as file:
+        (one, _), (two, _), of_another = side.device(a.handle), side.device(b.handle), others.device(b.handle)[0]
+        passed, resident = side.file(file.fileno())[0], c.put("x", "f32", bytes(4096))
+
+        def ask(elements, mask, offset=0, flags=MASK):
+            return c.reduce_at("sum", "f32", elements, 0, 4000, flags=flags, row_len=1000, mask_at=(mask, offset))
+        assert ask(one, two).cells == ask(one, one, 96).cells == ask(one, one, 3096).cells == [bytes(8)]
+        for offset in (1, 1000, 2**64 - 1, 2**64 - 1000):
+            assert refused("SHAPE", "offset", ask, one, two, offset).limit == 1000
+        assert refused("SHAPE", "offset", ask, one, one, 3097).limit == 4096
+        for elements, mask in ((one, 0), (one, 12345), (one, of_another), (one, passed), (one, resident), (passed, one)):
+            refused("BAD_HANDLE", "mask", ask, elements, mask)
+        refused("BAD_MESSAGE", "flags", ask, resident, one)
+        refused("BAD_MESSAGE", "flags", ask, one, two, flags=0)
+        refused("BAD_MESSAGE", "reduce_at", c.call, REDUCE_AT, spec("sum", "f32", row_len=1000, flags=MASK) + struct.pack("<QQQQ", one, 0, 4000, two))
+        side.drop(two)
+        side.device(b.handle)  # which is answered after the drop was taken
+        refused("BAD_HANDLE", "mask", ask, one, two)
+        c.drop("x")
+    settle(daemon)
+
+
+def test_a_mask_is_dropped_in_use(device, allocate):
+    daemon = device()
+    n = 2 * MIB
+    a, mask = allocate(struct.pack("<f", 1.5) * n), allocate(b"\1" * n)
+    body = spec("sum", "f32", row_len=n, flags=MASK)
+    with daemon.connect() as c, Side(c) as side:
+        elements, size = side.device(a.handle)
+        for _ in range(30):
+            handle, _ = side.device(mask.handle)
+            sent = [c.send(REDUCE_AT, body + struct.pack("<QQQQQ", elements, 0, size, handle, 0)) for _ in range(2)]
+            side.drop(handle)
+            for s in sent:
+                try:
+                    assert c.wait(s)[48:] == struct.pack("<d", 1.5 * n)
+                except Fault as e:
+                    assert e.code == "BAD_HANDLE"  # the drop went by another way, and may be faster
+    settle(daemon)
+
+
 def test_any_length_in_one_request(device, allocate):
     a = allocate(struct.pack("<f", 1.5) * (6 * MIB))
     with device().connect() as c, Side(c) as side:
@@ -420,6 +486,33 @@ def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
         with pytest.raises(LibFault) as e:  # memory of this process has its mask elsewhere
             lib.run_at("sum", "u8", ctypes.addressof(memory), 64, flags=MASKED)
         assert (e.value.code, e.value.field) == ("ARGUMENT", "flags")
+
+
+@pytest.mark.parametrize("op,dtype,kw", [("sum", "f32", {}), ("stats", "f64", {"rows": 64}), ("argmin", "i16", {"index_base": 1000}),
+                                         ("min", "i32", {"rows": 64, "flags": LIB_COLUMNS}), ("var", "u8", {"flags": STATES_OUT, "rows": 2})], ids=str)
+def test_libreduce_takes_a_mask_of_another_allocation(device, allocate, scratch, op, dtype, kw):
+    r, n = random.Random(SEED), MIB // 4
+    data, mask = r.randbytes(n * SIZE[dtype]), bytes(i % 3 for i in range(n))
+    a, m = allocate(data), allocate(b"#" * 3 + mask)
+    daemon = device()
+    with Client(daemon.url) as lib:
+        memory = (ctypes.c_char * len(data)).from_buffer(bytearray(data))
+        want = lib.run_at(op, dtype, ctypes.addressof(memory), len(data), mask=mask, **kw)[0]
+        got, result = lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 3, **kw)
+        assert got == want and result.path == PATH_DEVICE and result.count == n
+        for call, code, field in ((lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 4, **kw), "SHAPE", "offset"),
+                                  (lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), None, 0, **kw), "ARGUMENT", "mask_handle"),
+                                  (lambda: lib.device_masked(op, dtype, None, 0, len(data), m.handle, 0, **kw), "ARGUMENT", "handle"),
+                                  (lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), bytes(64), 0, **kw), "BAD_HANDLE", "handle"),
+                                  (lambda: lib.device_masked("sum", "u8", a.handle, 0, 8, m.handle, 0, flags=MASKED), "ARGUMENT", "flags")):
+            with pytest.raises(LibFault) as e:
+                call()
+            assert (e.value.code, e.value.field) == (code, field)
+        rows = lib.device_masked("sum", "u8", a.handle, 0, n, m.handle, 3, rows=n)[0]  # more than a reply holds
+        assert rows == lib.run_at("sum", "u8", ctypes.addressof(memory), n, mask=mask, rows=n)[0]
+        daemon.kill()
+        device(directory=daemon.directory)  # knows neither allocation
+        assert lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 3, **kw)[0] == want
 
 
 def test_libreduce_opens_once_and_again_after_a_restart(device, allocate, scratch):

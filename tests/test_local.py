@@ -2,6 +2,8 @@
 import concurrent.futures
 import ctypes as C
 import os
+import shutil
+import tempfile
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import gens
 import libreduce
 import oracle
-from conftest import memory_device
+from conftest import BACKEND, Daemon, finish, memory_device
 from libreduce import COLUMNS, STATES_IN, STATES_OUT, WRAP, Fault
 from oracle import DTYPES, FLOATS, OPS, SIGNED, SIZE
 from pythonpackage import reduced
@@ -18,10 +20,36 @@ NO, YES, LOCAL = 1, 2, 7  # reduce_local; REDUCE_PATH_LOCAL
 SMALL = 64 << 10
 
 
+def clients(daemon):
+    """Two clients of one daemon: the first leaves all to it."""
+    return libreduce.Client(daemon.url, local=NO), libreduce.Client(daemon.url, local=YES)
+
+
 @pytest.fixture(scope="module")
 def both(shared):
-    """Two clients of one daemon: the first leaves all to it."""
-    with libreduce.Client(shared.url, local=NO) as there, libreduce.Client(shared.url, local=YES) as here:
+    """Of the daemon with the engine under test."""
+    there, here = clients(shared)
+    with there, here:
+        yield there, here
+
+
+@pytest.fixture(scope="module")
+def on_cpu(request, shared):
+    """A daemon on the CPU: arrays of any size are for its clients to reduce."""
+    if BACKEND == "cpu":
+        yield shared
+        return
+    directory = tempfile.mkdtemp(prefix="rd")
+    daemon = Daemon(directory, backend="cpu")
+    yield daemon
+    finish(request, [daemon])
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def both_on_cpu(on_cpu):
+    there, here = clients(on_cpu)
+    with there, here:
         yield there, here
 
 
@@ -32,7 +60,8 @@ def answer(client, op, dtype, data, **kw):
         cells, r = client.run_at(op, dtype, address, len(data), **kw)
     except Fault as e:
         return (e.code, e.field, e.index, e.limit, e.value, str(e)), None
-    return (cells, r.dtype, r.backend, r.cell_size, r.cells, r.count), r.path
+    engine = r.backend if BACKEND == "cpu" else 0  # a GPU's answers are the same
+    return (cells, r.dtype, engine, r.cell_size, r.cells, r.count), r.path
 
 
 def check(both, op, dtype, bits, shift=0, **kw):
@@ -113,31 +142,31 @@ def test_states_are_merged_and_checked(both):
     ("minmax", "i16", {"rows": 3}), ("sum", "f64", {"rows": 1000}), ("sum", "i64", {"rows": 100}), ("var", "f32", {"rows": 3000, "flags": COLUMNS}), ("max", "f32", {"rows": 3, "flags": COLUMNS, "nan": "omit"}),
     ("sum", "f64", {"rows": 300, "planes": 4, "flags": COLUMNS}), ("max", "f64", {"rows": 60000, "flags": COLUMNS, "nan": "error"}),
     ("prod", "u8", {"flags": STATES_OUT})])
-def test_large_arrays_by_several_threads(both, op, dtype, kw):
+def test_large_arrays_by_several_threads(both_on_cpu, op, dtype, kw):
     rng = np.random.default_rng(3)
     n = (9 << 20) // SIZE[dtype] // 60000 * 60000
     bits = (gens.full_range if dtype in FLOATS else gens.any_bits)(rng, dtype, n)
     if dtype in FLOATS:
         bits[n // 3] = oracle.nan_bits(FLOATS[dtype])
-    code = check(both, op, dtype, bits, 1, **kw)
+    code = check(both_on_cpu, op, dtype, bits, 1, **kw)
     assert code == {"u64": "OVERFLOW", "i64": "OVERFLOW"}.get(dtype, "NAN" if kw.get("nan") == "error" else None)
 
 
-def test_many_callers_at_once(both):
+def test_many_callers_at_once(both_on_cpu):
     data = bytearray(gens.full_range(np.random.default_rng(4), "f64", 1 << 20).tobytes())
-    expected, _ = answer(both[0], "sum", "f64", data)
+    expected, _ = answer(both_on_cpu[0], "sum", "f64", data)
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: answer(both[1], "sum", "f64", data), range(24)))
+        found = list(pool.map(lambda _: answer(both_on_cpu[1], "sum", "f64", data), range(24)))
     assert found == [(expected, LOCAL)] * 24
 
 
-def test_the_daemon_does_not_see_them(shared, both):
+def test_the_daemon_does_not_see_them(on_cpu, both_on_cpu):
     def seen():
-        return shared.status()["requests.reduce"]
-    check(both, "sum", "u8", np.ones(5, np.uint8))
+        return on_cpu.status()["requests.reduce"]
+    check(both_on_cpu, "sum", "u8", np.ones(5, np.uint8))
     before = seen()
     for n in (5, 1 << 20):
-        assert answer(both[1], "sum", "u8", bytearray(n))[1] == LOCAL
+        assert answer(both_on_cpu[1], "sum", "u8", bytearray(n))[1] == LOCAL
     assert seen() == before
 
 
@@ -192,7 +221,7 @@ def test_large_arrays_go_to_a_gpu_or_another_machine(start, shared):
     """A session knows its daemon's engine; a restart may bring another one."""
     with libreduce.Client(shared.tcp_url, local=YES) as c:
         assert (is_local(c, SMALL), is_local(c, SMALL + 1)) == (1, 0)
-    d = start()
+    d = start(backend="cpu")
     with libreduce.Client(d.url, local=YES) as c:
         assert is_local(c, 1 << 20) == 1
         d.kill()
@@ -204,21 +233,21 @@ def test_large_arrays_go_to_a_gpu_or_another_machine(start, shared):
 
 
 # ---- Python ----
-def test_python_reduces_here_unless_told(shared, monkeypatch):
+def test_python_reduces_here_unless_told(on_cpu, monkeypatch):
     monkeypatch.delenv("REDUCE_LOCAL")
     a = np.random.default_rng(5).standard_normal((1000, 300))
 
     def asked(**options):
-        with reduced.Client(shared.url, autostart=False, **options) as c:
-            before = shared.status()["requests"]
+        with reduced.Client(on_cpu.url, autostart=False, **options) as c:
+            before = on_cpu.status()["requests"]
             found = [reduced.sum(a, client=c), reduced.var(a, axis=0, client=c).tobytes(), reduced.min(a[:9, :9], client=c),
                      reduced.nansum(a[:50], where=a[:50] > 0, client=c)]
-            return found, shared.status()["requests"] - before > 4
+            return found, on_cpu.status()["requests"] - before > 4
     found, seen = asked()
     assert asked(local=True) == (found, seen) and not seen
     assert asked(local=False) == (found, True)
     monkeypatch.setenv("REDUCE_LOCAL", "no")
     assert asked() == (found, True)
-    with reduced.Client(shared.url, autostart=False, local=True) as c, pytest.raises(reduced.OverflowError_) as e:
+    with reduced.Client(on_cpu.url, autostart=False, local=True) as c, pytest.raises(reduced.OverflowError_) as e:
         reduced.sum(np.full(3, 2**63, "u8"), client=c)
     assert e.value.exact == 3 * 2**63 and os.environ["REDUCE_LOCAL"] == "no"

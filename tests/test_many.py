@@ -284,7 +284,11 @@ def test_sighup_rereads_the_config(scratch, start):
 
 def test_systemd_is_told(start):
     daemon = start()
+    first = daemon.notified("^STATUS=.*; 0 sessions, 0 requests so far$")
     daemon.notified("^READY=1")
+    assert first.startswith(f"STATUS={daemon.status()['device_note']};")
+    with daemon.connect():
+        daemon.notified("^STATUS=.*; 1 sessions, [1-9]")
     daemon.process.send_signal(signal.SIGHUP)
     assert "MONOTONIC_USEC=" in daemon.notified("^RELOADING=1")
     daemon.notified("^READY=1")

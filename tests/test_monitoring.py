@@ -1,5 +1,6 @@
 """Grafana's dashboard and Prometheus' alerts: their expressions are valid, name metrics that the daemon really has, and fire."""
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,12 +10,13 @@ import pytest
 from conftest import ROOT
 
 PLACE = ROOT / "daemon/telemetry/monitoring"
-needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="needs Debian's prometheus")
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}:{ROOT}/build/tools")
+needs_promtool = pytest.mark.skipif(not PROMTOOL, reason="needs promtool of Debian's prometheus: tests/promtool")
 NAME = re.compile(r"\breduced_\w+")
 
 
 def promtool(*args, **kw):
-    return subprocess.run(["promtool", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+    return subprocess.run([PROMTOOL, *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
 
 
 def dashboard():
@@ -64,6 +66,14 @@ def test_promtool_accepts_rules_and_metrics(scratch, start, ctl):
     for f in (PLACE / "alerts.yml", scratch / "panels.yml"):
         done = promtool("check", "rules", f)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_promtool_accepts_the_settings_of_the_pages(scratch):
+    text, = re.findall(r"^```yaml\n(.*?)^```", (ROOT / ".docs/administrators.md").read_text(), re.M | re.S)
+    (scratch / "prometheus.yml").write_text(text)
+    done = promtool("check", "config", scratch / "prometheus.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @needs_promtool

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import libreduce
-from conftest import memory_device, select_a_moment
+from conftest import BIN, memory_device, select_a_moment
 from rawclient import REDUCE, STORE, Fault, parse_result, spec, store
 from sideclient import Side
 from test_devices import DEVICE, RUNTIME
@@ -31,6 +31,7 @@ def held(monkeypatch, scratch):
     cue.touch()
     monkeypatch.setenv("HOLD_OPEN", str(cue))
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(BIN.parent / "tests" / "driver"))  # there is a driver; CUDA's first call waits for the cue
     yield cue
     cue.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 import chromium
-from conftest import select_a_moment
+from conftest import memory_device, select_a_moment
 from otheruser import as_user, needs_root
 from rawclient import Connection, Fault
 
@@ -222,6 +222,20 @@ def test_each_device_has_a_line(start):
     assert [(d["uuid"], d["lost"]) for d in s["devices"]] == [("CPU-0", False), ("CPU-1", False)]
     assert sum(d["bytes"] for d in s["devices"]) == sum(s["bytes"].values()) == 40 * 8 + (1 << 20)
     assert sum(d["tasks"] for d in s["devices"]) == s["status"]["tasks"]
+    assert [d["peak_bytes_per_s"] for d in s["devices"]] == [0, 0]  # what a processor does not tell
+
+
+@pytest.fixture
+def with_peak(start, monkeypatch):
+    """A daemon on CUDA's runtime made of memory, whose clock and width are 1 kHz and 1 bit: two transfers a cycle are 250 bytes/s."""
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
+    daemon = start("--metrics-url", "http://127.0.0.1:0", "--sandbox", "no", **memory_device("faults/reduced-devices"))
+    daemon.http = ("127.0.0.1", int(re.search(r"metrics on http://[\d.]+:(\d+)/", daemon.log())[1]))
+    return daemon
+
+
+def test_a_gpu_has_the_peak_of_its_memory(with_peak):
+    assert [d["peak_bytes_per_s"] for d in status(with_peak)["devices"]] == [250]
 
 
 @needs_browser
@@ -241,7 +255,7 @@ def test_the_page_shows_what_the_status_says(served, ctl, browser):
     assert sorted((r[0], r[1], r[2], *map(int, r[5:])) for r in ops) == sorted((o["op"], o["dtype"], o["path"], o["ok"] - o["pieces"], o["pieces"], o["errors"]) for o in s["ops"])
     assert sorted(errors) == [["EMPTY", "1"], ["NAN", "1"]]
     assert {(r[0], r[1]): int(r[6]) for r in users}[LOGIN or str(os.getuid()), str(os.getuid())] == 2
-    assert [(r[0], r[1], int(r[6])) for r in devices] == [(d["name"], "ok", d["tasks"]) for d in s["devices"]]
+    assert [(r[0], r[1], r[6], int(r[7])) for r in devices] == [(d["name"], "ok", "unknown", d["tasks"]) for d in s["devices"]]
     assert [(r[0], r[1], r[2], r[7]) for r in mine] == [("rawclient", str(os.getpid()), LOGIN or str(os.getuid()), "2")]
     for key in ("version", "backend", "device", "health", "requests.reduce", "requests.sum", "errors", "resident.cap", "threads"):
         assert page[key] == str(s["status"][key]) == str(asked[key]), key
@@ -263,6 +277,23 @@ def test_the_page_shows_what_the_status_says(served, ctl, browser):
 
 @needs_browser
 @pytest.mark.unsanitized
+def test_the_page_has_the_share_of_the_peak(with_peak, browser):
+    b = browser()
+    b.call("Page.navigate", url="http://{}:{}/".format(*with_peak.http))
+    assert b.until("document.querySelector('#devices tbody tr')?.cells[6].textContent") == "0.0 % of 250 B/s"
+
+
+def nameless(b):
+    """What a screen reader meets without a name: controls, tables, pictures, and whatever else the keyboard reaches."""
+    reached = {"name": "focusable", "value": {"type": "booleanOrUndefined", "value": True}}
+    nodes = [(n["role"]["value"], n) for n in b.call("Accessibility.getFullAXTree")["nodes"] if not n.get("ignored")]
+    found = [n for role, n in nodes if role in ("button", "link", "img", "table", "combobox", "image") or (reached in n["properties"] and role != "main")]
+    assert len(found) > 10
+    return [(n["role"], n["properties"]) for n in found if not n["name"]["value"]]
+
+
+@needs_browser
+@pytest.mark.unsanitized
 def test_the_page_fits_and_is_accessible(served, browser):
     """At the widths of a phone, a tablet and a desk, light and dark; every control has a name and is reached by the keyboard."""
     origin = "http://{}:{}/".format(*served.http)
@@ -272,12 +303,11 @@ def test_the_page_fits_and_is_accessible(served, browser):
         b.call("Page.navigate", url=origin)
         b.until("document.documentElement?.dataset.samples >= 1")
         assert b.evaluate("document.documentElement.scrollWidth") <= width, width
+        widest = "document.querySelectorAll('#times td').forEach((x) => { x.textContent = '0.888 \u00b5s'; })"
+        assert b.evaluate(f"{widest}, document.getElementById('times').scrollWidth <= document.getElementById('times').parentElement.clientWidth"), width
         luminance = b.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, x) => a + +x, 0)")
         assert (luminance < 200) == dark
-        nameless = b.call("Accessibility.getFullAXTree")["nodes"]
-        nameless = [n["role"]["value"] for n in nameless if n.get("role", {}).get("value") in ("button", "link", "img", "table", "combobox", "image")
-                    and not n.get("ignored") and not n.get("name", {}).get("value")]
-        assert not nameless
+        assert nameless(b) == []
         for key in ("Tab",) * 4:
             b.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=9)
             b.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=9)
@@ -287,6 +317,7 @@ def test_the_page_fits_and_is_accessible(served, browser):
         b.evaluate("location.hash = '#ladder'")
         b.until("document.querySelector('#rungs tbody tr') !== null")
         assert b.evaluate("document.documentElement.scrollWidth") <= width, width
+        assert nameless(b) == []
 
 
 @needs_browser

@@ -5,8 +5,10 @@ import os
 import random
 import shutil
 import struct
+import sys
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ class FakeDriver(_device.Driver):
     chunk = 1 << 40  # of an allocation that is several
 
     def __init__(self):
-        self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined = [], [], 0, 0, False, 0
+        self.allocations, self.waited, self.exported, self.measured, self.virtual, self.joined, self.own = [], [], 0, 0, False, 0, []
 
     def make(self, size):
         self.allocations.append(Allocation(size))
@@ -63,7 +65,7 @@ class FakeDriver(_device.Driver):
     def extent(self, pointer):
         self.measured += 1
         a = self.find(pointer)
-        return a.base, min(a.size, self.chunk)
+        return a.base, a.size if a.base in self.own else min(a.size, self.chunk)
 
     def handle(self, base):
         if self.virtual:
@@ -77,12 +79,15 @@ class FakeDriver(_device.Driver):
     def uuid(self, pointer):
         return self.gpu
 
-    def join(self, pointer, nbytes, mask, size):
-        joined = self.make(size)
-        ctypes.memmove(joined.base, pointer, nbytes)
-        ctypes.memmove(joined.base + nbytes, mask, size - nbytes)
+    def allocate(self, pointer, size):
         self.joined += 1
-        return joined.base
+        self.own.append(self.make(size).base)
+        return self.own[-1]
+
+    def copy(self, to, pointer, nbytes, mask, size, stream):
+        assert stream == 7
+        ctypes.memmove(to, pointer, nbytes)
+        ctypes.memmove(to + nbytes, mask, size - nbytes)
 
 
 class Tensor:
@@ -149,7 +154,7 @@ def test_what_cannot_be_done_in_place_is_copied_with_one_warning(device):
 
 @pytest.mark.parametrize("order", "CF")
 def test_masks(device, order, monkeypatch):
-    """A mask is copied behind the elements, on the device: from here, and from there if it lies like them."""
+    """Of a mask that is on the device and lies like the elements nothing is copied. One from here is copied behind them, on the device."""
     monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     r = np.random.default_rng(1)
     a = np.asarray(r.standard_normal((30, 40)).astype("f4"), order=order)
@@ -169,7 +174,9 @@ def test_masks(device, order, monkeypatch):
     assert reduced.sum(t, where=keep[0]) == reduced.sum(a, where=keep[0]) and reduced.sum(t, where=False) == 0
     assert reduced.submit("sum", t, where=m).result() == reduced.sum(a, where=keep)
     assert reduced.sum(t, initial=5, where=m) == reduced.sum(a, initial=5, where=keep)
-    assert device.joined == device.exported and len(device.allocations) == 2 and not _client.default().allocations
+    assert device.joined == device.exported - 2 and len(device.allocations) == 2 == len(_client.default().allocations)
+    before = device.joined
+    assert reduced.var(t, where=m) == reduced.var(a, where=keep) and device.joined == before  # in place, whatever their size
     z = Tensor(device.make(1 << 14), a.astype("c8"))
     assert reduced.sum(z, axis=1, where=keep).tolist() == reduced.sum(z.a, axis=1, where=keep).tolist()
     for error, where in ((TypeError, a), (ValueError, keep[:, 1:]), (TypeError, [object()])):
@@ -187,8 +194,56 @@ def test_elements_in_several_allocations_are_copied_on_the_device(device, monkey
         assert np.array_equal(reduced.std(t, axis=axis), reduced.std(a, axis=axis))
     long = Tensor(device.make(1 << 20), a.reshape(-1))
     assert reduced.sum(long, offsets=[7, 50_000, 120_000]).tolist() == reduced.sum(a.reshape(-1), offsets=[7, 50_000, 120_000]).tolist()
-    assert reduced.sum(t, where=a > 0) == reduced.sum(a, where=a > 0)
-    assert device.joined == 6 and len(device.allocations) == 2
+    for where in (a > 0, Tensor(device.make(1 << 18), a > 0)):
+        assert reduced.sum(t, where=where) == reduced.sum(a, where=a > 0)
+    assert device.joined == 7 and len(device.allocations) == 3
+
+
+class Lent:
+    def __init__(self, base):
+        self.base = base
+
+    def data_ptr(self):
+        return self.base
+
+
+class PooledTensor(Tensor):
+    """One of PyTorch's kind: it lends memory of its pool."""
+
+    def __init__(self, device, allocation, a):
+        super().__init__(allocation, a)
+        self.device, self.pool, self.lent, self.fails = device, device.make(1 << 20), [], ""
+
+    def new_empty(self, nbytes, dtype):
+        assert dtype == "torch's u1"
+        if self.fails:
+            raise RuntimeError(self.fails)
+        assert 512 + nbytes <= self.pool.size
+        lent = Lent(self.pool.base + 512)
+        self.lent.append(weakref.ref(lent))
+        return lent
+
+
+def test_masks_by_memory_that_the_library_lends(device, monkeypatch):
+    """Nothing is allocated and closed for a call. Without that memory it is an allocation."""
+    monkeypatch.setattr(_device, "LEAST_JOINED", 0)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(uint8="torch's u1"))
+    a = np.random.default_rng(1).standard_normal((30, 40))
+    keep = a > 0.3
+    t = PooledTensor(device, device.make(1 << 14), a)
+    for _ in range(3):
+        assert reduced.std(t, axis=1, where=keep).tolist() == reduced.std(a, axis=1, where=keep).tolist()
+        assert reduced.argmax(t, where=keep) == reduced.argmax(a, where=keep)
+    assert (len(t.lent), device.exported, device.joined) == (6, 1, 0)
+    assert [key[1] for key in _client.default().allocations] == [t.pool.base]
+    assert all(lent() is None for lent in t.lent)  # given back
+    t.fails = "CUDA out of memory"
+    assert reduced.sum(t, where=keep) == reduced.sum(a, where=keep)
+    t.fails, device.chunk = "", 1 << 12  # of several allocations
+    device.free(t.pool)
+    t.pool = device.make(1 << 20)
+    assert reduced.sum(t, where=keep) == reduced.sum(a, where=keep)
+    assert device.joined == 2 and not [key for key in _client.default().allocations if key[1] in device.own]
 
 
 def test_masks_that_are_copied_to_the_host(device, monkeypatch):
@@ -206,7 +261,7 @@ def test_masks_that_are_copied_to_the_host(device, monkeypatch):
 
     def full(*_):
         raise _device.CudaError("cuMemAlloc_v2 failed with CUDA error 2")
-    monkeypatch.setattr(device, "join", full)
+    monkeypatch.setattr(device, "allocate", full)
     assert reduced.std(t, axis=1, where=m).tolist() == reduced.std(a, axis=1, where=keep).tolist()  # few bytes: at once, without a warning
     monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     with pytest.warns(RuntimeWarning, match="CUDA error 2"):

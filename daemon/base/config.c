@@ -32,7 +32,7 @@ enum { AUTOSTARTED_IDLE_S = 600 }; /* REDUCE_OPEN_OPTS_INIT of client/reduce.h s
 static const option options[] = {
     {"listen", URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
-     "socket that clients try first"},
+     "socket that clients try first; it is to be listed beside other URLs"},
     {"allow-uid", USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
@@ -69,8 +69,8 @@ static const option options[] = {
     {"trace-size", NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
-     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host: an experiment, "
-     "whose speed beside a GPU is not measured"},
+     "engine; auto uses CUDA if a device answers, else the CPU. hybrid uses both for large data of the host, "
+     "by measured rates; results have the same bits"},
     {"devices", DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The "

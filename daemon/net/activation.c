@@ -91,7 +91,8 @@ static bool sort_one(rd_activated *a, rd_passed *p, int i, const rd_config *c, c
         return true;
     }
     snprintf(why, cap, "the socket unit passes %s at %.120s, which %s", kind_of(&s), s.url,
-             place ? "is there twice" : "no setting asks for: it may pass those of ipc URLs, and of metrics-url");
+             place ? "is there twice"
+                   : "no setting asks for: list it beside the other listen URLs or as metrics-url, or take it from the unit");
     return false;
 }
 

@@ -21,7 +21,7 @@
 #include "daemon/net/wire.h"
 
 enum {
-    MOST_THREADS = 4,
+    MOST_THREADS = 8,
     BATCH = 64,             /* sockets looked at in a turn of a thread */
     ACCEPTS = 16,           /* connections accepted in a turn */
     BACKLOG = 1024,         /* connections that wait to be accepted: clients try again when there are more */
@@ -522,7 +522,7 @@ static void close_thread(unix_thread *t)
 static unsigned how_many(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 8 ? 2 : cores < 16 ? 3 : MOST_THREADS;
+    return cores < 8 ? 2 : cores < 16 ? 3 : cores < 32 ? 4 : MOST_THREADS;
 }
 
 rd_unix_threads *rd_unix_open(void)

@@ -17,10 +17,10 @@ void rd_executor_fit(rd_requests *q)
 {
     rk_stats k;
     rk_get_stats(q->engine, &k);
-    const bool hybrid = k.backend == RP_BACKEND_CUDA && k.threads > 0;
+    const unsigned sharers = rk_sharers(q->engine);
     uint64_t large = k.backend == RP_BACKEND_CUDA ? k.slots * RP_MAX_DATA / 2 : (uint64_t)k.threads * CORE_WINDOW;
-    large += hybrid ? 2 * RP_MAX_DATA : 0;
-    rd_sched_windows(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA, k.devices + hybrid);
+    large += sharers > k.devices ? 2 * RP_MAX_DATA : 0;
+    rd_sched_windows(&q->sched, SMALL_WINDOW, large > RP_MAX_DATA ? large : 2 * RP_MAX_DATA, sharers);
 }
 
 /* ---- to the engine and back ---- */

@@ -15,7 +15,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->release = NULL;
     r->path = 0;
     r->stream = NULL;
-    r->handle = NULL;
+    r->handle = r->mask = NULL;
     r->resident = NULL;
     r->spread = false;
     r->held = false;

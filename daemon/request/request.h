@@ -28,6 +28,7 @@ typedef struct rd_request {
     rp_path path;                          /* how the data come; 0: not known */
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
+    struct rd_handle *mask;                /* REDUCE_AT: the same, of a mask that is not behind its elements */
     bool held;                             /* until there are devices: RD_LATER */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
     struct rd_request *next_parked;        /* of the same user */

@@ -40,6 +40,19 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
     return check_memory(spec, a, x->bytes, f);
 }
 
+/* Make the spec name the mask of elements that begin at `elements`: another allocation, or another part of theirs. */
+static rp_err find_mask(const rd_request *r, const rp_mask_at *m, rp_spec *spec, const rp_at *a, const rd_handle *x,
+                        rd_handle **mask, rp_fault *f)
+{
+    const rp_at range = {m->handle, m->offset, a->length / rp_dtype_size(spec->dtype)};
+    *mask = rd_handles_find(&r->session->handles, m->handle);
+    if (!x || x->kind != RD_HANDLE_DEVICE || !*mask || (*mask)->kind != RD_HANDLE_DEVICE)
+        return rp_fail(f, RP_BAD_HANDLE, "mask", 0, "elements and their mask must both be in allocations of this session");
+    if (!rk_memory_distance(x->memory, a->offset + a->length, (*mask)->memory, m->offset, &spec->mask_shift))
+        return rp_fail(f, RP_BAD_HANDLE, "mask", 0, "the mask is on another device than the elements");
+    return check_range((*mask)->size, &range, f);
+}
+
 /* ---- hold and release ---- */
 void rd_source_hold(rd_request *r, rd_resident *x)
 {
@@ -82,14 +95,16 @@ static void use_resident(rd_request *r, rd_resident *x, const rp_at *a)
 void rd_source_release(rd_request *r)
 {
     rd_buffer *b = r->read.buffer;
-    rd_handle *x = r->handle;
+    rd_handle *x = r->handle, *mask = r->mask;
     rd_resident *kept = r->resident;
     r->release = NULL;
-    r->handle = NULL;
+    r->handle = r->mask = NULL;
     r->resident = NULL;
     r->read.buffer = NULL;
     if (x)
         rd_handle_release(x);
+    if (mask)
+        rd_handle_release(mask);
     if (b)
         rd_buffer_give(b);
     if (kept)
@@ -97,9 +112,9 @@ void rd_source_release(rd_request *r)
 }
 
 /* ---- REDUCE_AT ---- */
-static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *f)
+static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_mask_at *m, rp_fault *f)
 {
-    rp_err err = rp_get_at(r->body, r->body_len, spec, a, f);
+    rp_err err = rp_get_at(r->body, r->body_len, spec, a, m, f);
     if (!err)
         err = rp_spec_check(spec, f);
     if (!err)
@@ -111,8 +126,16 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_fault *
     return RP_OK;
 }
 
+/* Do the bytes of the elements, with their mask unless it is elsewhere, make the rows? */
+static rp_err match(rp_spec spec, const rp_at *a, bool apart, rp_fault *f)
+{
+    spec.flags &= ~(uint32_t)(apart ? RP_MASK : 0);
+    return rp_spec_match(&spec, a->length, f);
+}
+
 /* What the handle names: resident data of the user, or of the session memory on the device, or a file or an arena. */
-static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_resident **kept, rd_handle **x, rp_fault *f)
+static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, bool apart, rd_resident **kept, rd_handle **x,
+                   rp_fault *f)
 {
     rd_handle *device = rd_handles_find(&r->session->handles, a->handle);
     rp_err err;
@@ -124,7 +147,7 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, rd_
     } else {
         err = rd_source_find(r, a, "handle", x, f);
     }
-    return err ? err : rp_spec_match(spec, a->length, f);
+    return err ? err : match(*spec, a, apart, f);
 }
 
 rp_err rd_source_read(rd_request *r, rp_fault *f)
@@ -133,11 +156,14 @@ rp_err rd_source_read(rd_request *r, rp_fault *f)
         [RD_HANDLE_FILE] = RP_PATH_FILE, [RD_HANDLE_ARENA] = RP_PATH_SHM, [RD_HANDLE_DEVICE] = RP_PATH_DEVICE};
     rp_spec spec;
     rp_at a;
-    rd_handle *x = NULL;
+    rp_mask_at m;
+    rd_handle *x = NULL, *mask = NULL;
     rd_resident *kept = NULL;
-    rp_err err = read_spec(r, &spec, &a, f);
+    rp_err err = read_spec(r, &spec, &a, &m, f);
     if (!err)
-        err = find(r, &spec, &a, &kept, &x, f);
+        err = find(r, &spec, &a, m.handle, &kept, &x, f);
+    if (!err && m.handle)
+        err = find_mask(r, &m, &spec, &a, x, &mask, f);
     if (err)
         return err;
     r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
@@ -146,5 +172,8 @@ rp_err rd_source_read(rd_request *r, rp_fault *f)
         use_resident(r, kept, &a);
     else
         rd_source_use(r, x, &a);
+    r->mask = mask;
+    if (mask)
+        rd_handle_hold(mask);
     return RP_OK;
 }

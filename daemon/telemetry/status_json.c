@@ -130,7 +130,8 @@ static void put_device(FILE *f, const rk_stats *k, uint64_t bytes, double best)
     fprintf(f, ",\"tasks\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"slots_busy\":%" PRIu64, k->tasks, k->slots, k->slots_busy);
     fprintf(f, ",\"memory\":%" PRIu64 ",\"memory_cap\":%" PRIu64, k->device_bytes, k->device_cap);
     fprintf(f, ",\"resident\":%" PRIu64 ",\"resident_cap\":%" PRIu64, k->resident_bytes, k->resident_cap);
-    fprintf(f, ",\"bytes\":%" PRIu64 ",\"best_bytes_per_s\":%.9g}", bytes, best);
+    fprintf(f, ",\"bytes\":%" PRIu64 ",\"best_bytes_per_s\":%.9g,\"peak_bytes_per_s\":%" PRIu64 "}", bytes, best,
+            k->memory_peak);
 }
 
 /* A single CPU engine is one entry, whose figures are the totals. */

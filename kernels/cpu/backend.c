@@ -20,6 +20,7 @@ typedef struct pool {
     rk_inflight *tasks;
     const rk_simd *simd;
     int threads, started;
+    int cut_for;
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -117,7 +118,7 @@ static void open_task(pool *p)
         return;
     }
     rk_pieces *j = free_job(p);
-    rk_cut(j, t, p->threads, p->simd, &p->lock);
+    rk_cut(j, t, p->cut_for, p->simd, &p->lock);
     if (j->pieces > 1)
         pthread_cond_broadcast(&p->work);
     run_piece(p, j);
@@ -194,6 +195,7 @@ static rp_err cpu_open(rk_inflight *tasks, const rk_options *o, int ordinal, voi
         return RP_NO_MEMORY;
     }
     *p = (pool){.tasks = tasks, .simd = rk_simd_best(), .threads = threads, .thread = thread, .jobs = jobs};
+    p->cut_for = o->cut_for > 0 ? o->cut_for : threads;
     p->queue_end = &p->queue;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);

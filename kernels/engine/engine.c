@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/engine/front.h"
 #include "kernels/engine/select.h"
+#include "kernels/engine/share.h"
 
 /* ---- which device ---- */
 
@@ -27,18 +28,15 @@ static rk_device *least_loaded(const rk_fleet *v)
 /* Data of the host that are worth being shared with the CPU: less is done by a device before the CPU's workers are awake. */
 enum { SHARED_BYTES = 512 << 10 };
 
-/* Which of the devices and the CPU would be done first. Tiles of a large array come one after the other, so both take their
- * share, and end at about the same time. */
-static rk_device *first_done(const rk_fleet *v, const rk_task *t)
+/* Tiles of a large array come one after the other, so devices and CPU take their shares, and end at about the same time. */
+static rk_device *shared(const rk_fleet *v, const rk_task *t)
 {
-    const uint64_t size = rk_task_size(t);
-    rk_device *best = v->helper;
-    for (unsigned i = 0; i < v->devices; i++) {
-        rk_device *d = v->device[i];
-        if (!rk_device_is_lost(d) && rk_inflight_finish(&d->tasks, size) <= rk_inflight_finish(&best->tasks, size))
-            best = d;
-    }
-    return best;
+    rk_inflight *tasks[RK_MAX_DEVICES + 1];
+    for (unsigned i = 0; i < v->devices; i++)
+        tasks[i] = rk_device_is_lost(v->device[i]) ? NULL : &v->device[i]->tasks;
+    tasks[v->devices] = &v->helper->tasks;
+    const unsigned i = rk_share(tasks, v->devices + 1, rk_task_size(t));
+    return i < v->devices ? v->device[i] : v->helper;
 }
 
 /* Where the task is to go. Those of lost devices end there. */
@@ -49,7 +47,7 @@ static rk_device *device_for(const rk_fleet *v, const rk_task *t)
     if (t->spec.device)
         return v->device[(t->spec.device - 1) % v->devices];
     if (v->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
-        return first_done(v, t);
+        return shared(v, t);
     rk_device *d = v->devices == 1 ? v->device[0] : least_loaded(v);
     return d ? d : v->device[0];
 }
@@ -237,6 +235,12 @@ void rk_retire(rk_engine *e, unsigned device) { rk_inflight_lose(&rk_fleet_of(e)
 bool rk_opening(const rk_engine *e) { return __atomic_load_n(&e->phase, __ATOMIC_ACQUIRE) != RK_SETTLED; }
 
 unsigned rk_devices(const rk_engine *e) { return rk_fleet_of(e)->devices; }
+
+unsigned rk_sharers(const rk_engine *e)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    return v->devices + (v->helper != NULL);
+}
 
 bool rk_device_lost(const rk_engine *e, unsigned device) { return rk_device_is_lost(rk_fleet_of(e)->device[device]); }
 

@@ -85,11 +85,11 @@ static void measure(rk_inflight *f, uint64_t bytes)
     f->rated_ns = busy;
 }
 
-double rk_inflight_finish(const rk_inflight *f, uint64_t more)
+double rk_inflight_rate(const rk_inflight *f)
 {
     double rate;
     __atomic_load(&f->rate, &rate, __ATOMIC_RELAXED);
-    return (double)(rk_inflight_load(f) + more) / (rate > 0 ? rate : 1);
+    return rate;
 }
 
 /* ---- out ---- */

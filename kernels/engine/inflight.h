@@ -28,6 +28,7 @@ typedef struct rk_inflight {
     /* bytes of work a nanosecond, while there was some, atomic; the work and the busy time since it was measured */
     double rate;
     uint64_t rated, rated_ns;
+    unsigned passed; /* share.c; atomic */
 } rk_inflight;
 
 void rk_inflight_init(rk_inflight *f, const rk_options *o);
@@ -53,8 +54,8 @@ void rk_inflight_drop(rk_inflight *f);
 
 void rk_inflight_stats(rk_inflight *f, rk_stats *s); /* adds busy_ns, sets its counters */
 
-/* When `more` bytes of work would be done behind those under way, in ns; bytes as long as the rate is not known. */
-double rk_inflight_finish(const rk_inflight *f, uint64_t more);
+/* Bytes of work a nanosecond while there was some; 0: not known so far. */
+double rk_inflight_rate(const rk_inflight *f);
 
 /* Nothing more is to be expected of the device. */
 static inline void rk_inflight_lose(rk_inflight *f) { __atomic_store_n(&f->lost, true, __ATOMIC_RELAXED); }

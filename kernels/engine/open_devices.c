@@ -235,7 +235,16 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* Beside CUDA's devices. Two threads a device bring data to it, so that they need cores of their own. */
+/* Two threads a device bring data to it, and many of clients or of the daemon copy or read them. These fill the memory bus and
+ * need most of the cores. A fifth of them is enough for data in the cache, as these are (tests/bench/TUNING.md). */
+static int helper_threads(const rk_engine *e, unsigned devices)
+{
+    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, fifth = cores / 5;
+    const int fit = fifth < left ? fifth : left;
+    return e->o.threads > 0 ? e->o.threads : fit > 0 ? fit : 1;
+}
+
+/* Beside CUDA's devices. Tasks come in numbers, so each is for few workers. */
 static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
 {
     const rk_device_info info = {.name = "CPU"};
@@ -247,8 +256,8 @@ static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why
         snprintf(why, why_cap, "out of memory");
         return RP_NO_MEMORY;
     }
-    const int left = rk_cpu_cores() - 2 * (int)v->devices;
-    d->o.threads = e->o.threads > 0 ? e->o.threads : left > 0 ? left : 1;
+    d->o.threads = helper_threads(e, v->devices);
+    d->o.cut_for = 1;
     d->o.batch_bytes = 0;
     snprintf(why + used, why_cap - used, "; and ");
     rp_err err = rk_device_open(d, 1, why + strlen(why), why_cap - strlen(why));

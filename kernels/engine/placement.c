@@ -133,6 +133,12 @@ int rk_memory_place(const rk_memory *m)
     return m->parts ? RK_PLACE_SPREAD : number < RK_MAX_DEVICES ? (int)number : RK_PLACE_ANY;
 }
 
+bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes)
+{
+    *bytes = (int64_t)((uintptr_t)to->base + there - (uintptr_t)from->base - here);
+    return from->device == to->device && !from->parts && !to->parts;
+}
+
 bool rk_memory_lost(const rk_memory *m)
 {
     bool lost = m->device && rk_device_is_lost(m->device);

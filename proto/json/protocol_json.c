@@ -352,6 +352,7 @@ static void put_at_of(uint8_t *out, const rp_at *a) { rp_put_at(out, &NO_SPEC, a
 #define NO_APPEND ((rp_append){0})
 #define NO_FINISH ((rp_finish){0})
 #define NO_AT ((rp_at){0})
+#define NO_MASK_AT ((rp_mask_at){0})
 #define NO_WRITE ((rp_write){0})
 #define NO_WRITE_AT ((write_at){0})
 #define NO_SHAPE ((rp_shape){.dims = 1})
@@ -371,6 +372,10 @@ static void put_data(void)
     FIELD(rp_at, put_at_of, NO_AT, handle);
     FIELD(rp_at, put_at_of, NO_AT, offset);
     FIELD(rp_at, put_at_of, NO_AT, length);
+    end_struct();
+    begin_struct("mask_at", RP_MASK_AT_SIZE);
+    FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, handle);
+    FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, offset);
     end_struct();
     begin_struct("store", RP_STORE_SIZE);
     FIELD(rp_store, rp_put_store, NO_STORE, dtype);

@@ -1,7 +1,7 @@
 /* The devices of a daemon on tests/faults/cudart.c: as many as $DEVICES_OF_MEMORY says. As soon as there is a file
  * $LOSE_DEVICE, followed by a device's number, its context breaks as under a kernel that traps. With $LOSE_HOST, page-locked
  * memory fails everywhere from then on; with $LOSE_ALL, every context breaks. While there is a file $HOLD_OPEN, CUDA does not
- * initialise; while there is one $HOLD_LOOK, nobody learns whether a context is whole. */
+ * initialise: its first call waits; while there is one $HOLD_LOOK, nobody learns whether a context is whole. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -97,16 +97,22 @@ const char *cudaGetErrorName(cudaError_t err) { return err == cudaSuccess ? "cud
 const char *cudaGetErrorString(cudaError_t err) { return err == cudaSuccess ? "no error" : "an error of the test"; }
 
 /* ---- the device ---- */
+static void initialise(void)
+{
+    if (t_cuda_init)
+        t_cuda_init();
+}
+
 cudaError_t cudaDriverGetVersion(int *version)
 {
+    initialise();
     *version = CUDART_VERSION;
     return call(__func__);
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    if (t_cuda_init)
-        t_cuda_init();
+    initialise();
     *n = t_cuda_devices;
     return call(__func__);
 }
@@ -437,6 +443,18 @@ cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
     TRY();
     return give((void **)e, sizeof(uint64_t));
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
+{
+    (void)flags;
+    return cudaEventCreate(e);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
+{
+    (void)s, (void)e, (void)flags;
+    return call(__func__);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)

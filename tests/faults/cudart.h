@@ -15,7 +15,7 @@ extern int t_cuda_failing;         /* only calls with this device current fail o
 extern bool t_cuda_host_breaks;    /* a broken context fails the calls on page-locked memory of all devices */
 extern uint64_t t_cuda_latency_ns; /* from recording an event until it is done */
 extern void (*t_cuda_look)(void);  /* NULL, or called before cudaMemGetInfo, which looks whether a context is whole */
-extern void (*t_cuda_init)(void);  /* NULL, or called before devices are counted: what initialises the driver */
+extern void (*t_cuda_init)(void);  /* NULL, or called by what initialises the driver: as CUDA's first calls do */
 void t_cuda_mend(void);            /* a fresh process would have fresh contexts, and nothing page-locked */
 void t_cuda_break(int device);     /* as a kernel that traps does. Any thread */
 bool t_cuda_stale(const void *p);  /* page-locked from before, though it was to be unlocked */

@@ -30,6 +30,7 @@ using u64 = unsigned long long;
 struct Options {
     std::string groups = "";         // of cases to run, comma-separated; empty: all
     std::string dtypes = "";         // the same of element types
+    std::string cases = "";          // parts of names of cases, comma-separated: only those that contain one; empty: all
     int largest = 30, smallest = 10; // log2 of elements, where a group goes through sizes
     size_t runs = 0;                 // of each rival; 0: as many as fit `budget_us`
     double budget_us = 6e4;          // device time for each rival of a case
@@ -42,6 +43,9 @@ Options options_of(int argc, char **argv, const char *groups);
 
 // Is `name` in the comma-separated `list`, or the list empty?
 bool listed(const std::string &list, const std::string &name);
+
+// Is a part of `name` in the comma-separated `list`, or the list empty?
+bool part_listed(const std::string &list, const std::string &name);
 
 struct Rival {
     std::string name;
@@ -60,7 +64,8 @@ class Meter {
     explicit Meter(const Options &o);
     cudaStream_t stream;
 
-    // Run the case. A rival whose first launch fails with an error that does no harm is left out, with the reason told.
+    // Run the case, if the options ask for it. A rival whose first launch fails with an error that does no harm is left out,
+    // with the reason told.
     void measure(Case &c);
 
     // Print the measured case on one line, with what was found out about the result, and add it to the JSON file.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 
 namespace bench {
 namespace {
@@ -30,7 +31,7 @@ float quantile(std::vector<float> v, double share)
 void usage(const char *program, const char *groups)
 {
     printf("usage: %s [--only GROUP,...] [--types DTYPE,...] [--largest LOG2] [--smallest LOG2] [--runs N]\n"
-           "       [--budget MS] [--queued] [--json FILE]\ngroups: %s\n",
+           "       [--cases PART,...] [--budget MS] [--queued] [--json FILE]\ngroups: %s\n",
            program, groups);
     exit(2);
 }
@@ -53,6 +54,8 @@ Options options_of(int argc, char **argv, const char *groups)
             o.groups = value;
         else if (name == "--types")
             o.dtypes = value;
+        else if (name == "--cases")
+            o.cases = value;
         else if (name == "--largest")
             o.largest = atoi(value);
         else if (name == "--smallest")
@@ -72,6 +75,15 @@ Options options_of(int argc, char **argv, const char *groups)
 bool listed(const std::string &list, const std::string &name)
 {
     return list.empty() || ("," + list + ",").find("," + name + ",") != std::string::npos;
+}
+
+bool part_listed(const std::string &list, const std::string &name)
+{
+    std::istringstream parts(list);
+    bool listed = list.empty();
+    for (std::string part; std::getline(parts, part, ',');)
+        listed |= name.find(part) != std::string::npos;
+    return listed;
 }
 
 Meter::Meter(const Options &o) : options(o), json(nullptr)
@@ -100,6 +112,8 @@ float Meter::once(const Rival &r)
 
 void Meter::measure(Case &c)
 {
+    if (!part_listed(options.cases, c.name))
+        return;
     std::vector<Rival *> present;
     for (Rival &r : c.rivals) {
         cudaError_t err = r.launch();
@@ -125,6 +139,8 @@ void Meter::measure(Case &c)
 
 void Meter::report(const Case &c, const char *check)
 {
+    if (!part_listed(options.cases, c.name))
+        return;
     float first = 0;
     printf("%-24s", c.name.c_str());
     for (const Rival &r : c.rivals) {

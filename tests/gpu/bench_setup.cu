@@ -70,6 +70,7 @@ Rival ours(Bench &b, std::string name, rp_spec spec, Inputs in, const uint8_t *o
 {
     rp_spec one = spec; // checked as a single row: more results than a reply holds are fine here
     one.rows = one.row_len = 1;
+    one.planes = 0;
     bool known = rp_spec_check(&one, nullptr) == RP_OK;
     spec.out = one.out;
     CK(known && rp_results(&spec) * rp_cell_size(&spec) > kResults ? cudaErrorInvalidValue : cudaSuccess);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST_DEVICES = 16, POLL_US = 1000 };
@@ -24,6 +25,13 @@ static void *symbol(const char *name)
     if (!found)
         fprintf(stderr, "break: no %s\n", name);
     return found;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 static void break_device(int number)
@@ -48,7 +56,9 @@ static void break_device(int number)
     err = err ? err : load(&module, program);
     err = err ? err : function(&kernel, module, "broken");
     err = err ? err : launch(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
-    fprintf(stderr, "break: device %d: launched %d, then %d\n", number, err, err ? 0 : synchronize());
+    const double launched = now_ms();
+    const int then = err ? 0 : synchronize();
+    fprintf(stderr, "break: device %d: launched %d, then %d after %.0f ms\n", number, err, then, now_ms() - launched);
 }
 
 static void *break_watch(void *arg)

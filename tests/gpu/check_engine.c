@@ -314,7 +314,8 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_COLUMNS, 8, 8, 900},
                   {RP_COLUMNS, 1, 13, 50},
                   {RP_COLUMNS, 500, 1, 40},
-                  {RP_COLUMNS, 20000, 2, 3}}; /* few long ones: several teams a column */
+                  {RP_COLUMNS, 20000, 2, 3},  /* few long ones: several teams a column */
+                  {RP_COLUMNS, 8, 24000, 0}}; /* more items than blocks */
     size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 4); i++) {
         const bool initial = i % 3 == 1;
@@ -366,6 +367,27 @@ static void check_short(rk_engine *e, waker *w, int op, int dtype, amount quick)
             fill(memory, dtype, (kind)(rng() % KINDS), rows * row_len);
         rk_task t = task_of(op, dtype, is_float ? (int)(rng() % 3) : 0, 0, rows, row_len, memory);
         compare(e, w, &t, "a few binades");
+    }
+    free(memory);
+}
+
+/* Many equal rows of a few elements. */
+static void check_few(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    enum { ROWS = 600, LONGEST = 40 };
+    const int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc((size_t)ROWS * LONGEST * rp_dtype_size(dtype));
+    for (int i = 0; i < (quick == FULL ? 200 : quick == QUICK ? 40 : 12); i++) {
+        const uint64_t rows = 32 + rng() % (ROWS - 31), few = 4 * (1 + rng() % 8);
+        const uint64_t row_len = i % 4 == 0 ? 2 : i % 4 == 3 ? 1 + rng() % LONGEST : few; /* of f32 up to 8 whole vectors */
+        if (is_float && i % 8)
+            fill_binades(memory, dtype, rows * row_len, 1 + rng() % (i % 3 ? 24 : 56));
+        else
+            fill(memory, dtype, (kind)(rng() % KINDS), rows * row_len);
+        rk_task t = task_of(op, dtype, is_float ? (int)(rng() % 3) : 0, 0, rows, row_len, memory);
+        if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
+            t.spec.ddof = (uint32_t)(rng() % 3);
+        compare(e, w, &t, "rows of a few elements");
     }
     free(memory);
 }
@@ -709,7 +731,7 @@ int main(int argc, char **argv)
     rng_state = seed;
     if (batches)
         check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);
-    for (int op = RP_OP_SUM; op <= RP_OP_STATS && !batches; op++)
+    for (int op = RP_OP_SUM; op <= UINT8_MAX && !batches; op++) /* codes without an operation are refused */
         for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
@@ -718,6 +740,7 @@ int main(int argc, char **argv)
             if (!huge) {
                 check_type(e, &w, op, dtype, quick);
                 check_short(e, &w, op, dtype, quick);
+                check_few(e, &w, op, dtype, quick);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

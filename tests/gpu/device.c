@@ -1,11 +1,12 @@
 /* A CUDA program that lets the daemon reduce its memory on the GPU, where it lies: the example for reduce_device and
  * reduce_device_import.
  *
- *     device URL CPU_URL RUNS
+ *     device URL CPU_URL RUNS [POWER ...]
  *
  * First checks: the same bits as a daemon on CPU_URL gives for a copy in host memory; wrong handles, descriptors and ranges
  * refused, after which the daemon goes on; all of it let go of in the end. Then
- * it prints, for each of RUNS sums of 2^28 f32, the microseconds of the call and of the work on the GPU in it, one a line. */
+ * it prints, for each of RUNS sums of 2^28 f32, or of 2^POWER, the microseconds of the call, of the work on the GPU in it, and
+ * in the daemon before the start, one a line. CPU_URL `-`: no checks. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -20,8 +21,8 @@
 
 #include "client/reduce.h"
 
-enum { CHECKED = 4 << 20, LARGE = 1 << 28 }; /* elements */
-enum { ROOM = 1 << 20 };                     /* bytes for results */
+enum { CHECKED = 4 << 20 }; /* elements */
+enum { ROOM = 1 << 20 };    /* bytes for results */
 
 static void die(const char *what, const char *why)
 {
@@ -253,9 +254,9 @@ static void check(reduce_client *gpu, reduce_client *other, reduce_client *cpu)
     free(copy);
 }
 
-static void measure(reduce_client *c, int runs)
+static void measure(reduce_client *c, int runs, int power)
 {
-    const size_t bytes = LARGE * sizeof(float);
+    const size_t bytes = sizeof(float) << power;
     allocation a = allocate(bytes);
     reduce_result result = REDUCE_RESULT_INIT;
     reduce_spec s = REDUCE_SPEC_INIT;
@@ -269,10 +270,10 @@ static void measure(reduce_client *c, int runs)
         double begin = now_us();
         reduced(reduce_device(c, &s, &a.handle, 0, bytes, &sum, sizeof sum, &result), "sum");
         double wall = now_us() - begin;
-        if (sum != 12533567.0 * (1 << 4))
+        if (sum != 12533567.0 * (double)(1 << power) / (1 << 24))
             die("sum", "not what the elements add up to");
         if (i >= 0)
-            printf("%.1f %.1f\n", wall, (double)(result.copy_ns + result.compute_ns) / 1e3);
+            printf("%.1f %.1f %.1f\n", wall, (double)(result.copy_ns + result.compute_ns) / 1e3, (double)result.queue_ns / 1e3);
     }
     release(c, &a);
 }
@@ -280,15 +281,20 @@ static void measure(reduce_client *c, int runs)
 int main(int argc, char **argv)
 {
     reduce_client *gpu, *other, *cpu;
-    if (argc != 4)
-        die("usage", "device URL CPU_URL RUNS");
+    if (argc < 4)
+        die("usage", "device URL CPU_URL RUNS [POWER ...]");
     reduced(reduce_open(&gpu, argv[1], NULL), argv[1]);
-    reduced(reduce_open(&other, argv[1], NULL), argv[1]);
-    reduced(reduce_open(&cpu, argv[2], NULL), argv[2]);
-    check(gpu, other, cpu);
-    measure(gpu, atoi(argv[3]));
+    if (strcmp(argv[2], "-")) {
+        reduced(reduce_open(&other, argv[1], NULL), argv[1]);
+        reduced(reduce_open(&cpu, argv[2], NULL), argv[2]);
+        check(gpu, other, cpu);
+        reduce_close(other);
+        reduce_close(cpu);
+    }
+    for (int i = 4; i < argc; i++)
+        measure(gpu, atoi(argv[3]), atoi(argv[i]));
+    if (argc == 4)
+        measure(gpu, atoi(argv[3]), 28);
     reduce_close(gpu);
-    reduce_close(other);
-    reduce_close(cpu);
     return 0;
 }

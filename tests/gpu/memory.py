@@ -58,7 +58,7 @@ def device_us(url, cpu_url):
     lines = output([BUILD / "gpu/device", url, cpu_url, 41]).splitlines()
     calls = [[float(us) for us in line.split()] for line in lines]
     print(f"device: calls {statistics.median(c[0] for c in calls):.0f} us, kernels {statistics.median(c[1] for c in calls):.0f} us")
-    return statistics.median(call - kernels for call, kernels in calls)
+    return statistics.median(call - kernels for call, kernels, _ in calls)
 
 
 def resident_us(url):

@@ -183,33 +183,50 @@ def segments(name, library):
     print(f"{name}: segments in place")
 
 
-def median_us(f, wait):
+def all_us(f, wait):
     f()
     took, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(took) < 3:
         wait()
         start = time.perf_counter()
         f()
-        took.append(time.perf_counter() - start)
-    return statistics.median(took) * 1e6
+        took.append((time.perf_counter() - start) * 1e6)
+    return sorted(took)
+
+
+def median_us(f, wait):
+    return statistics.median(all_us(f, wait))
 
 
 def stages(library):
     """us of the parts of a sum of float32 that are there already. What is not the kernel is to be at most 60 us up to 2^20."""
     torch, client = library.lib, _client.default()
     rows, idle = [], lambda: None  # each call waits for its own work
-    for power in (10, 16, 20, 24):
+    for power in (10, 16, 20, 24, 28, 30):
         x = torch.ones(1 << power, device="cuda")
         p = _plan.plan("sum", x)
         t, spec, result, cells = _device.tensor(x), ctypes.byref(p.spec), ctypes.byref(p.result), p.cells.ctypes.data
         handle, offset = _device._handle(client, t.pointer, t.nbytes, t.number)
+        kernels, theirs = [], [torch.cuda.Event(enable_timing=True) for _ in range(2)]
 
         def call():
             client.call("reduce_device", spec, handle, offset, t.nbytes, cells, 8, result)
+            kernels.append(p.result.compute_ns / 1e3)
+
+        def peer():
+            theirs[0].record()
+            found = x.sum()
+            theirs[1].record()
+            return found.item()
+        calls = all_us(call, idle)
+        peer()
+        torch.cuda.synchronize()
         row = {"n": 1 << power, "whole": median_us(lambda: reduced.sum(x), idle), "peer": median_us(lambda: x.sum().item(), idle),
+               "peers_kernel": theirs[0].elapsed_time(theirs[1]) * 1e3,
                "tensor": median_us(lambda: _device.tensor(x), idle), "plan": median_us(lambda: _plan.plan("sum", x), idle),
                "handle": median_us(lambda: _device._handle(client, t.pointer, t.nbytes, t.number), idle),
-               "call": median_us(call, idle), "kernel": p.result.compute_ns / 1e3, "queued": p.result.queue_ns / 1e3}
+               "call": statistics.median(calls), "call_p90": calls[len(calls) * 9 // 10], "kernel": statistics.median(kernels),
+               "queued": p.result.queue_ns / 1e3}
         row["beyond"] = row["whole"] - row["kernel"]
         rows.append(row)
         print(f"2^{power:<3}" + "".join(f" {k} {v:.1f}" for k, v in row.items() if k != "n"), flush=True)

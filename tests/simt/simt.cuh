@@ -139,6 +139,7 @@ inline double __dadd_rd(double x, double y) { return simt::add_rounded(_MM_ROUND
 inline double __dsub_rn(double x, double y) { return x - y; }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __drcp_rn(double x) { return 1 / x; }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 inline float __fadd_rn(float x, float y) { return x + y; }

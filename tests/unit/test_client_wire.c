@@ -32,6 +32,7 @@ static struct {
     int leaders, waits, past; /* threads of the wire that wait in ppoll; how often one did, and had done */
     bool reads, timed;        /* what the last one waits for: the socket; some time */
     int dialled, received, rang, helps;
+    int looks, sleeps;        /* of a helper: without waiting; in ppoll */
     atomic_int asked;         /* for helpers, by helpers */
     rc_connection_err err;    /* of the last event */
     void (*on_dialled)(void); /* within the event */
@@ -59,6 +60,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
     if (helper)
         write_peer();
     pthread_mutex_lock(&seen.lock);
+    seen.sleeps += helper;
     seen.leaders += !helper;
     seen.waits += !helper;
     seen.reads = helper ? seen.reads : fds[0].fd >= 0;
@@ -72,6 +74,16 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
     pthread_mutex_unlock(&seen.lock);
     errno = err;
     return got;
+}
+
+/* A helper looks here; its byte comes before the third time. */
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+    const struct timespec none = {0};
+    assert_int_equal(ms, 0);
+    if (++seen.looks == 3)
+        write_peer();
+    return (int)syscall(SYS_ppoll, fds, n, &none, NULL, (size_t)8);
 }
 
 /* ---- events ---- */
@@ -159,7 +171,7 @@ static int set_up(void **state)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char folder[] = "/tmp/test-client-wire-XXXXXX";
     seen.main = pthread_self();
-    seen.dialled = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = 0;
+    seen.dialled = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = seen.looks = seen.sleeps = 0;
     far_ns = UINT64_MAX;
     seen.on_dialled = seen.on_received = NULL;
     if (!mkdtemp(folder))
@@ -209,7 +221,7 @@ static void make_it_rest(void)
 static void help(void (*then)(void))
 {
     seen.on_received = then;
-    assert_true(wire->ops->read_here(wire, 0));
+    assert_true(wire->ops->read_here(wire, 0, 0));
     assert_true(has_received());
     make_it_rest();
 }
@@ -231,7 +243,7 @@ static void what_a_helper_asks_for_is_for_the_others(void **state)
     help(read_a_byte);
     seen.received = 0;
     seen.on_received = ask_for_a_turn;
-    assert_true(wire->ops->read_here(wire, 0));
+    assert_true(wire->ops->read_here(wire, 0, 0));
     await(has_received_twice);
     assert_int_equal(seen.err, RC_LINK_OK);
     wire->ops->drop(wire);
@@ -247,6 +259,24 @@ static void an_interruption_ends_the_leaders_rest(void **state)
     write_peer();
     await(has_received_twice);
     assert_int_equal(seen.err, RC_LINK_OK);
+    wire->ops->drop(wire);
+}
+
+/* The clock stands still: before its time it would look for ever, and from then on not at all. */
+static void a_helper_looks_before_it_sleeps(void **state)
+{
+    (void)state;
+    connect_wire();
+    read_a_byte();
+    assert_true(wire->ops->read_here(wire, 0, far_ns));
+    assert_true(has_received());
+    assert_int_equal(seen.looks, 3);
+    assert_int_equal(seen.sleeps, 0);
+    read_a_byte();
+    assert_true(wire->ops->read_here(wire, 0, 1000000000000));
+    assert_true(has_received_twice());
+    assert_int_equal(seen.looks, 3);
+    assert_int_equal(seen.sleeps, 1);
     wire->ops->drop(wire);
 }
 
@@ -328,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_a_helper_asks_for_is_for_the_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_interruption_ends_the_leaders_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_helper_looks_before_it_sleeps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hanging_up_ends_the_leaders_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(dialling_stops_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_bell_can_be_set_while_the_leader_waits, set_up, tear_down),

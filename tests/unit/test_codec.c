@@ -338,6 +338,13 @@ static void encodes_places(void **state)
     begin_message(out);
     body_len = rp_put_at(body, &s, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 24});
     check("reduce_at", out, h);
+    h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 35};
+    s.flags = RP_MASK;
+    begin_message(out);
+    body_len = rp_put_at(body, &s, &(rp_at){5, 128, 24});
+    body_len += rp_put_mask_at(body + body_len, &(rp_mask_at){6, 7});
+    check("reduce_at_masked", out, h);
+    h = (rp_header){.version = 1, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 21};
     begin_message(out);
     body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3, 0});
     bytes((double[]){1, 2}, 16);
@@ -716,6 +723,9 @@ static void bad_values_are_named(void **state)
         {"entries", 42, 9, RP_BAD_MESSAGE, "value", 8},
         {"reduce", 48, 128, RP_BAD_MESSAGE, "flags", 0},
         {"reduce_at", 40 + 80, 25, RP_SHAPE, "data", 4},
+        {"reduce_at_masked", 48, 0, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce_at_masked", 40 + 88, 0, RP_BAD_HANDLE, "mask", 0},
+        {"reduce_at_masked", 40 + 80, 30, RP_SHAPE, "data", 4},
         {"reduce", 48, RP_WRAP, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},

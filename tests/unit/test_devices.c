@@ -15,6 +15,7 @@
 
 #include "kernels/engine/engine.h"
 #include "kernels/engine/select.h"
+#include "kernels/engine/share.h"
 #include "tests/unit/polled.h"
 
 static sem_t gate;
@@ -311,8 +312,8 @@ static void tasks_go_to_the_least_loaded(void **state)
     rk_close(e);
 }
 
-/* Without a rate, work counts in bytes; with one, in the time that the device would take. */
-static void work_counts_in_time_once_a_rate_is_known(void **state)
+/* How much work was done a nanosecond, while there was some. */
+static void a_rate_is_known_after_some_work(void **state)
 {
     (void)state;
     enum { TASK = 8 << 20, TIMES = 4 };
@@ -321,21 +322,75 @@ static void work_counts_in_time_once_a_rate_is_known(void **state)
     rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = TASK}, .bytes = TASK};
     assert_int_equal(rp_spec_check(&t.spec, NULL), RP_OK);
     rk_inflight_init(&f, &o);
-    assert_true(rk_inflight_finish(&f, 1000) == 1000);
     for (int i = 0; i < TIMES; i++) {
+        assert_true(rk_inflight_rate(&f) == 0);
         rk_inflight_enter(&f, &t, NULL);
-        assert_true(f.rate > 0 || rk_inflight_finish(&f, 1000) == (double)(1000 + t.load));
+        assert_int_equal(rk_inflight_load(&f), t.load);
         rk_complete(&f, &t);
         assert_ptr_equal(rk_inflight_poll(&f), &t);
     }
-    const double ns = (double)rk_busy_ns(&f.busy) + 1, bytes = (double)TIMES * (double)t.load;
-    const double got = rk_inflight_finish(&f, 1000), want = 1000 * ns / bytes;
+    const double want = (double)TIMES * (double)t.load / ((double)rk_busy_ns(&f.busy) + 1), got = rk_inflight_rate(&f);
     assert_true(got > want * 0.999 && got < want * 1.001);
-    rk_inflight_enter(&f, &t, NULL);
-    assert_true(rk_inflight_finish(&f, 1000) > got);
-    rk_complete(&f, &t);
     rk_inflight_drop(&f);
     rk_inflight_fini(&f);
+}
+
+enum { PIECE = 4 << 20, DEVICES = 2, CPU = DEVICES };
+
+/* Two devices and the CPU, as busy and fast as it says: bytes under way, and bytes a nanosecond. */
+static rk_inflight *places[CPU + 1], place[CPU + 1];
+
+static void set_places(uint64_t load0, uint64_t load1, uint64_t cpu_load, double rate0, double rate1, double cpu_rate)
+{
+    place[0] = (rk_inflight){.load = load0, .rate = rate0};
+    place[1] = (rk_inflight){.load = load1, .rate = rate1};
+    place[CPU] = (rk_inflight){.load = cpu_load, .rate = cpu_rate};
+    for (int i = 0; i <= CPU; i++)
+        places[i] = &place[i];
+}
+
+static unsigned shared_with(uint64_t load0, uint64_t load1, uint64_t cpu_load, double rate0, double rate1, double cpu_rate)
+{
+    set_places(load0, load1, cpu_load, rate0, rate1, cpu_rate);
+    return rk_share(places, CPU + 1, PIECE);
+}
+
+/* A piece goes where it would be done first; a device has it if the CPU would take as long. */
+static void a_piece_goes_where_it_is_done_first(void **state)
+{
+    (void)state;
+    assert_int_equal(shared_with(0, 0, 0, 40, 40, 20), 0);
+    assert_int_equal(shared_with(PIECE, 0, 0, 40, 40, 20), 1);
+    assert_int_equal(shared_with(PIECE, PIECE, 0, 40, 40, 20), 0); /* (4 + 4) / 40 and 4 / 20 */
+    assert_int_equal(shared_with(2 * PIECE, 2 * PIECE, 0, 40, 40, 20), CPU);
+    assert_int_equal(shared_with(2 * PIECE, 2 * PIECE, PIECE, 40, 40, 20), 0);
+    set_places(0, PIECE, 0, 40, 40, 20);
+    places[0] = NULL; /* it is lost */
+    assert_int_equal(rk_share(places, CPU + 1, PIECE), 1);
+    places[1] = NULL;
+    assert_int_equal(rk_share(places, CPU + 1, PIECE), CPU);
+}
+
+/* Until its rate is known it is taken to be as fast as the others. Else the one that was measured first would have all work. */
+static void one_without_a_rate_gets_work(void **state)
+{
+    (void)state;
+    assert_int_equal(shared_with(0, 0, 0, 0, 0, 0), 0);
+    assert_int_equal(shared_with(PIECE, PIECE, 0, 0, 0, 0), CPU);
+    assert_int_equal(shared_with(PIECE, PIECE, 0, 40, 40, 0), CPU);
+    assert_int_equal(shared_with(PIECE, 0, PIECE, 40, 0, 20), 1);
+}
+
+/* One that was slow once is tried again after 256 pieces for others, and after as many more. */
+static void a_slow_one_is_tried_again(void **state)
+{
+    (void)state;
+    set_places(0, 0, 0, 40, 40, 0.001);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 256; i++)
+            assert_int_equal(rk_share(places, CPU + 1, PIECE), 0);
+        assert_int_equal(rk_share(places, CPU + 1, PIECE), CPU);
+    }
 }
 
 /* ---- failing ---- */
@@ -441,7 +496,10 @@ int main(void)
         cmocka_unit_test(spread_memory_gives_the_same_bits),
         cmocka_unit_test(memory_goes_where_most_is_free),
         cmocka_unit_test(tasks_go_to_the_least_loaded),
-        cmocka_unit_test(work_counts_in_time_once_a_rate_is_known),
+        cmocka_unit_test(a_rate_is_known_after_some_work),
+        cmocka_unit_test(a_piece_goes_where_it_is_done_first),
+        cmocka_unit_test(one_without_a_rate_gets_work),
+        cmocka_unit_test(a_slow_one_is_tried_again),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
         cmocka_unit_test(stopping_frees_what_is_cut),

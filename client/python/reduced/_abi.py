@@ -426,6 +426,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_alloc": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_free": (None, [c_void_p, c_void_p]),
     "reduce_device": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
+    "reduce_device_masked": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_uint64, c_void_p, c_size_t, c_void_p]),
     "reduce_device_import": (c_int, [c_void_p, c_int, c_uint64, c_void_p]),
     "reduce_gpus": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_device_uuid": (c_int, [c_void_p, c_void_p, c_void_p]),

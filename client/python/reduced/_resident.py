@@ -12,6 +12,7 @@ from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
 from ._lib import milliseconds
+from ._run import AT_ONCE, aside
 from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
@@ -107,6 +108,7 @@ class Resident(Remote):
 def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, client: Client | None = None,
         deadline: float | None = None) -> Resident:
     """Store an array with the daemon under a name, for `ttl` seconds or until it is dropped. Any program of the same user can reduce it.
+    Ctrl-C within it drops the array.
 
     >>> r = reduced.put("matrix", np.array([[1e16, 1, -1e16], [3, 4, 5]]))
     >>> np.sum(r, axis=1), reduced.max(r)
@@ -125,7 +127,9 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
                         deadline_ms=milliseconds(deadline, "deadline"), dims=data.ndim if data.ndim <= _abi.MAX_DIMS else 0)
     shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
     opts.shape = ctypes.addressof(shape)
-    (client or default()).call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts))
+    to = client or default()
+    aside(data.nbytes > AT_ONCE, lambda: to.call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
+          lambda: None, lambda stored: stored and to.attempt("reduce_drop", name.encode()))
     return Resident(name, data.dtype, data.shape or (1,), client=client)
 
 

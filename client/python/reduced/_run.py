@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from typing import Any, Callable
 
 from . import _abi
@@ -12,6 +13,7 @@ from ._plan import Plan
 from ._sources import address
 
 AT_ONCE = 1 << 20  # bytes: smaller requests are one call, which a signal does not interrupt
+LONG = 4 << 30     # bytes that a daemon has already: it takes 1 ms for them on a GPU, and some 0.5 s on a CPU
 SLICE_MS = 50      # how soon Ctrl-C ends a wait, and how often progress is reported
 Progress = Callable[[int, int], Any]
 
@@ -56,6 +58,48 @@ def wait(job: Job, progress: Progress | None) -> None:
         job.free()
 
 
+def _call(plan: Plan, client: Client) -> None:
+    check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
+
+
+def _nothing(*_: Any) -> None:
+    """To undo."""
+
+
+def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: Callable[[Any], Any]) -> Any:
+    """The value of a call of the library that is no job. A long one is made on another thread, so that Ctrl-C ends the wait for it:
+    then `leave` comes at once, and `undo` when the call has ended, with its value, or None after an error."""
+    if not long or threading.current_thread() is not threading.main_thread():
+        return call()
+    over, choosing, left = threading.Event(), threading.Lock(), False
+    value: Any = None
+    error: BaseException | None = None
+
+    def work() -> None:
+        nonlocal value, error
+        try:
+            value = call()
+        except BaseException as e:
+            error = e
+        with choosing:
+            over.set()
+            if left:
+                undo(value)
+    try:
+        threading.Thread(target=work, daemon=True).start()
+        over.wait()
+    except BaseException:
+        leave()
+        with choosing:
+            left = not over.is_set()
+        if not left:
+            undo(value)
+        raise
+    if error is not None:
+        raise error
+    return value
+
+
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
@@ -68,6 +112,8 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     large = plan.source.nbytes > AT_ONCE and not plan.source.local(client, ctypes.byref(plan.spec))
     if plan.source.jobs and (large or progress):
         wait(Job(client, plan), progress)
+    elif large and plan.source.nbytes > LONG:
+        aside(True, lambda: _call(plan, client), _nothing, _nothing)
     else:
-        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
+        _call(plan, client)
     return plan.value()

@@ -12,6 +12,7 @@ from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
 from ._prepare import elements_of
+from ._run import AT_ONCE, aside
 from ._sources import address
 
 
@@ -32,17 +33,22 @@ class Stream:
         self._client.call("reduce_stream_begin", ctypes.byref(spec), ctypes.byref(self._handle))
 
     def append(self, chunk: Any, where: Any = None) -> None:
-        """A piece of elements; with `masked`, `where` has one bool for each."""
+        """A piece of elements; with `masked`, `where` has one bool for each. Ctrl-C within it drops the stream."""
         if not self._handle:
             raise ValueError("the stream is finished")
-        a = elements_of(chunk, self.dtype, "chunk")
+        if not self._masked and where is not None:
+            raise ValueError("where needs a stream with masked=True")
+        a, handle, keep = elements_of(chunk, self.dtype, "chunk"), self._handle, None
         if self._masked:
             keep = np.ascontiguousarray(np.broadcast_to(True if where is None else np.asarray(where, bool), a.shape))
-            check(lib().reduce_stream_append_masked(self._handle, address(a), address(keep), a.size))
-        elif where is not None:
-            raise ValueError("where needs a stream with masked=True")
-        else:
-            check(lib().reduce_stream_append(self._handle, address(a), a.nbytes))
+
+        def append() -> None:
+            if keep is None:
+                check(lib().reduce_stream_append(handle, address(a), a.nbytes))
+            else:
+                check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))
+
+        aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: lib().reduce_stream_abort(handle))
 
     def finish(self) -> Any:
         """End it; its value."""

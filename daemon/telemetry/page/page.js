@@ -128,7 +128,7 @@ function drawTables(then, now) {
   fill('devices', now.devices.map((d, i) => {
     const p = then.devices[i] || d, speed = rate(p.bytes, d.bytes), best = d.best_bytes_per_s;
     return [now.devices.length > 1 ? `${i} ${d.name}` : d.name, d.lost ? 'lost' : 'ok', percent(Math.min(1, rate(p.active_s, d.active_s))), bytes(speed) + '/s', bytes(best) + '/s', best > 0 ? percent(speed / best) : '',
-      exact(d.tasks), `${d.slots_busy} of ${d.slots}`, part(d.memory, d.memory_cap), part(d.resident, d.resident_cap)];
+      d.peak_bytes_per_s ? `${percent(speed / d.peak_bytes_per_s)} of ${bytes(d.peak_bytes_per_s)}/s` : 'unknown', exact(d.tasks), `${d.slots_busy} of ${d.slots}`, part(d.memory, d.memory_cap), part(d.resident, d.resident_cap)];
   }));
   fill('users', now.users.map((u) => {
     const p = was(then.users, (x) => x.uid === u.uid) || { requests: 0, pieces: 0, bytes: 0, engine_s: 0 };
@@ -267,5 +267,9 @@ $('pause').addEventListener('click', () => {
 $('run-table').addEventListener('change', drawRungs);
 $('run-file').addEventListener('change', (e) => e.target.files[0] && openRun(e.target.files[0]));
 addEventListener('hashchange', choose);
+for (const box of document.querySelectorAll('.scroll')) { /* the keyboard scrolls it: it needs a name */
+  box.setAttribute('role', 'group');
+  box.setAttribute('aria-label', box.querySelector('caption').textContent);
+}
 choose();
 turn();

@@ -1,9 +1,12 @@
 // Exact sums of f64 in private base-2^48 digit columns in shared memory, integers only.
 //
-// A thread owns 45 int64 digits that count units of 2^(48j - 1075). A signed 54-bit significand, shifted by its exponent
-// field modulo 48, spans two digits; the field over 48 says which. The lower part is unsigned below 2^48, the upper one
-// signed and at most 2^52: a digit has room for 1900 elements before it must carry, whatever the data. Narrower digits
-// would leave less of an SM's memory to loads in flight, wider ones would have to carry more often.
+// A thread owns 45 int64 digits that count units of 2^(48j - 1074). The field over 48 of an element, its exponent's but one,
+// says which two digits it goes to. With the exponent lowered by as many digits it is a multiple of 2^-1074 below 2^-974,
+// and is cut by additions of doubles: adding a large number, the anchor, rounds it to a multiple of 2^(49-1074), and leaves
+// how many of these it has in the bits of the sum, in two's complement; adding another one does so with the rest. So signs,
+// hidden bits and subnormals ask for no instruction of their own. The rest is at most 2^48 units, the upper part 2^52: a
+// digit has room for 1900 elements before it must carry, whatever the data. Narrower digits would leave less of an SM's
+// memory to loads in flight, wider ones would have to carry more often.
 // NaNs and infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
 #pragma once
 
@@ -12,7 +15,19 @@
 
 namespace rk {
 
-template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
+// Of some f64: the largest upper word, doubled; and the least such one of an infinity or NaN.
+constexpr u32 kSpecialUpper = 0x7ffu << 21;
+template <int kCount> __device__ __forceinline__ u32 most_of(const uint4 (&v)[kCount])
+{
+    u32 most = 0;
+#pragma unroll
+    for (int u = 0; u < kCount; u++)
+        most = max(most, max(2 * v[u].y, 2 * v[u].w));
+    return most;
+}
+
+// kAbs: perhaps of magnitudes
+template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct DigitSum {
     static constexpr int kThreads = kColumns, kUnroll = kInFlight;
     static constexpr int kBits = 48;   // of a digit
     static constexpr int kColumn = 45; // 2046 + 53 + 1 bits, those of a count, and a sign
@@ -62,19 +77,29 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         return true;
     }
 
-    __device__ __forceinline__ void add(u32 low, u32 high)
+    // 1.5 times 2^52 of the parts' units
+    static constexpr u32 kUpperAnchor = (52 + kBits + 1 + 1023 - 1074) << 20 | 0x80000, kLowerAnchor = 0x180000;
+
+    // An element's two parts, and which digit the lower one goes to.
+    struct Parts {
+        u32 digit;
+        u64 lower, upper; // with their anchors
+    };
+    static __device__ __forceinline__ Parts parts_of(u32 low, u32 high)
     {
-        const u32 upper = high & 0x7fffffffu;
-        const bool normal = upper >= 0x100000u;
-        const u32 sign = (u32)((int)high >> 31);
-        const u32 field = normal ? upper >> 20 : 1u; // a subnormal counts units of the least normal number's
-        const u32 digit = field * 1366 >> 16, shift = field - digit * kBits; // field / 48 of any field
-        u64 m = (u64)((high & 0xfffffu) | (normal ? 0x100000u : 0u)) << 32 | low;
-        m = (m ^ ((u64)sign << 32 | sign)) + (sign & 1); // negate if negative
-        i64 *d = column + digit * kThreads;
-        const i64 a0 = d[0], a1 = d[kThreads];
-        d[0] = a0 + ((i64)(m << shift) & kMask);
-        d[kThreads] = a1 + ((i64)m >> (kBits - shift));
+        const u32 field = 2 * high >> 21, digit = field * 1365 >> 16; // (field - 1) / 48 of any field but 0, of which it is 0
+        const double upper_anchor = __hiloint2double((int)kUpperAnchor, 0),
+                     lower_anchor = __hiloint2double((int)kLowerAnchor, 0);
+        const double x = __hiloint2double((int)(high - digit * ((u32)kBits << 20)), (int)low);
+        const double upper = __dadd_rn(x, upper_anchor), rest = __dsub_rn(x, __dsub_rn(upper, upper_anchor));
+        return {digit, (u64)__double_as_longlong(__dadd_rn(rest, lower_anchor)), (u64)__double_as_longlong(upper)};
+    }
+    __device__ __forceinline__ void add(const Parts &p)
+    {
+        u64 *d = (u64 *)column + p.digit * kThreads;
+        const u64 a0 = d[0], a1 = d[kThreads] + 2 * p.upper; // a unit of the upper part is two of the digit's
+        d[0] = a0 + p.lower - ((u64)kLowerAnchor << 32);
+        d[kThreads] = (u64)((u32)(a1 >> 32) - 2 * kUpperAnchor) << 32 | (u32)a1;
     }
 
     __device__ __forceinline__ void classify(u32 low, u32 high)
@@ -91,23 +116,13 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
             low = 0;
             high = 0x80000000u;
         }
-        classify(low, high & keep);
-    }
-
-    // The largest upper word, doubled
-    template <int kCount> static __device__ __forceinline__ u32 most_of(const uint4 (&v)[kCount])
-    {
-        u32 most = 0;
-#pragma unroll
-        for (int u = 0; u < kCount; u++)
-            most = max(most, max(2 * v[u].y, 2 * v[u].w));
-        return most;
+        classify(low, kAbs ? high & keep : high);
     }
 
     template <int kCount> __device__ __forceinline__ void add_vectors(uint4 (&v)[kCount])
     {
         u32 most = most_of(v);
-        if (most >= 0x7ffu << 21) {
+        if (most >= kSpecialUpper) {
 #pragma unroll
             for (int u = 0; u < kCount; u++) {
                 note_special(v[u].x, v[u].y);
@@ -118,11 +133,14 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         largest |= most;
 #pragma unroll
         for (int u = 0; u < kCount; u++) {
-            v[u].y &= keep;
-            v[u].w &= keep;
+            if (kAbs) {
+                v[u].y &= keep;
+                v[u].w &= keep;
+            }
             signs &= (int)(v[u].y & v[u].w);
-            add(v[u].x, v[u].y);
-            add(v[u].z, v[u].w);
+            const Parts first = parts_of(v[u].x, v[u].y), second = parts_of(v[u].z, v[u].w);
+            add(first);
+            add(second);
         }
     }
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
@@ -176,11 +194,12 @@ template <int kColumns, int kInFlight, bool kSkip> struct DigitSum {
         if (kSkip && skipped)
             atomicAdd(&skipped_sum, skipped);
         __syncthreads();
+        constexpr int kOffset = -1074 - RK_E0_64;              // of the first digit's units
         for (int j = threadIdx.x; j < kWords; j += kThreads) { // a sum has 57 bits: two reach a word at most
-            const int to = min((32 * j + 31) / kBits, kColumn - 1);
+            const int to = min((32 * j + 31 - kOffset) / kBits, kColumn - 1);
             i64 word = 0;
-            for (int k = (32 * j - 57 + kBits) / kBits; k <= to; k++)
-                word += digit_of(sums[k], kBits * k, j);
+            for (int k = (32 * j - 57 - kOffset + kBits) / kBits; k <= to; k++)
+                word += digit_of(sums[k], kBits * k + kOffset, j);
             partial[j] = (u64)word;
         }
         if (threadIdx.x == 0)

@@ -22,12 +22,12 @@ __device__ __forceinline__ u32 flags_of(double x)
 }
 
 // Element: F32Element or Bf16Element
-template <class Element, bool kSkip> struct BinSum {
-    static constexpr int kThreads = 256, kUnroll = 4, kBins = 16;
+template <class Element, bool kSkip, int kBlock = 256, int kLoads = 4> struct BinSum {
+    static constexpr int kThreads = kBlock, kUnroll = kLoads, kBins = 16;
     static constexpr bool kPrepares = false, kTiles = false;
     static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = kDigits32;
-    static constexpr int kBlocksPerSm = 4;
+    static constexpr int kBlocksPerSm = 1024 / kThreads;
     static constexpr u32 kMaxPerThread = 1u << 14;
     static size_t shared_bytes() { return sizeof(double) * kBins * kThreads; }
 
@@ -52,8 +52,9 @@ template <class Element, bool kSkip> struct BinSum {
             x = -0.0f;
         }
         x = __uint_as_float(__float_as_uint(x) & keep);
-        // bits 27..30 are the bin number; kBinStride is 2^11, so the shift leaves the byte offset in place
-        double *bin = (double *)(column + ((__float_as_uint(x) >> 16) & 0x7800u));
+        // bits 27..30 are the bin number: the shift leaves the byte offset in place
+        static_assert((kBinStride & (kBinStride - 1)) == 0 && kBinStride < 1u << 27);
+        double *bin = (double *)(column + (__float_as_uint(x) / ((1u << 27) / kBinStride) & 15 * kBinStride));
         *bin = __dadd_rn(*bin, (double)x);
     }
 

@@ -64,17 +64,20 @@ struct Pair {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
-    // join_lanes where one double does, which is soon found out. False, and nothing done, if it does not.
+    // join_lanes where one double does, which is soon found out. False, and nothing done, if it does not. Each lane adds twice,
+    // rounding down and up: once these differ they stay apart, so where they are equal in all lanes nothing was rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
-        double all = s;
-        bool exact = t == 0;
+        double low = s, high = s; // high is -0.0 if all is -0.0, and only then
 #pragma unroll 1
-        for (int d = lanes / 2; d; d >>= 1)
-            exact &= two_sum(all, __shfl_xor_sync(kFullMask, all, d), all) == 0;
-        if (!__all_sync(kFullMask, exact))
+        for (int d = lanes / 2; d; d >>= 1) {
+            const double other = __shfl_xor_sync(kFullMask, high, d);
+            low = __dadd_rd(low, other);
+            high = __dadd_ru(high, other);
+        }
+        if (!__all_sync(kFullMask, t == 0 && low == high))
             return false;
-        s = all;
+        s = high;
         return true;
     }
     __device__ __forceinline__ void join_lanes(int lanes)
@@ -125,7 +128,7 @@ template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
 struct PairPartial {
     double s, t;
     u64 count; // elements, skipped NaNs not counted
-    u64 flags; // kFlagLost: see the row's total instead; kFlagSkipped
+    u64 flags; // kFlagLost: see the row's total instead; kFlagSkipped; of infinities and NaNs, which are not in the pair
 };
 
 // The mantissa of v, a multiple of 2^e0, in units of 2^(e0 + *offset).

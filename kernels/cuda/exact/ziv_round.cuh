@@ -103,6 +103,8 @@ __device__ __forceinline__ Near quotient(double high, double low, double divisor
     return {q, __ddiv_rn(__dadd_rn(rest, low), divisor)};
 }
 
+__device__ __forceinline__ Near quotient(Near v, double divisor) { return quotient(v.high, v.low, divisor); }
+
 // The root of a positive value: one step of Newton's method from the root of its upper part. So is a root's remainder.
 __device__ __forceinline__ Near root(Near v)
 {
@@ -211,6 +213,17 @@ template <int kTerms> struct LineSums {
                (sum.s == 0 || in_range(s2));
     }
 
+    // Is what quick_top tells exactly n Q - S^2?
+    __device__ __forceinline__ bool exact_top() const
+    {
+        const double n = (double)count, q = squares.x[0], p = __dmul_rn(n, q), s2 = __dmul_rn(sum.s, sum.s);
+        const double more = __dmul_rn(n, squares.x[1]);
+        double d, a, b, c;
+        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q, -p), -__fma_rn(sum.s, sum.s, -s2), a);
+        const double g = two_sum(a, e, b), h = two_sum(b, more, c);
+        return f == 0 && g == 0 && h == 0 && __fma_rn(n, squares.x[1], -more) == 0;
+    }
+
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
     // `of_mean`: the same of that over n. kMany: of any count, by one division after the other.
     template <bool kMany = false>
@@ -224,14 +237,21 @@ template <int kTerms> struct LineSums {
             *std = zero;
         if (none)
             return true;
+        const bool many = count >= (of_mean ? 1u << 17 : 1u << 26); // else n (n - ddof), and n times that, is a double
         double high, low;
-        if (!of_mean && count < 1u << 26 && quick_top(&high, &low)) {
-            const Near near = quotient(high, low, (double)(count * (count - ddof)));
-            if ((!var || near.round(var)) && (!std || root(near).round(std)))
+        if (!of_mean && (kMany ? count < 1ull << 53 : !many) && quick_top(&high, &low)) {
+            const u64 divisor = count * (count - ddof);
+            const Near near = kMany && many ? quotient(quotient(high, low, (double)count), (double)(count - ddof))
+                                            : quotient(high, low, (double)divisor);
+            bool certain = !var || near.round(var);
+            if (!certain && !many && (divisor & (divisor - 1)) == 0 && exact_top()) { // nothing was rounded off: perhaps a tie
+                *var = near.high;
+                certain = in_range(near.high);
+            }
+            if (certain && (!std || root(near).round(std)))
                 return true;
         }
         Terms<kTerms> q = squares;
-        const bool many = count >= (of_mean ? 1u << 17 : 1u << 26); // else n (n - ddof), and n times that, is a double
         if (sum.lost || !q.gather() || (many && !kMany) || count >= 1ull << 53)
             return false;
         Terms<4> top;
@@ -252,10 +272,9 @@ template <int kTerms> struct LineSums {
         const double n = (double)count, less = (double)(count - ddof);
         Near near;
         if (kMany && many) {
-            near = quotient(top.x[0], top.x[1], n);
-            near = quotient(near.high, near.low, less);
+            near = quotient(quotient(top.x[0], top.x[1], n), less);
             if (of_mean)
-                near = quotient(near.high, near.low, n);
+                near = quotient(near, n);
         } else {
             near = quotient(top.x[0], top.x[1], (double)(count * (count - ddof) * (of_mean ? count : 1)));
         }

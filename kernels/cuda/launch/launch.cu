@@ -19,6 +19,7 @@ u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
 // of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
     RowTotal *totals; // kRowTotals
+    u64 *list;        // of lines: their number, then, in `a`, which
     u64 *a, *b;
     u64 words; // of `a`
 };
@@ -26,12 +27,18 @@ struct Scratch {
 constexpr u64 kScratchParts = 32; // `b` is one of this many parts
 constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks share each: more blocks than any device holds
 
+// What is zero before a launch and after it
+struct ScratchHead {
+    RowTotal totals[kRowTotals];
+    u64 done, listed; // blocks that have read the list, and its lines
+};
+
 Scratch scratch_of(void *memory, size_t bytes)
 {
-    RowTotal *totals = (RowTotal *)memory;
-    u64 *a = (u64 *)(totals + kRowTotals);
-    const u64 words = (bytes - kRowTotals * sizeof(RowTotal)) / sizeof(u64), b = words / kScratchParts;
-    return {totals, a, a + (words - b), words - b};
+    ScratchHead *head = (ScratchHead *)memory;
+    u64 *a = (u64 *)(head + 1);
+    const u64 words = (bytes - sizeof *head) / sizeof(u64), b = words / kScratchParts;
+    return {head->totals, &head->listed, a, a + (words - b), words - b};
 }
 
 SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
@@ -68,7 +75,7 @@ int merge_threads(u64 n, u32 words)
 cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows, u64 per_row, u64 first_row,
                        cudaStream_t stream)
 {
-    const u64 fan_in = kTuning.fan_in_words / a.plan.all;
+    const u64 fan_in = a.added ? per_row : kTuning.fan_in_words / a.plan.all;
     while (per_row > fan_in) {
         u64 blocks = div_up(per_row, fan_in), share = div_up(per_row, blocks);
         int threads = merge_threads(share, a.plan.all);
@@ -87,9 +94,9 @@ cudaError_t merge_rows(const Device *d, const FinishArgs &a, Scratch s, u64 rows
     if (a.plain)
         return gpu_launch(d->overlapped_launch, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, stream, a,
                           in, rows, per_row, first_row);
-    int threads = merge_threads(per_row, a.plan.all);
+    int threads = a.added ? kAddedThreads : merge_threads(per_row, a.plan.all);
     return gpu_launch(d->overlapped_launch, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads,
-                      threads * sizeof(u64), stream, a, in, rows, per_row, first_row);
+                      threads * sizeof(u64), stream, a, s.totals, in, rows, per_row, first_row);
 }
 
 // ---- walking ----
@@ -140,9 +147,9 @@ u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u
 }
 
 // The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
-u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team)
+u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u64 across, u32 team, u32 of_sm)
 {
-    return teams_for(a, s, lines, team, (u64)d->sms * kColumnBlocks / across, kColumnRows);
+    return teams_for(a, s, lines, team, (u64)d->sms * of_sm / across, kColumnRows);
 }
 
 // How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
@@ -157,18 +164,6 @@ u32 width_of_columns(const Device *d, u64 columns)
     return width;
 }
 
-// The same of columns by vectors, in vectors: a power of two. Sums of floats take long to begin and to end, so all blocks run
-// at once, or in two turns; other blocks are small.
-u32 width_of_vectors(const Device *d, u64 vectors, bool floats)
-{
-    u32 width = 1;
-    while (width < kColumnWidth && width < vectors)
-        width *= 2;
-    while (width < kColumnThreads && div_up(vectors, width) > (u64)d->sms * (floats ? 2 * kColumnBlocks : 32))
-        width *= 2;
-    return width;
-}
-
 // How many lanes do the work of a team of `team` walkers in the general way.
 u32 lanes_of_team(u32 team)
 {
@@ -178,34 +173,58 @@ u32 lanes_of_team(u32 team)
     return lanes;
 }
 
-// Partials of w.lines lines to `partials`, or where a walker can make them (w.values), their values.
-cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, WalkFn fn, u64 *partials,
+// Items of columns by a ring: all columns, times their teams
+u32 ring_items(const WalkArgs &w) { return (u32)(div_up(w.lines / w.per, w.width) * (w.walkers / w.team)); }
+
+cudaError_t launch_walker(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Pick &p, u64 *to,
+                          cudaStream_t stream)
+{
+    const WalkFn fn = p.kernel.walk;
+    const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
+    if (p.ring) {
+        const u32 items = ring_items(w), most = (u32)d->sms * p.blocks;
+        return gpu_launch(false, fn, items < most ? items : most, kColumnThreads, column_shared_bytes(a.plan.layout), stream, a,
+                          g, w, to);
+    }
+    const u32 blocks = w.width                    ? (u32)(div_up(w.lines, w.width * w.per) * (w.walkers / w.team))
+                       : w.team == kColumnThreads ? (u32)teams
+                                                  : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
+    return gpu_launch(false, fn, blocks, w.width || w.team == kColumnThreads ? kColumnThreads : kWalkThreads, 0, stream, a, g,
+                      w, to);
+}
+
+// Partials of w.lines lines to scratch, or where a walker can make them (w.values), their values.
+cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Pick &p, Scratch s,
                  cudaStream_t stream)
 {
-    const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
-    const bool floats = is_float_sum(a.spec, a.plan.layout);
+    const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
+    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk, overlap = d->overlapped_launch && p.ring;
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
-    if (fn) {
-        if (floats && w.values) // no line is listed yet
-            TRY_CUDA(gpu_clear(partials, sizeof(u64), stream));
-        const u32 blocks = w.width                    ? (u32)(div_up(w.lines, w.width * w.per) * (w.walkers / w.team))
-                           : w.team == kColumnThreads ? (u32)teams
-                                                      : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
-        TRY_CUDA(gpu_launch(false, fn, blocks, w.width || w.team == kColumnThreads ? kColumnThreads : kWalkThreads, 0, stream,
-                            a, g, w, partials));
+    const u32 few = (u32)d->sms * 4; // mostly nothing is listed
+    if (fast) {
+        TRY_CUDA(launch_walker(d, a, g, w, p, floats && w.values ? s.list : s.a, stream));
         if (!floats)
             return cudaSuccess;
     }
-    if (fn && w.values) {
+    if (fast && w.values) {
         const SharedStates state(state_words + scratch_words(a));
-        const u32 few = (u32)d->sms * 4; // mostly nothing is listed
         const u32 blocks = min(walk_blocks(d, threads, state.threads), few);
-        return gpu_launch(false, walk_listed_kernel(), blocks, state.threads, state.bytes, stream, a, g, w, partials,
+        return gpu_launch(overlap, walk_listed_kernel(), blocks, state.threads, state.bytes, stream, a, g, w, s.list,
                           state.words, state_words);
     }
     const SharedStates state(state_words);
-    return gpu_launch(false, walk_states_kernel(), walk_blocks(d, threads, state.threads), state.threads, state.bytes, stream,
-                      a, g, w, partials, state.words, fn != NULL);
+    const u32 blocks = walk_blocks(d, threads, state.threads);
+    return gpu_launch(overlap, walk_states_kernel(), p.ring ? min(blocks, few) : blocks, state.threads, state.bytes, stream, a,
+                      g, w, s.a, state.words, fast);
+}
+
+// Values of columns of several teams that left pairs.
+cudaError_t finish_columns(const Device *d, const FinishArgs &a, const SegmentArgs &g, WalkArgs w, Scratch s,
+                           cudaStream_t stream)
+{
+    w.width = (u32)(w.lines < kWarp ? w.lines : kWarp);
+    return gpu_launch(d->overlapped_launch, column_finish_kernel(a.plan.layout), (u32)div_up(w.lines, w.width), kColumnThreads,
+                      0, stream, a, g, w, s.a);
 }
 
 cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
@@ -223,6 +242,54 @@ u32 turns_of(const Device *d, u64 lines, u32 lanes)
     return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
 }
 
+// Columns by vectors, in vectors side by side, a power of two: as narrow as leaves blocks for all SMs, but no more than these
+// hold in some turns.
+u32 width_of_vectors(const Device *d, u64 vectors)
+{
+    const u64 sms = (u64)d->sms;
+    u32 width = 1;
+    while (width < kColumnWidth && width < vectors)
+        width *= 2;
+    while (width < kColumnThreads &&
+           (div_up(vectors, width) > sms * 32 || (width == kColumnWidth && div_up(vectors, 2 * width) >= sms * 3)))
+        width *= 2;
+    return width;
+}
+
+// How well items that take one time fill blocks of which as many run at once
+double fill_of(u64 items, u64 at_once) { return (double)items / (double)(div_up(items, at_once) * at_once); }
+
+// By a ring: wide items, for memory likes long rows, which fill the device all the time. One block keeps an SM busy. Of several
+// turns there are many, if each has rows enough, for blocks do not end together.
+u32 width_of_ring(const Device *d, const Pick &p, u64 vectors, u64 rows)
+{
+    const u64 sms = (u64)d->sms, blocks = sms * p.blocks;
+    u32 width = (u32)(vectors < kColumnThreads ? vectors : kColumnThreads);
+    for (u64 items; width > kRingWidth; width = (width + 1) / 2) {
+        items = div_up(vectors, width);
+        const bool fills = fill_of(items, items <= sms ? sms : blocks) >= kTuning.column_fill;
+        const bool turns = items <= blocks || items >= 8 * blocks || rows * width / kColumnThreads < 2 * kTuning.ring_share;
+        if (fills && turns)
+            break;
+    }
+    return width;
+}
+
+// Columns by a ring: teams only where items are too few.
+void share_columns(const Device *d, const FinishArgs &a, const Pick &p, Scratch s, u64 lines, WalkArgs *w)
+{
+    const u64 vectors = lines / w->per, sms = (u64)d->sms;
+    w->width = width_of_ring(d, p, vectors, a.spec.rows);
+    w->team = kColumnThreads / w->width;
+    w->pair_words = makes_values(a.spec) ? column_pair_words(a.plan.layout) : 0;
+    const u64 items = div_up(vectors, w->width), few = (u64)((double)sms * kTuning.column_fill);
+    const u64 share = a.spec.rows / w->team / (kRingRows * kRingTiles), room = s.words / (a.plan.all + w->pair_words) / lines;
+    u64 teams = items < few ? sms * p.blocks / items : 1;
+    teams = teams < share ? teams : share;
+    teams = teams < room ? teams : room;
+    w->walkers = teams > 1 ? (u32)teams * w->team : w->team;
+}
+
 // How lines are shared among threads. `longest`: longer lines are another kernel's; then a line has one team, for those leave
 // no partial to be merged.
 WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, const Pick &p, Scratch s)
@@ -235,22 +302,26 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
     w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
-    w.width = p.vectors ? width_of_vectors(d, lines / w.per, floats) : columns && floats ? width_of_columns(d, lines) : 0;
+    w.width = p.vectors ? width_of_vectors(d, lines / w.per) : columns && floats ? width_of_columns(d, lines) : 0;
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
     if (p.lanes)
         w.team = p.lanes;
     if (p.masked)
         w.team = kColumnThreads;
+    if (p.ring)
+        share_columns(d, a, p, s, lines, &w);
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.lanes                 ? 1
-                      : p.masked              ? teams_of_blocks(d, a, s, lines, lines, w.team)
-                      : p.vectors             ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team)
+    const u32 teams = p.ring      ? w.walkers / w.team
+                      : p.lanes   ? 1
+                      : p.masked  ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
+                      : p.vectors ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team, kColumnBlocks)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
-    w.turns = floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.pair_words = w.values || teams == 1 ? 0 : w.pair_words;
+    w.turns = p.rows_each ? p.rows_each : floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 
@@ -260,13 +331,15 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
     const SegmentArgs g = segment_args(d, t, a);
     WalkArgs w = walk_args(d, t, a, p, s);
     const u32 teams = w.walkers / w.team;
-    const u64 listed = is_float_sum(t.spec, a.plan.layout) ? s.words - 1 : lines;
-    const u64 room = w.values ? listed : s.words / (teams * a.plan.all), batch = room < lines ? room & ~15ull : lines;
+    const u64 words = (u64)teams * (a.plan.all + w.pair_words), room = w.values ? s.words : s.words / words;
+    const u64 batch = room < lines ? room & ~15ull : lines;
     for (; w.first_line < lines; w.first_line += w.lines) { // a batch is whole vectors of columns
         const u64 left = lines - w.first_line;
         w.lines = left < batch ? left : batch;
-        TRY_CUDA(walk(d, a, g, w, p.kernel.walk, s.a, stream));
-        if (teams > 1)
+        TRY_CUDA(walk(d, a, g, w, p, s, stream));
+        if (w.pair_words)
+            TRY_CUDA(finish_columns(d, a, g, w, s, stream));
+        else if (teams > 1)
             TRY_CUDA(merge_rows(d, a, s, w.lines, teams, w.first_line, stream));
         else if (!w.values)
             TRY_CUDA(finish_lines(d, a, w, s.a, stream));
@@ -309,6 +382,8 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
     share_row(k, per_row, &all);
+    FinishArgs finish = a;
+    finish.added = !a.light && per_row > 1 && can_add(a.plan);
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
@@ -320,9 +395,9 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         g.totals = s.totals;
-        TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, a, s.a));
+        TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, finish, s.a));
         if (!a.light) // else a row's last block finishes it
-            TRY_CUDA(merge_rows(d, a, s, g.rows, per_row, first, stream));
+            TRY_CUDA(merge_rows(d, finish, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
 }
@@ -359,9 +434,13 @@ u32 lanes_for(u64 bytes)
 }
 
 // `bytes`: of a line, in the mean
-RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes)
+RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes, bool narrow)
 {
     const bool whole = bytes % 16 == 0 && (uintptr_t)r.elements % 16 == 0, tile = bytes <= 64 * r.lanes;
+    if (narrow && !r.offsets && bytes == 8 && (uintptr_t)r.elements % 8 == 0)
+        return kPairs;
+    if (narrow && !r.offsets && whole && bytes && bytes <= 16 * kStagedVectors)
+        return kStaged;
     if (r.lanes == 1 && !r.offsets)
         return kTinyRows;
     return !r.offsets && whole && tile ? kWholeRows : bytes >= d->tuning->long_rows ? kLongRows : kOtherRows;
@@ -379,8 +458,13 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
-    const RowShape shape = row_shape(d, r, bytes);
-    u64 blocks = div_up(lines * r.lanes, shape == kTinyRows ? 4 * kRowThreads : kRowThreads), most = (u64)d->sms * 64;
+    const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
+    const u64 each = shape == kTinyRows ? 4 : shape == kPairs ? kPairRows : shape == kStaged ? 16 * kStagedVectors / bytes : 1;
+    if (shape == kPairs || shape == kStaged)
+        r.lanes = 1;
+    if (shape == kStaged) // a warp's states come to be where its rows are
+        r.state_words = max(r.state_words, 2 * kStagedVectors);
+    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads), most = (u64)d->sms * 64;
     const size_t shared = kRowThreads * r.state_words * sizeof(u64);
     return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
                       stream, a, r);
@@ -426,7 +510,13 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
 {
     if (rp_results(&t.spec) == 0)
         return cudaSuccess;
-    const Pick p = pick_kernels(d, t, a);
+    Pick p = pick_kernels(d, t, a);
+    if (p.ring) {
+        int blocks;
+        TRY_CUDA(
+            device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, column_shared_bytes(a.plan.layout), &blocks));
+        p.blocks = (u32)blocks;
+    }
     switch (p.way) {
     case kTiles:
         return launch_tiles(d, t, a, p.kernel, s, stream);
@@ -473,12 +563,9 @@ static const u64 most_partials = [] {
 }();
 
 // Those in one row, and a little more for the middle pass.
-size_t chain_scratch_bytes() { return kRowTotals * sizeof(RowTotal) + most_partials + most_partials / (kScratchParts - 2); }
+size_t chain_scratch_bytes() { return sizeof(ScratchHead) + most_partials + most_partials / (kScratchParts - 2); }
 
-cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
-{
-    return gpu_clear(scratch, kRowTotals * sizeof(RowTotal), stream);
-}
+cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream) { return gpu_clear(scratch, sizeof(ScratchHead), stream); }
 
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)
 {

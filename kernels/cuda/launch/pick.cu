@@ -13,14 +13,15 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   f32, long columns of whole vectors     columns_float.cu, but for stats
-//   f32, rows of whole vectors to 4 KiB    rows_float.cu: var, norms, long stats; with a mask sums, too
+//   f32, columns of whole vectors          columns_float.cu, but for stats; its finish_float_columns if there are several teams
+//   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
+//   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
 //   ... on devices with slow doubles       walk_states (lines_any.cu)
 //   light values, columns of vectors       column_vectors.cuh: walk_vector_columns of the operation
-//   min, max, long masked rows of vectors  masked.cuh: walk_masked
+//   sum, min, max, long masked rows        masked.cuh: sum_masked, walk_masked
 //   everything else                        lines.cuh: walk_lines of the operation
 //
 // Whole rows by layout: pick_row_kernel.
@@ -124,7 +125,8 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool slow = d->slow_doubles || d->long_sums || s.rows < kLongColumn;
+    const u64 rows = rk_square_limbs(layout) ? kTuning.ring_rows_of_squares : kTuning.ring_rows;
+    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows || rp_results(&s) > kTuning.ring_columns;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 
@@ -138,8 +140,14 @@ void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
     const bool aligned = bytes == 8 ? !mask && (uintptr_t)parts.elements % 8 == 0
                                     : bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
     if (!floats || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !makes_values(s) || !aligned || bytes == 0 || bytes > 4096 ||
-        s.row_len > 1024 || (s.op == RP_OP_STATS && s.row_len < kTuning.stats_row))
+        s.row_len > 1024)
         return;
+    if (WalkFn thread = mask ? NULL : thread_row_kernel(layout, s.dtype, s.row_len)) {
+        p->kernel.walk = thread;
+        p->lanes = 1;
+        p->rows_each = bytes == 8 ? kPairRows : (u32)(16 * kStagedVectors / bytes);
+        return;
+    }
     const u32 n = (u32)(bytes / 16), vectors = n == 0 ? 0 : n > 4 * kWarp ? 8 : 4;
     u32 lanes = 1;
     while (lanes * vectors < n)
@@ -152,7 +160,7 @@ void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
 }
 
 // Long rows with a mask, both in whole words?
-void pick_masked(const ChainTask &t, int layout, Pick *p)
+void pick_masked(const Device *d, const ChainTask &t, int layout, Pick *p)
 {
     const rp_spec &s = t.spec;
     const u32 bytes = (u32)rk_bytes(s.dtype), per = 16 / bytes;
@@ -160,7 +168,10 @@ void pick_masked(const ChainTask &t, int layout, Pick *p)
     const bool aligned = s.row_len % per == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
     if (!(s.flags & RP_MASK) || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || s.row_len * bytes < 4096)
         return;
-    const WalkFn fn = masked_best_kernel(layout, s.dtype, skips_nans(s));
+    const bool doubles = !d->slow_doubles && !d->long_sums;
+    const WalkFn fn = !is_float_sum(s, layout) ? masked_best_kernel(layout, s.dtype, skips_nans(s))
+                      : doubles                ? masked_sum_kernel(layout, s.dtype)
+                                               : NULL;
     if (!fn)
         return;
     p->kernel.walk = fn;
@@ -203,7 +214,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     const u64 lines = rp_results(&spec);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, kAnyLength};
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, false, 0, 0, kAnyLength};
     SegmentKernel &k = p.kernel;
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
@@ -213,10 +224,11 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     if (WalkFn columns = pick_columns(d, t, a.plan.layout, k)) {
         k.walk = columns;
         p.vectors = true;
+        p.ring = is_float_sum(spec, a.plan.layout);
     }
     pick_rows(d, t, a.plan.layout, &p);
     if (!p.lanes)
-        pick_masked(t, a.plan.layout, &p);
+        pick_masked(d, t, a.plan.layout, &p);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
     if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
         p.way = kBlocks;

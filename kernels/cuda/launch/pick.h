@@ -12,10 +12,13 @@ enum Way { kTiles, kBlocks, kShortSums, kWalk };
 struct Pick {
     Way way;
     SegmentKernel kernel;
-    bool vectors; // kWalk: columns by vectors
-    bool masked;  // kWalk: long rows with a mask by vectors
-    u32 lanes;    // kWalk: that share a row, which stays in their registers; 0: rows go another way
-    u64 longest;  // lines up to this length go that way, longer ones by blocks; kAnyLength: all
+    bool vectors;  // kWalk: columns by vectors
+    bool ring;     // ... ahead in shared memory (column_ring.cuh)
+    u32 blocks;    // ... as many of an SM run at once
+    bool masked;   // kWalk: long rows with a mask by vectors
+    u32 lanes;     // kWalk: that share a row, which stays in their registers; 0: rows go another way
+    u32 rows_each; // kWalk, 1 lane: rows of a thread; 0: as many as turn out
+    u64 longest;   // lines up to this length go that way, longer ones by blocks; kAnyLength: all
 };
 constexpr u64 kAnyLength = ~0ull;
 

@@ -31,9 +31,22 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 
 // Columns of f32 by vectors, as above: sums, also of squares. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
+size_t column_shared_bytes(int layout);            // ... its dynamic shared memory
+
+// Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
+// w.width columns, at most a warp.
+WalkFn column_finish_kernel(int layout); // columns_float.cu
+u32 column_pair_words(int layout);       // columns_float.cu
 
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
+
+// ... and sums of f32. NULL: there is none.
+WalkFn masked_sum_kernel(int layout, int dtype); // sum_masked.cu
+
+// Equal rows of f32, a thread a row: of 2 elements, or of whole vectors of 16 bytes to 32 elements. Sums of squares, var,
+// stats; w.values, and w.turns are the rows of a thread. NULL: there is none.
+WalkFn thread_row_kernel(int layout, int dtype, u64 row_len); // rows_thread.cu
 
 // Equal rows of up to 2^10 f32, in whole vectors of 16 bytes. `vectors` are a lane's (0: half of one); with `full` every lane
 // has as many. Sums of squares, var, stats but of half a vector, and with a mask sums, too; w.values. NULL: there is none.

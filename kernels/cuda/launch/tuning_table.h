@@ -11,7 +11,7 @@
 
 typedef struct {
     uint64_t middle_f64_row; /* f64 sums of rows from this length on have larger blocks */
-    uint64_t long_f64_row;   /* ... and from this one on more loads in flight */
+    uint64_t long_f64_row;   /* ... and from this one on more loads in flight; those of f32, too (measured on the H200 alone) */
     uint64_t long_rows;      /* float sums: mean bytes of lines from which a lane has more loads in flight */
     uint64_t walkers_per_sm; /* the general way: threads that keep an SM busy */
 } rk_tuning;

@@ -41,6 +41,8 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
                             const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
 {
     RK_DYNAMIC_SHARED(u64, states);
+    let_next_pass_start();
+    wait_for_previous_pass();
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, teams = w.walkers / w.team;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 *first = mine - lane * state_words;
@@ -48,7 +50,9 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
         const Share part = share_of(a, w, i);
         u64 *out = partial_of(a, w, partials, part);
-        if (part.line.n > w.longest || (again && !(out[a.plan.own + kWordFlags] & kFlagLost)))
+        const bool lost = again && (w.pair_words ? *pair_word(w, partials, part.number, part.team, w.pair_words - 1) & kPairLost
+                                                 : out[a.plan.own + kWordFlags] & kFlagLost);
+        if (part.line.n > w.longest || (again && !lost))
             continue;
         walk_part(a, g, w, part, mine, state_words);
         const rk_state *all = (const rk_state *)first;
@@ -59,12 +63,16 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
 }
 
 __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
-                            const __grid_constant__ WalkArgs w, const u64 *list, u32 state_words, u32 scratch_at)
+                            const __grid_constant__ WalkArgs w, u64 *list, u32 state_words, u32 scratch_at)
 {
     RK_DYNAMIC_SHARED(u64, states);
+    wait_for_previous_pass();
     const u32 lanes = w.lanes;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 stride = (u64)gridDim.x * (blockDim.x / lanes), listed = list[0];
+    __syncthreads(); // before the last block takes the list away
+    if (threadIdx.x == 0 && count_in_turn((u32 *)(list - 1), gridDim.x - 1) == gridDim.x - 1)
+        list[0] = 0;
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < listed; i += stride) {
         const u64 number = list[1 + i];
         walk_part(a, g, w, {number, 0, rk_line_of(&a.spec, w.parts.offsets, number)}, mine, state_words);

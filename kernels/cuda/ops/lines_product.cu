@@ -1,5 +1,6 @@
-// Walking along the factors of products: floats as sums of logarithms (kernels/exact/log2.h), integers as they are.
-#include "kernels/cuda/pass/elements.cuh"
+// Products: floats as sums of logarithms (kernels/exact/log2.h), integers as they are. Walking along the factors of lines;
+// whole rows of f32 and narrower: log_sum.cuh.
+#include "kernels/cuda/exact/log_sum.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 
 namespace rk {
@@ -124,11 +125,11 @@ SegmentKernel prod_kernel(int dtype)
 {
     switch (dtype) {
     case RP_F16:
-        return walks<FloatProd<RP_F16>>();
+        return row_and_walk_kernels<LogSum<RP_F16>, FloatProd<RP_F16>>();
     case RP_BF16:
-        return walks<FloatProd<RP_BF16>>();
+        return row_and_walk_kernels<LogSum<RP_BF16>, FloatProd<RP_BF16>>();
     case RP_F32:
-        return walks<FloatProd<RP_F32>>();
+        return row_and_walk_kernels<LogSum<RP_F32>, FloatProd<RP_F32>>();
     case RP_F64:
         return walks<FloatProd<RP_F64>>();
     default:

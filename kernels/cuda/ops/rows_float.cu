@@ -1,62 +1,66 @@
 // Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, stats, and with a mask sums.
 //
-// As in exponent_window.cuh, but for the row as a whole: its largest element decides where 19 binades lie. With u the lowest
-// bit of the lowest of them, elements are multiples of u below 2^42 u, squares below 2^84 u^2, and 2^10 of these below
-// 2^94 u^2. Above the anchor 2^95 u^2 a double counts 2^43 u^2; what the squares lose there is below 2^43 u^2 each, half of it
-// but for the sign, together at most 2^52 u^2. A row that does not fit is walked along (lane_sums.cuh).
+// Squares are summed as in row_window.cuh. A row that does not fit is walked along (lane_sums.cuh).
+#include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
 
 namespace rk {
 namespace {
 
-constexpr u32 kRowBinades = 19;
-
-// A lane's part of a row: kVectors vectors of 16 bytes, or, if 0, half a one. kFull: all rows have as many.
-template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> struct RowTile {
-    using Element = typename FloatElement<kDtype>::Type;
-    using Line = FloatLine<kDtype, kKind>;
+// What a lane has requested of a row: kVectors vectors of 16 bytes, or, if 0, half a one, and the bytes of its mask. kFull: all
+// rows have as many.
+template <int kVectors, bool kFull, bool kMask> struct RowLoads {
     using Vector = std::conditional_t<kVectors == 0, uint2, uint4>;
-    static constexpr int kCount = kVectors ? kVectors : 1, kPer = sizeof(Vector) / Float<kDtype>::kBytes;
-    static constexpr int kElements = kCount * kPer;
+    static constexpr int kCount = kVectors ? kVectors : 1, kPer = sizeof(Vector) / 4, kElements = kCount * kPer;
     using Mask = typename Width<kPer>::Bits; // of a vector's elements: a byte each
-    static constexpr u32 kAll = kElements == 32 ? ~0u : (1u << kElements) - 1;
 
-    u32 x[kElements]; // beyond the row its last vector once more
-    u32 in;           // which of these count
+    Vector v[kCount]; // beyond the row its last vector once more
+    Mask mask[kCount];
 
     // Vectors lane, lane + lanes, ... of row number `row`, of n vectors.
     __device__ __forceinline__ void load(const rp_parts &parts, u64 row, u32 lane, u32 lanes, u32 n)
     {
-        Vector v[kCount];
-        Mask mask[kCount];
+        const u64 first = row * n + (kFull ? lane : 0);
+        const Vector *elements = (const Vector *)parts.elements + first;
+        const Mask *masks = kMask ? (const Mask *)parts.mask + first : NULL;
 #pragma unroll
         for (int u = 0; u < kCount; u++) {
-            const u64 at = row * n + (kFull ? lane + u * lanes : min(lane + u * lanes, n - 1));
-            v[u] = __ldcs((const Vector *)parts.elements + at);
+            const u32 at = kFull ? u * lanes : min(lane + u * lanes, n - 1);
+            v[u] = __ldcs(elements + at);
             if (kMask)
-                mask[u] = __ldcs((const Mask *)parts.mask + at);
-        }
-        in = kAll;
-#pragma unroll
-        for (int k = 0; k < kElements; k++) {
-            u32 w[sizeof(Vector) / 4];
-            memcpy(w, &v[k / kPer], sizeof w);
-            x[k] = Element::get(w[k % kPer / Element::kPerWord], k % Element::kPerWord);
-        }
-        if (kMask) {
-            in = 0;
-#pragma unroll
-            for (int k = 0; k < kElements; k++)
-                in |= (mask[k / kPer] >> (8 * (k % kPer)) & 255) ? 1u << k : 0;
-        }
-        if (!kFull) {
-#pragma unroll
-            for (int u = 0; u < kCount; u++)
-                in &= lane + u * lanes < n ? ~0u : ~(((1u << kPer) - 1) << (u * kPer));
+                mask[u] = __ldcs(masks + at);
         }
     }
-    __device__ __forceinline__ bool has(int k) const { return (kFull && !kMask) || (in >> k & 1); }
+};
+
+// A lane's part of a row.
+template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> struct RowTile {
+    using Loads = RowLoads<kVectors, kFull, kMask>;
+    using Line = FloatLine<kDtype, kKind>;
+    static constexpr int kCount = Loads::kCount, kPer = Loads::kPer, kElements = Loads::kElements;
+    static_assert(kDtype == RP_F32);
+
+    u32 x[kElements]; // beyond the row its last vector once more
+    u32 in[kCount];   // which of these count: the upper bit of a byte for each
+
+    __device__ __forceinline__ void take(const Loads &loads, u32 lane, u32 lanes, u32 n)
+    {
+#pragma unroll
+        for (int k = 0; k < kElements; k++) {
+            u32 w[kPer];
+            memcpy(w, &loads.v[k / kPer], sizeof w);
+            x[k] = w[k % kPer];
+        }
+        if constexpr (!kFull || kMask) {
+#pragma unroll
+            for (int u = 0; u < kCount; u++) {
+                const u32 mask = kMask ? loads.mask[u] : ~0u, upper = ((mask & 0x7f7f7f7fu) + 0x7f7f7f7fu) | mask;
+                in[u] = kFull || lane + u * lanes < n ? upper & 0x80808080u : 0;
+            }
+        }
+    }
+    __device__ __forceinline__ bool has(int k) const { return (kFull && !kMask) || (in[k / kPer] >> (8 * (k % kPer) + 7) & 1); }
 
     static __device__ __forceinline__ u32 most_of(u32 v, u32 lanes)
     {
@@ -69,10 +73,12 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
     __device__ __forceinline__ bool reduce(Line &l, u32 lane, const Lanes &team, u32 elements, bool skip)
     {
         const u32 lanes = team.count;
-        Magnitudes m;
         l.sums.count = elements;
         if (kMask) {
-            u32 count = __popc(in);
+            u32 count = 0;
+#pragma unroll
+            for (int u = 0; u < kCount; u++)
+                count += __popc(in[u]);
             for (u32 d = lanes / 2; d; d /= 2)
                 count += __shfl_xor_sync(kFullMask, count, d);
             l.sums.count = count;
@@ -84,7 +90,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
             Between all = {-0.0, -0.0};
 #pragma unroll
             for (int k = 0; k < kElements; k++) {
-                const double v = has(k) ? (double)__uint_as_float(x[k]) : -0.0;
+                const double v = (double)__uint_as_float(has(k) ? x[k] : 1u << 31);
                 all.join({v, v});
             }
             for (u32 d = lanes / 2; d; d /= 2)
@@ -93,85 +99,89 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
             l.sums.squares.clear();
             fits = all.low == all.high && fabs(all.high) < INFINITY;
         } else {
+            u32 most, smallest; // magnitudes; the latter twice, less 1
+            if constexpr (kKind == kStatistics) {
+                RowExtremes extremes;
 #pragma unroll
-            for (int k = 0; k < kElements; k++)
-                m.note(has(k) ? x[k] : 0);
-            const u32 most = most_of(m.most, lanes), top = most >> 23;
-            const u32 first = top > kRowBinades - 1 ? top - (kRowBinades - 1) : 1;
-            fits = most < kInfinite && (first == 1 || m.least >= (first << 23) - 1);
-            const double anchor = Window::power(95 + 2 * ((int)first - 150));
-            double sum = -0.0, upper = anchor, lower = 0;
+                for (int k = 0; k < kElements; k++)
+                    extremes.note(x[k], has(k));
+                extremes.join(lanes);
+                most = extremes.magnitude();
+                smallest = extremes.smallest;
+                note_places(l.places, extremes, elements, lane, lanes, skip);
+            } else {
+                Magnitudes m;
 #pragma unroll
-            for (int k = 0; k < kElements; k++) {
-                const double v = has(k) ? (double)__uint_as_float(x[k]) : -0.0;
-                const double with = __fma_rn(v, v, upper);
-                lower = __dadd_rn(lower, __fma_rn(v, v, -__dsub_rn(with, upper)));
-                upper = with;
-                sum = __dadd_rn(sum, v);
+                for (int k = 0; k < kElements; k++)
+                    m.note(kMask && !has(k) ? 0 : x[k]);
+                most = most_of(m.most, lanes);
+                smallest = 2 * m.least + 1;
             }
-            upper = __dsub_rn(upper, anchor);
-            for (u32 d = lanes / 2; d; d /= 2) { // no addition of these rounds
-                sum = __dadd_rn(sum, __shfl_xor_sync(kFullMask, sum, d));
-                upper = __dadd_rn(upper, __shfl_xor_sync(kFullMask, upper, d));
-                lower = __dadd_rn(lower, __shfl_xor_sync(kFullMask, lower, d));
-            }
-            l.sums.sum = {sum, 0, false};
-            l.sums.squares.lost = false;
-            l.sums.squares.x[1] = two_sum(upper, lower, l.sums.squares.x[0]);
+            const RowWindow window(most);
+            fits = window.holds(most, smallest);
+            add_squares(l, window.anchor(), lanes);
         }
-        if constexpr (kKind == kStatistics)
-            note_places(l.places, lane, lanes, skip);
         return (__ballot_sync(kFullMask, !fits) & team.mask) == 0;
     }
 
-    // Extremes and zeros of a row of finite elements, for every lane. Whole warp.
-    template <class P> __device__ __forceinline__ void note_places(P &p, u32 lane, u32 lanes, bool skip) const
+    // The sums of elements that fit the anchor.
+    __device__ __forceinline__ void add_squares(Line &l, double anchor, u32 lanes) const
     {
-        u32 zeros = 0;
-        float least = INFINITY, most = -INFINITY; // the device has -0 < +0
+        RowSums sums(anchor);
 #pragma unroll
-        for (int k = 0; k < kElements; k++) {
-            least = fminf(least, has(k) ? __uint_as_float(x[k]) : INFINITY);
-            most = fmaxf(most, has(k) ? __uint_as_float(x[k]) : -INFINITY);
-            zeros += has(k) && x[k] << 1 == 0;
+        for (int k = 0; k < kElements; k++)
+            sums.add(has(k) ? x[k] : 1u << 31);
+        sums.upper = __dsub_rn(sums.upper, anchor);
+        for (u32 d = lanes / 2; d; d /= 2) { // no addition of these rounds
+            sums.sum = __dadd_rn(sums.sum, __shfl_xor_sync(kFullMask, sums.sum, d));
+            sums.upper = __dadd_rn(sums.upper, __shfl_xor_sync(kFullMask, sums.upper, d));
+            sums.lower = __dadd_rn(sums.lower, __shfl_xor_sync(kFullMask, sums.lower, d));
         }
-        int low = AsF32::key(__float_as_uint(least)), high = AsF32::key(__float_as_uint(most));
-        if (lanes == kWarp) {
-            low = -1 - warp_max(-1 - low);
-            high = warp_max(high);
-            zeros = warp_add(zeros);
-        } else {
-            for (u32 d = lanes / 2; d; d /= 2) {
-                low = min(low, __shfl_xor_sync(kFullMask, low, d));
-                high = max(high, __shfl_xor_sync(kFullMask, high, d));
-                zeros += __shfl_xor_sync(kFullMask, zeros, d);
-            }
-        }
-        u32 low_at = first_of(AsF32::bits(low), lane, lanes), high_at = first_of(AsF32::bits(high), lane, lanes);
-        if (lanes == kWarp) {
-            low_at = warp_min(low_at);
-            high_at = warp_min(high_at);
-        } else {
-            for (u32 d = lanes / 2; d; d /= 2) {
-                low_at = min(low_at, __shfl_xor_sync(kFullMask, low_at, d));
-                high_at = min(high_at, __shfl_xor_sync(kFullMask, high_at, d));
-            }
-        }
-        p.init(skip);
-        p.least = low;
-        p.most = high;
-        p.least_at = low_at;
-        p.most_at = high_at;
-        p.zeros = zeros;
+        l.sums.sum = {sums.sum, 0, false};
+        l.sums.squares.lost = false;
+        sums.squares(0, l.sums.squares.x);
     }
-    // Index in the row of this lane's first element with these bits; ~0: it has none.
+
+    // Extremes and zeros of a row of finite elements, for every lane. Whole warp.
+    template <class P> __device__ __forceinline__ void note_places(P &p, const RowExtremes &extremes, u32 elements, u32 lane,
+                                                                   u32 lanes, bool skip) const
+    {
+        p.init(skip);
+        p.least = AsF32::key(extremes.low());
+        p.most = AsF32::key(extremes.high());
+        p.least_at = first_of(extremes.low(), lane, lanes);
+        p.most_at = first_of(extremes.high(), lane, lanes);
+        p.zeros = elements - extremes.some;
+    }
+    // Index of the row's first element with these bits. Whole warp.
     __device__ __forceinline__ u32 first_of(u32 bits, u32 lane, u32 lanes) const
     {
+        if (lanes == kWarp)
+            return first_in_warp(bits);
         u32 at = ~0u;
 #pragma unroll
         for (int k = kElements - 1; k >= 0; k--)
-            at = has(k) && x[k] == bits ? (lane + k / kPer * lanes) * kPer + k % kPer : at;
+            at = x[k] == bits ? (lane + k / kPer * lanes) * kPer + k % kPer : at;
+        for (u32 d = lanes / 2; d; d /= 2)
+            at = min(at, __shfl_xor_sync(kFullMask, at, d));
         return at;
+    }
+    // The same of a row that the whole warp has: no further than to the first vectors with such an element.
+    __device__ __forceinline__ u32 first_in_warp(u32 bits) const
+    {
+#pragma unroll
+        for (int u = 0; u < kCount; u++) {
+            u32 at = kPer; // in the vector
+#pragma unroll
+            for (int k = kPer - 1; k >= 0; k--)
+                at = x[u * kPer + k] == bits ? k : at;
+            const u32 found = __ballot_sync(kFullMask, at < kPer);
+            if (found) {
+                const u32 other = (u32)__ffs((int)found) - 1;
+                return (other + u * kWarp) * kPer + __shfl_sync(kFullMask, at, (int)other);
+            }
+        }
+        return ~0u; // a NaN is in its place
     }
 };
 
@@ -187,25 +197,65 @@ template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(Floa
     *to = x.line();
 }
 
+// The values of a warp's lines, which its lanes have in `mine`, one each, if `number` is one: `lines` teams of `lanes` lanes,
+// of which lane t has its team's line number t; the first of all is line `first`, and they are `count` together. Stats, which
+// are many words, leave through shared memory, so that a warp writes what lies together; what is on the list is written once
+// more.
+template <class Line> __device__ __forceinline__ void finish_warp(Line *mine, const FinishArgs &a, const SegmentArgs &g,
+                                                                  u64 number, u64 *list, u64 first, u32 count, u32 lanes,
+                                                                  u32 lines)
+{
+    if constexpr (std::is_same_v<typename Line::Types::Extras, NoPlaces>) {
+        if (number != RP_NO_INDEX)
+            finish_or_list(*mine, a, g, number, list);
+    } else {
+        constexpr u32 kWords = RP_STATS_WORDS;
+        static_assert(kWords * sizeof(u64) <= sizeof(Line) && sizeof(Line) % sizeof(u64) == 0);
+        if (number != RP_NO_INDEX) {
+            const Line own = *mine;
+            if ((own.skipped && g.nan_error) || !own.finish_stats(a, g, (u64 *)mine))
+                list[1 + atomicAdd(list, 1ull)] = number;
+        }
+        __syncwarp();
+        const Line *of_warp = mine - threadIdx.x % kWarp;
+        u64 *to = (u64 *)a.cells + first * kWords;
+        for (u32 j = threadIdx.x % kWarp; j < count * kWords; j += kWarp) {
+            const u32 line = j / kWords;
+            to[j] = ((const u64 *)(of_warp + line % lines * lanes + line / lines))[j % kWords];
+        }
+    }
+    __syncwarp();
+}
+
 template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask, int kBlocks>
 __global__ void __launch_bounds__(kWalkThreads, kBlocks)
     reduce_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
                 u64 *out)
 {
     using Line = FloatLine<kDtype, kKind>;
+    using Tile = RowTile<kDtype, kKind, kVectors, kFull, kMask>;
     __shared__ __align__(16) unsigned char space[kWalkThreads * sizeof(Line)]; // a Line has no constructor to run
     Line *mine = (Line *)space + threadIdx.x;
-    const u32 lanes = w.lanes, lane = threadIdx.x % lanes, lines = kWarp / lanes; // of a warp at once
+    // of a row; and rows of a warp at once. More than 4 vectors for each lane: then a row takes all of them
+    const u32 lanes = kVectors == 8 ? kWarp : w.lanes, lines = kWarp / lanes;
+    const u32 lane = threadIdx.x % lanes;
     const Lanes team = {lanes, group_mask(lanes)};
     const u64 turn = (u64)lines * w.turns, row_len = a.spec.row_len;
     const u32 nvec = (u32)(row_len * Float<kDtype>::kBytes / (kVectors ? 16 : 8));
     const u64 warp = ((u64)blockIdx.x * kWalkThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kWalkThreads / kWarp);
     for (u64 first = warp * turn; first < w.lines; first += warps * turn) {
         u64 number = RP_NO_INDEX; // of the line in `mine`
+        typename Tile::Loads next;
+        auto request = [&](u32 t) {
+            const u64 i = first + t * lines + threadIdx.x % kWarp / lanes;
+            next.load(w.parts, w.first_line + min(i, w.lines - 1), lane, lanes, nvec);
+        };
+        request(0);
         for (u32 t = 0; t < w.turns; t++) {
+            Tile tile;
+            tile.take(next, lane, lanes, nvec);
+            request(min(t + 1, w.turns - 1));
             const u64 i = first + t * lines + threadIdx.x % kWarp / lanes, row = w.first_line + min(i, w.lines - 1);
-            RowTile<kDtype, kKind, kVectors, kFull, kMask> tile;
-            tile.load(w.parts, row, lane, lanes, nvec);
             Line l;
             const bool known = tile.reduce(l, lane, team, (u32)row_len, g.skip);
             if (known && lane == t)
@@ -215,20 +265,20 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
                 walk_row<kDtype, kKind>(&again, a, g, w, {row * row_len, 1, known ? 0 : row_len}, lane, team);
                 if (!known && lane == t)
                     *mine = again;
+                request(min(t + 1, w.turns - 1)); // once more, lest it be kept in memory for the call
             }
             if (lane == t && i < w.lines)
                 number = row;
         }
         // Each lane has a line: what takes longest is done for all of them at once.
-        if (number != RP_NO_INDEX)
-            finish_or_list(*mine, a, g, number, out);
-        __syncwarp();
+        const u64 left = w.lines - first;
+        finish_warp(mine, a, g, number, out, w.first_line + first, (u32)(left < turn ? left : turn), lanes, lines);
     }
 }
 
 template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
 {
-    constexpr int kFew = kKind == kStatistics || kMask ? 4 : 5; // blocks of an SM
+    constexpr int kBlocks = 4; // of an SM
     if constexpr (kKind == kStatistics) {
         if (vectors == 0)
             return NULL;
@@ -237,8 +287,8 @@ template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
             return reduce_rows<RP_F32, kKind, 0, true, kMask, 8>;
     }
     if (vectors == 4)
-        return full ? reduce_rows<RP_F32, kKind, 4, true, kMask, 6> : reduce_rows<RP_F32, kKind, 4, false, kMask, 6>;
-    return full ? reduce_rows<RP_F32, kKind, 8, true, kMask, kFew> : reduce_rows<RP_F32, kKind, 8, false, kMask, 4>;
+        return full ? reduce_rows<RP_F32, kKind, 4, true, kMask, 5> : reduce_rows<RP_F32, kKind, 4, false, kMask, 5>;
+    return full ? reduce_rows<RP_F32, kKind, 8, true, kMask, kBlocks> : reduce_rows<RP_F32, kKind, 8, false, kMask, kBlocks>;
 }
 
 } // namespace

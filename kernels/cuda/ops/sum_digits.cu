@@ -6,8 +6,8 @@ namespace {
 
 template <int kColumns, int kInFlight> SegmentKernel pick(bool skip)
 {
-    return skip ? segment_kernel<DigitSum<kColumns, kInFlight, true>>()
-                : segment_kernel<DigitSum<kColumns, kInFlight, false>>();
+    return skip ? segment_kernel<DigitSum<kColumns, kInFlight, true, true>>()
+                : segment_kernel<DigitSum<kColumns, kInFlight, false, true>>();
 }
 
 } // namespace

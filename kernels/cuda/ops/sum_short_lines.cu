@@ -4,6 +4,7 @@
 // walk the line again, with a state each.
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
+#include "kernels/cuda/pass/thread_rows.cuh"
 
 namespace rk {
 namespace {
@@ -235,6 +236,52 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
     }
 }
 
+// The elements of some words, rounded down and up.
+template <int kDtype, int kWords> __device__ __forceinline__ Between between(const u32 (&words)[kWords])
+{
+    constexpr int kPerWord = 4 / Float<kDtype>::kBytes;
+    Between elements[kWords * kPerWord];
+#pragma unroll
+    for (int k = 0; k < kWords * kPerWord; k++) {
+        const double x = Float<kDtype>::value(
+            (FloatBits<kDtype>)(words[k / kPerWord] >> (32 / kPerWord * (k % kPerWord) % 32)));
+        elements[k] = {x, x};
+    }
+    return joined<kWords * kPerWord>(elements);
+}
+
+// Equal short rows, a thread a row (thread_rows.cuh).
+template <int kDtype, class Rows> __global__ void __launch_bounds__(kRowThreads, 8)
+    sum_thread_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    RK_DYNAMIC_SHARED(u64, states);
+    u64 *of_warp = states + threadIdx.x / kWarp * kWarp * r.state_words; // its rows, then, where need be, its states
+    Rows rows((u32)(a.spec.row_len * sizeof(FloatBits<kDtype>) / 16), (uint4 *)of_warp);
+    const u32 lane = threadIdx.x % kWarp, many = kWarp * rows.each();
+    const bool plain = a.plain && a.spec.out == RP_F64;
+    const u64 warp = ((u64)blockIdx.x * kRowThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kRowThreads / kWarp);
+    for (u64 first = warp * many; first < r.lines; first += warps * many) {
+        u32 unknown = 0; // rows of this thread: a bit for each
+        rows.load(r.elements, first, r.lines - first);
+#pragma unroll Rows::kUnroll
+        for (u32 j = 0; j < rows.each(); j++) {
+            const u64 row = first + j * kWarp + lane;
+            Between all = {-0.0, -0.0};
+            rows.each_part(j, [&](const u32(&words)[Rows::kWords], u32) { all.join(between<kDtype>(words)); });
+            const bool known = plain && all.low == all.high;
+            if (row < r.lines && known)
+                ((double *)a.cells)[row] = all.high;
+            unknown |= row < r.lines && !known ? 1u << j : 0;
+        }
+        if (!__any_sync(kFullMask, unknown))
+            continue;
+        for (; unknown; unknown &= unknown - 1)
+            sum_again<kDtype>(a, r, first + (__ffs((int)unknown) - 1) * kWarp + lane, 0, group_mask(1),
+                              (rk_state *)(of_warp + lane * r.state_words));
+        __syncwarp();
+    }
+}
+
 // Equal rows of a few elements: a thread a row, and four rows at once, so that loads and additions of one row fill the
 // gaps of the others.
 template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
@@ -284,6 +331,8 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
 template <int kDtype> RowsKernel narrow_kernel(RowShape shape)
 {
     return shape == kTinyRows    ? sum_tiny_rows<kDtype>
+           : shape == kPairs     ? sum_thread_rows<kDtype, PairRows>
+           : shape == kStaged    ? sum_thread_rows<kDtype, StagedRows>
            : shape == kWholeRows ? sum_tile_rows<kDtype>
                                  : shape == kLongRows ? sum_rows < kDtype,
            kDtype == RP_F32 ? 8 : 4 > : sum_rows<kDtype, 4>;

@@ -11,30 +11,80 @@ namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = kDtype != RP_F64;
+    static constexpr bool kPrepares = true, kTiles = true;
+    static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
     using Bits = FloatBits<kDtype>;
     static constexpr Bits kPadding = (Bits)1 << (8 * sizeof(Bits) - 1); // -0.0
 
     Pair sum;
-    u32 skipped;
+    u32 skipped, flags; // flags: of what was noted
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sum = {-0.0, -0.0, false};
-        skipped = 0;
+        skipped = flags = 0;
     }
     // Wide data are found out early, by each warp for itself, and cost little more than the other way from the start.
     __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__any_sync(kFullMask, sum.lost); }
 
-    __device__ __forceinline__ void add(FloatBits<kDtype> bits) { add_float<kDtype>(sum, bits, kSkip, skipped); }
+    __device__ __forceinline__ void add(FloatBits<kDtype> bits)
+    {
+        if constexpr (kNotes) {
+            u32 low = (u32)bits, high = (u32)(bits >> 32);
+            note(low, high);
+            sum.add(__hiloint2double((int)high, (int)low));
+        } else {
+            add_float<kDtype>(sum, bits, kSkip, skipped);
+        }
+    }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
-    // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+        if constexpr (kNotes)
+            add_noted(tile);
+        else
+            add_rounded(tile);
+    }
+
+    // Of an infinity or NaN the flags tell, and -0.0 is left to be added.
+    __device__ __forceinline__ void note(u32 &low, u32 &high)
+    {
+        if (2 * high < kSpecialUpper)
+            return;
+        const bool nan = (high & 0xfffffu) | low;
+        if (kSkip && nan)
+            skipped++;
+        else
+            flags |= kFlagNz | (nan ? RK_NAN : high >> 31 ? RK_NINF : RK_PINF);
+        low = 0;
+        high = 1u << 31;
+    }
+    // f64
+    __device__ __forceinline__ void add_noted(const uint4 (&tile)[kUnroll])
+    {
+        uint4 v[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            v[u] = tile[u];
+        if (most_of(v) >= kSpecialUpper)
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++) {
+                note(v[u].x, v[u].y);
+                note(v[u].z, v[u].w);
+            }
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            sum.add(__hiloint2double((int)v[u].y, (int)v[u].x));
+            sum.add(__hiloint2double((int)v[u].w, (int)v[u].z));
+        }
+    }
+    // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
+    __device__ __forceinline__ void add_rounded(const uint4 (&tile)[kUnroll])
     {
         const Between all = between<kDtype>(tile);
         if (all.low == all.high) {
@@ -53,9 +103,20 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
 
-    // Whole block: the block's pair and count of NaNs to everyone. False if the pair was lost.
+    // Whole block: the block's pair, count of NaNs and flags to everyone. False if the pair was lost.
     __device__ __forceinline__ bool join()
     {
+        if constexpr (kNotes) {
+            __shared__ u32 flags_sum;
+            if (__syncthreads_or(flags)) { // rare
+                if (threadIdx.x == 0)
+                    flags_sum = 0;
+                __syncthreads();
+                atomicOr(&flags_sum, flags);
+                __syncthreads();
+                flags = flags_sum;
+            }
+        }
         if constexpr (kSkip) {
             __shared__ u32 skipped_sum;
             if (threadIdx.x == 0)
@@ -76,7 +137,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
         if (threadIdx.x < kWords) {
             partial[threadIdx.x] = digit_of_terms({sum.s, sum.t}, e0, threadIdx.x);
         } else if (threadIdx.x == kWords) {
-            write_tail(partial + kWords, elements, skipped, sum.beyond_negative_zero() ? (u32)kFlagNz : 0u);
+            write_tail(partial + kWords, elements, skipped, flags | (sum.beyond_negative_zero() ? (u32)kFlagNz : 0u));
         }
     }
 };
@@ -91,18 +152,21 @@ __device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigne
     __syncthreads();
 }
 
-// The pairs of a row's blocks, joined. False if they are not all, or do not fit one. Whole block.
-template <class Few> __device__ __forceinline__ bool join_pairs(Few &few, const PairPartial *pairs, bool &some)
+// The pairs of a row's blocks, joined. False if they are not all of it, or do not fit one. Whole block.
+template <class Few>
+__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, const PairPartial *pairs, bool &some)
 {
-    few.sum = {-0.0, -0.0, false};
-    few.skipped = 0;
+    few.init(NULL, args);
     some = false;
 #pragma unroll 2
     for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
         const double2 p = __ldcg((const double2 *)&pairs[i].s);
         const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
-        few.sum.join(p.x, p.y);
-        few.sum.lost |= (q.y & kFlagLost) != 0;
+        if (i == threadIdx.x)
+            few.sum = {p.x, p.y, false};
+        else
+            few.sum.join(p.x, p.y);
+        few.sum.lost |= (q.y & (kFlagLost | kFlagSpecial)) != 0;
         few.skipped += (q.y & kFlagSkipped) != 0;
         some |= q.x != 0;
     }
@@ -111,27 +175,47 @@ template <class Few> __device__ __forceinline__ bool join_pairs(Few &few, const 
 }
 
 // Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
-// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
-template <int kDtype> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
-                                                                 const PairPartial *pairs, u64 *words)
+// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block. Pairs are joined first, where
+// they fit one: threads that add to the same digits wait for each other.
+template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
+                                                                const PairPartial *pairs, u64 *words)
 {
-    constexpr int e0 = kDtype == RP_F64 ? RK_E0_64 : RK_E0_32;
-    u64 *tail = words + finish.plan.own;
+    constexpr int e0 = Few::kType == RP_F64 ? RK_E0_64 : RK_E0_32;
+    u64 *tail = words + finish.plan.own, count = 0;
+    u32 flags = 0;
+    Pair all = {-0.0, -0.0, false};
     __syncthreads(); // the pair of one block is written
     if (total)
         take_words(finish.plan, total, words);
     else if (!(pairs->flags & kFlagLost))
         clear_words(finish.plan, words);
-    for (u32 i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
-        const PairPartial &p = pairs[i];
-        const u64 flags = __ldcg(&p.flags);
-        if (flags & kFlagLost)
-            continue;
-        const Pair sum = {__ldcg(&p.s), __ldcg(&p.t), false};
-        add_to_digits(sum.s, e0, words);
-        add_to_digits(sum.t, e0, words);
-        atomicAdd(&tail[kWordCount], __ldcg(&p.count));
-        atomicOr(&tail[kWordFlags], flags | (sum.beyond_negative_zero() ? (u64)kFlagNz : 0));
+    auto each_pair = [&](auto take) {
+        for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads)
+            if (const u64 of_block = __ldcg(&pairs[i].flags); !(of_block & kFlagLost))
+                take(__ldcg(&pairs[i].s), __ldcg(&pairs[i].t), __ldcg(&pairs[i].count), (u32)of_block);
+    };
+    each_pair([&](double s, double t, u64 elements, u32 of_block) {
+        all.join(s, t);
+        count += elements;
+        flags |= of_block;
+    });
+    all = join_block<Few::kThreads / kWarp>(all);
+    if (all.lost)
+        each_pair([&](double s, double t, u64, u32) {
+            add_to_digits(s, e0, words);
+            add_to_digits(t, e0, words);
+            flags |= Pair{s, t, false}.beyond_negative_zero() ? (u32)kFlagNz : 0u;
+        });
+    else if (threadIdx.x == 0) {
+        add_to_digits(all.s, e0, words);
+        add_to_digits(all.t, e0, words);
+        flags |= all.beyond_negative_zero() ? (u32)kFlagNz : 0u;
+    }
+    count = warp_sum(count);
+    flags = warp_or(flags);
+    if (threadIdx.x % kWarp == 0) {
+        atomicAdd(&tail[kWordCount], count);
+        atomicOr(&tail[kWordFlags], (u64)flags);
     }
     __syncthreads();
     if (threadIdx.x < kWarp)
@@ -154,11 +238,15 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
     Few few;
     u64 elements = add_part(few, args, p, shared);
     bool kept = few.join(), some = elements > few.skipped;
-    u64 *partial = finish.light ? words : partials + (number + blockIdx.x) * finish.plan.all;
+    u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
         add_again<Any>(args, p, shared, partial);
     else if (!finish.light)
         few.write(elements, partial);
+    if (finish.added) {
+        __syncthreads();
+        add_words(finish.plan, args.totals + row, words);
+    }
     if (!finish.light)
         return;
     RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
@@ -167,14 +255,14 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
         add_words(finish.plan, total, words);
     if (threadIdx.x == 0)
         pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
-                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u)};
+                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags};
     if (total) {
         if (!last_of_row(total))
             return;
-        kept = join_pairs(few, pairs, some);
+        kept = join_pairs(few, args, pairs, some);
     }
-    if (!kept || !is_value(finish, few.skipped))
-        finish_digits<Few::kType>(finish, args.first_row + row, total, pairs, words);
+    if (!kept || few.flags || !is_value(finish, few.skipped))
+        finish_digits<Few>(finish, args.first_row + row, total, pairs, words);
     else if (threadIdx.x == 0)
         ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
 }
@@ -229,6 +317,8 @@ template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning
 {
     if (dtype == RP_BF16)
         return pick<PairSum<RP_BF16, 256, 3, 4, kSkip>, BinSum<Bf16Element, kSkip>>();
+    if (dtype == RP_F32 && row_len >= tuning.long_f64_row)
+        return pick<PairSum<RP_F32, 512, 1, 8, kSkip>, BinSum<F32Element, kSkip, 512, 8>>();
     if (dtype == RP_F32)
         return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
     if (row_len < tuning.middle_f64_row)

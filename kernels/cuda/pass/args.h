@@ -9,8 +9,8 @@ namespace rk {
 
 // Where the blocks of a row meet: last_block.cuh
 struct RowTotal {
-    u64 words[kDigits64 + kTailWords]; // of a partial: what blocks have added, a light reduction's
-    u32 arrived;                       // blocks that have come
+    u64 words[kMaxWords]; // of a partial: what blocks have added
+    u32 arrived;          // blocks that have come, of a light reduction
 };
 
 struct SegmentArgs {
@@ -37,11 +37,15 @@ struct SegmentArgs {
 
 constexpr int kWalkThreads = 128;   // of a block
 constexpr int kColumnThreads = 256; // of a block of walk_columns
-constexpr u32 kColumnWidth =
-    16; // columns by vectors: the least number of vectors side by side in a block, unless there are fewer
-constexpr u32 kColumnBlocks = 2;  // ... and blocks of an SM
-constexpr u64 kLongColumn = 4096; // ... of sums of floats: rows from which this pays
-constexpr u32 kColumnRows = 8;    // ... rows of a thread at once
+constexpr u32 kColumnWidth = 16;    // columns by vectors: the least number of vectors side by side, unless there are fewer
+constexpr u32 kColumnBlocks = 2;    // ... and blocks of an SM
+constexpr u32 kColumnRows = 8;      // ... rows of a thread at once
+constexpr u32 kRingWidth = 32;      // column_ring.cuh: vectors side by side, unless there are fewer
+constexpr u32 kRingRows = 8;        // ... rows of a thread at once
+constexpr u32 kRingTiles = 2;       // ... and how often they are in shared memory
+constexpr size_t kRingBytes = kRingTiles * kRingRows * kColumnThreads * 16;
+
+constexpr u32 kMaskedBlocks = 3; // of an SM, for long rows with a mask: masked.cuh
 
 struct WalkArgs {
     rp_parts parts;
@@ -55,19 +59,26 @@ struct WalkArgs {
     u32 width;   // walk_columns: columns side by side, for each of which a block has a team; of the kernels by vectors: vectors
     u32 per;     // ... columns of such a vector; otherwise 1
     u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
-    bool values; // lines have one team, and the value is one that walkers may make: else partials are left
+    u32 pair_words; // partials are a few doubles, of so many words: columns_float.cu; 0: those of partial.cuh
+    bool values;    // lines have one team, and the value is one that walkers may make: else partials are left
 };
 
 // How the lines of float sums are walked along
 enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
+// ---- short rows, a thread each: thread_rows.cuh ----
+
+constexpr u32 kPairRows = 4;      // of 8 bytes: rows of a thread
+constexpr u32 kStagedVectors = 8; // of longer ones: vectors that a thread reads at once, and of a row at most
+
 // ---- short lines of float sums: sum_short_lines.cu ----
 
 constexpr int kRowThreads = 128;
 
+// Equal rows, of elements narrower than f64 and aligned, a thread each (thread_rows.cuh): of 8 bytes; of a few whole vectors.
 // Equal rows of a few elements, with one lane each; of whole vectors, aligned, at most 4 for each lane; lines of many vectors
 // for each lane; others
-enum RowShape { kTinyRows, kWholeRows, kLongRows, kOtherRows };
+enum RowShape { kPairs, kStaged, kTinyRows, kWholeRows, kLongRows, kOtherRows };
 
 struct RowArgs {
     const uint8_t *offsets, *elements; // as in rp_parts
@@ -84,7 +95,7 @@ using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
 using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
 using RowsKernel = void (*)(FinishArgs, RowArgs);
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
-using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, const u64 *list, u32 state_words, u32 scratch_at);
+using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *list, u32 state_words, u32 scratch_at);
 using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
 
 // A kernel of whole rows with what its launcher must know.

@@ -112,6 +112,24 @@ __device__ inline void carry_digits(const u64 *words, int n, uint64_t *limb)
         carry_digits<5>(words, n, (u32 *)limb);
 }
 
+// rk_range_of, by a warp. n: not 0
+__device__ __forceinline__ rk_range limb_range(const uint64_t *limb, int n)
+{
+    const int lane = threadIdx.x % kWarp, negative = (int)(limb[n - 1] >> 63);
+    int low = n, head = -1;
+    for (int k = 0; k < n; k += kWarp) {
+        const u32 some = __ballot_sync(kFullMask, lane + k < n && limb[lane + k] != 0);
+        if (some && low == n)
+            low = k + __ffs((int)some) - 1;
+    }
+    for (int k = 0; k < n; k += kWarp) {
+        const u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(limb, lane + k, negative, low) != 0);
+        if (some)
+            head = k + kWarp - 1 - __clz((int)some);
+    }
+    return {low < n ? low : 0, low < n ? head + 1 : 0};
+}
+
 // The plain float sum (a.plain) that `words` of shared memory stand for, in kDigits digits: rounded and written. By a warp.
 template <int kDigits> __device__ __forceinline__ void finish_plain(const FinishArgs &a, u64 row, const u64 *words)
 {
@@ -126,19 +144,9 @@ template <int kDigits> __device__ __forceinline__ void finish_plain(const Finish
     } else {
         carry_digits<kGroups>(words, kDigits, (u32 *)limb);
         const int negative = (int)(limb[n - 1] >> 63);
-        int low = n, head = 0;
-        for (int k = 0; k < n; k += kWarp) {
-            u32 some = __ballot_sync(kFullMask, lane + k < n && limb[lane + k] != 0);
-            if (some && low == n)
-                low = k + __ffs((int)some) - 1;
-        }
-        for (int k = 0; k < n; k += kWarp) {
-            u32 some = __ballot_sync(kFullMask, lane + k < n && rk_magnitude_limb(limb, lane + k, negative, low) != 0);
-            if (some)
-                head = k + kWarp - 1 - __clz((int)some);
-        }
-        bits = low < n ? rk_round_between(limb, low, head, rk_e0(a.spec.dtype), negative, f)
-                       : rk_sign_bit(f, words[kDigits + kWordCount] && !(flags & kFlagNz));
+        const rk_range r = limb_range(limb, n);
+        bits = r.end ? rk_round_between(limb, r.low, r.end - 1, rk_e0(a.spec.dtype), negative, f)
+                     : rk_sign_bit(f, words[kDigits + kWordCount] && !(flags & kFlagNz));
     }
     if (lane == 0) {
         if (a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped))
@@ -259,11 +267,18 @@ __device__ __forceinline__ void finish_light(const FinishArgs &a, u64 row, const
     __syncwarp();
 }
 
-// The value of a row of floats, if a few doubles tell it.
+// The value of a row of floats, if a few doubles tell it. By a warp: the first lane gets the answer.
 __device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, const rk_state &s)
 {
+    const int sum = rk_sum_limbs(s.layout), squares = rk_square_limbs(s.layout);
+    const rk_range none = {0, 0};
+    if (!sum && !squares)
+        return false;
+    const rk_range of_sum = sum ? limb_range(s.limb, sum) : none,
+                   of_squares = squares ? limb_range(s.limb + sum, squares) : none;
     uint64_t words[RP_MAX_CELL_WORDS];
-    if (a.spec.flags & (RP_STATES_OUT | RP_INITIAL) || !finish_by_doubles(s, a.spec, (rk_finisher)a.finisher, words))
+    if (threadIdx.x % kWarp || a.spec.flags & (RP_STATES_OUT | RP_INITIAL) ||
+        !finish_by_doubles(s, of_sum, of_squares, a.spec, (rk_finisher)a.finisher, words))
         return false;
     write_words(a, row, words);
     return true;
@@ -285,7 +300,7 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
         carry_digits(words + p.sum, p.digits - p.sum, s.limb + p.sum / 2);
     if (!s.special && p.layout == RP_STATE_PROD)
         carry_digits(words, 6, s.limb);
-    if (first && !write_by_doubles(a, row, s))
+    if (!write_by_doubles(a, row, s) && first)
         write_cell(a, row, s, scratch);
     __syncwarp();
 }

@@ -61,14 +61,15 @@ template <int kDtype, LineKind kKind> struct FloatLine {
 
     // ---- as a value ----
 
-    // Makes cell `line`. False: it is not certain, or a fault.
+    // Makes cell `line`. False: it is not certain, or a fault. kMany: as in LineSums.
+    template <bool kMany = false>
     __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
     {
         if (skipped && args.nan_error)
             return false;
         if constexpr (kKind == kStatistics)
             return finish_stats(a, args, (u64 *)a.cells + line * RP_STATS_WORDS);
-        return sums.value(a.spec, (rk_finisher)a.finisher, (double *)a.cells + line);
+        return sums.template value<kMany>(a.spec, (rk_finisher)a.finisher, (double *)a.cells + line);
     }
     __device__ __forceinline__ bool finish_stats(const FinishArgs &a, const SegmentArgs &args, u64 *words) const
     {

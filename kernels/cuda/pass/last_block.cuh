@@ -53,6 +53,14 @@ __device__ __forceinline__ void clear_words(const WordPlan &plan, u64 *words)
     __syncthreads();
 }
 
+// The pairs of a block's stats (words, shared) to those of the row, of which all blocks' first ones lie together. Whole block.
+__device__ __forceinline__ void leave_pairs(const WordPlan &plan, u64 *of_row, const u64 *words)
+{
+    const u64 *pair = words + plan.digits + 2 * threadIdx.x;
+    if (threadIdx.x < 2)
+        ((ulonglong2 *)of_row)[threadIdx.x * gridDim.x + blockIdx.x] = {pair[0], pair[1]};
+}
+
 // The best of n pairs of rank and index, to `words` (shared). Whole block.
 static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u64 *words)
 {
@@ -83,6 +91,16 @@ static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u
         words[1] = index;
     }
     __syncthreads();
+}
+
+// The words of a row that n blocks have added up, to `words` (shared). Whole block.
+__device__ __forceinline__ void take_added(const WordPlan &plan, RowTotal *total, const u64 *of_row, u32 n, u64 *words)
+{
+    take_words(plan, total, words);
+    if (!plan.indexed)
+        return;
+    join_ranks((const ulonglong2 *)of_row, n, words + plan.digits);
+    join_ranks((const ulonglong2 *)of_row + n, n, words + plan.digits + 2);
 }
 
 } // namespace rk

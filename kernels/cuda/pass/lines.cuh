@@ -50,8 +50,17 @@ __device__ inline Share share_of(const FinishArgs &a, const WalkArgs &w, u64 i)
 
 __device__ inline u64 *partial_of(const FinishArgs &a, const WalkArgs &w, u64 *partials, const Share &s)
 {
-    return partials + (s.number * (w.walkers / w.team) + s.team) * a.plan.all;
+    const u32 teams = w.walkers / w.team;
+    return partials + w.lines * teams * w.pair_words + (s.number * teams + s.team) * a.plan.all;
 }
+
+// Word k of a team's partial of w.pair_words words: those lie before the others, of each word those of all columns beside each
+// other, team after team.
+__device__ inline u64 *pair_word(const WalkArgs &w, u64 *partials, u64 number, u32 team, u32 k)
+{
+    return partials + ((u64)(k * (w.walkers / w.team) + team) * w.lines + number);
+}
+constexpr u64 kPairLost = 1ull << 62; // in the last of them: two doubles did not do
 
 constexpr int kWalkLoads = 8; // in flight
 

@@ -79,6 +79,33 @@ __device__ __forceinline__ u32 count_in_turn(u32 *count, u32 last)
 #endif
 }
 
+// 16 bytes from global to shared memory, which this thread may read after copies_arrived; until then it goes on. Before compute
+// capability 8.0 it waits.
+__device__ __forceinline__ void copy_vector(uint4 *to, const void *from)
+{
+#if defined __NVCC__ && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+    *to = *(const uint4 *)from;
+#endif
+}
+
+// The copies since the last call are a group.
+__device__ __forceinline__ void end_of_copies()
+{
+#if defined __NVCC__ && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits for this thread's groups of copies, but for the last kLater.
+template <int kLater> __device__ __forceinline__ void copies_arrived()
+{
+#if defined __NVCC__ && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+#endif
+}
+
 #if __CUDA_ARCH__ >= 800
 // Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
 template <bool kLeast> __device__ __forceinline__ float better_float(float x, float y)

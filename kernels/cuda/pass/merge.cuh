@@ -2,72 +2,15 @@
 // take a state, for states from outside, and for what walkers leave.
 #pragma once
 
-#include "kernels/cuda/pass/finish.cuh"
+#include "kernels/cuda/pass/finish_moments.cuh"
+#include "kernels/cuda/pass/join_words.cuh"
+#include "kernels/cuda/pass/last_block.cuh"
 
 namespace rk {
 
 constexpr int kMergeThreads = 1024; // at most
-
-// Word j of n partials at `in`, from number `first` on, every `step`-th. Of a pair also the index.
-__device__ inline void join_own(WordKind kind, const u64 *in, u64 n, u32 words, u64 first, u32 step, u64 *word, u64 *index)
-{
-    u64 w = word_identity(kind), at = RP_NO_INDEX;
-    if (kind == kWordAdd || kind == kWordOr) { // the hot ones, in one loop: a warp has both
-        const bool bits = kind == kWordOr;
-#pragma unroll 8
-        for (u64 p = first; p < n; p += step) {
-            u64 x = in[p * words];
-            w = bits ? w | x : w + x;
-        }
-    } else if (kind == kWordRank) {
-#pragma unroll 4
-        for (u64 p = first; p < n; p += step)
-            join_pair(w, at, in[p * words], in[p * words + 1]);
-    } else if (kind != kWordIndex) {
-        for (u64 p = first; p < n; p += step)
-            w = join_words(kind, w, in[p * words]);
-    }
-    *word = w;
-    *index = at;
-}
-
-// Join `n` partials at `in` into shared `total`, by the whole block. `space`: blockDim.x words of shared.
-__device__ inline void merge_words(const WordPlan &plan, const u64 *in, u64 n, u64 *space, u64 *total)
-{
-    // Thread (group, j) walks word j of every groups-th partial: neighbours read neighbouring words. The thread of a
-    // rank walks its index, too, and the next thread only lends its place.
-    const u32 words = plan.all, groups = blockDim.x / words, group = threadIdx.x / words, j = threadIdx.x % words;
-    const WordKind kind = word_kind(plan, j);
-    const bool pair = kind == kWordRank;
-    u64 word = 0, index = 0;
-    if (group < groups) {
-        join_own(kind, in + j, n, words, group, groups, &word, &index);
-        if (kind != kWordIndex)
-            space[threadIdx.x] = word;
-        if (pair)
-            space[threadIdx.x + 1] = index;
-    }
-    for (u32 left = groups, half; left > 1; left = half) {
-        half = (left + 1) / 2;
-        __syncthreads();
-        if (group + half < left && kind != kWordIndex) {
-            const u64 *other = &space[(group + half) * words + j];
-            if (pair)
-                join_pair(word, index, other[0], other[1]);
-            else
-                word = join_words(kind, word, *other);
-            space[threadIdx.x] = word;
-            if (pair)
-                space[threadIdx.x + 1] = index;
-        }
-    }
-    if (group == 0 && kind != kWordIndex) {
-        total[j] = word;
-        if (pair)
-            total[j + 1] = index;
-    }
-    __syncthreads();
-}
+constexpr int kAddedThreads = 256;  // for a row whose words are added up
+static_assert(kAddedThreads >= kMaxWords);
 
 // Middle pass: block (x, row) joins its share of the row's partials into one. blockDim.x >= words, a multiple of 32.
 __global__ void __launch_bounds__(kMergeThreads)
@@ -89,15 +32,22 @@ __global__ void __launch_bounds__(kMergeThreads)
 
 // Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
 // instructions come from memory one by one. This is two of them: any layout and value, or values that take no state
-// (kLight: a.light).
+// (kLight: a.light). `totals`, of these rows: a.added.
 template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
-    merge_and_finish(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+    merge_and_finish(const __grid_constant__ FinishArgs a, RowTotal *totals, const u64 *in, u64 rows, u64 per_row,
+                     u64 first_row)
 {
     RK_DYNAMIC_SHARED(u64, space);
     __shared__ u64 total[kMaxWords];
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        const u64 *of_row = in + row * per_row * a.plan.all;
+        if (a.added)
+            take_added(a.plan, totals + row, of_row, (u32)per_row, total);
+        else
+            merge_words(a.plan, of_row, per_row, space, total);
+        if (!kLight && a.added && has_moments(a) && finish_moments(a, first_row + row, total))
+            continue;
         if (threadIdx.x < kWarp) {
             if constexpr (kLight)
                 finish_light(a, first_row + row, total);

@@ -107,6 +107,7 @@ struct FinishArgs {
     u32 cell_bytes;
     bool plain;  // a float sum to be rounded, without an initial element: the hot case
     bool light;  // that, or as simple: finish_light will do
+    bool added;  // blocks add up their words in the row's total (last_block.cuh), where the next pass takes them
     u8 finisher; // rk_finisher of the operation
     rp_spec spec;
     WordPlan plan; // of a partial
@@ -151,6 +152,15 @@ inline bool is_light(const rp_spec &s, int layout)
         break;
     }
     return false;
+}
+
+// Can the words of partials be added up by atomic operations? Of stats but for its pairs, which are kept beside.
+inline bool can_add(const WordPlan &p)
+{
+    for (u32 k = 0; k < (u32)p.own - p.digits; k++)
+        if (p.kinds[k] == kWordAnd || p.kinds[k] == kWordXor || p.kinds[k] == kWordMultiply || p.kinds[k] == kWordTimes)
+            return false;
+    return !p.indexed || rk_is_stats(p.layout);
 }
 
 inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)

@@ -1,5 +1,6 @@
 // Pass 1 of the chain: a block reduces a segment of a row to one partial. If the rest is simple, the partials of a row are
-// joined and finished in the same launch, by the last of its blocks (last_block.cuh).
+// joined and finished in the same launch, by the last of its blocks (last_block.cuh). Otherwise blocks add up their words,
+// where that joins them (FinishArgs.added), and the next pass finishes the row.
 //
 // The loop is written once; what is accumulated, and how, is the Accumulator's business:
 //
@@ -160,8 +161,14 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
             Accumulator acc;
             u64 elements = add_part(acc, args, p, shared);
             u64 *of_row = partials + row * gridDim.x * finish.plan.all;
-            acc.flush(args, p, shared, elements, finish.light ? words : of_row + blockIdx.x * finish.plan.all);
+            const bool here = finish.light || finish.added;
+            acc.flush(args, p, shared, elements, here ? words : of_row + blockIdx.x * finish.plan.all);
             __syncthreads(); // `shared` is free for the next row
+            if (finish.added) {
+                add_words(finish.plan, args.totals + row, words);
+                if (finish.plan.indexed)
+                    leave_pairs(finish.plan, of_row, words);
+            }
             const bool last = finish.light && is_last(finish.plan, args.totals + row, of_row, words);
             if (last && threadIdx.x < kWarp)
                 finish_light(finish, args.first_row + row, words);

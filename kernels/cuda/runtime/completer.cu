@@ -6,10 +6,10 @@
 namespace rk {
 namespace {
 
-// How the completer waits for the device: it watches without a pause for about as long as 1 GiB takes on an H100, then looks
-// every kNapNs, so that some 10 us are lost only of what takes longer. Sleeping in cudaEventSynchronize took 0.1 s a call on a
+// How the completer waits for the device: it watches without a pause for about as long as 8 GiB take on an H100, then looks
+// every kNapNs, so that some 40 us are lost only of what takes longer. Sleeping in cudaEventSynchronize took 0.1 s a call on a
 // virtual machine with an H100 (2026-11-21).
-constexpr u64 kWatchNs = 500000;
+constexpr u64 kWatchNs = 3000000;
 constexpr long kNapNs = 20000;
 
 void land(Backend *b, Slot *s, cudaError_t err)

@@ -42,8 +42,8 @@ cudaError_t device_open(Device *d, int id)
     int khz = 0, bits = 0; // of the memory
     TRY_CUDA(cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, id));
     TRY_CUDA(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, id));
-    const double gbs = 2e-6 * khz * bits / 8; // two transfers a cycle
-    d->tuning = rk_tuning_of(10 * d->major + d->minor, gbs / d->sms);
+    d->peak = 2000 * (u64)khz * (u64)bits / 8; // two transfers a cycle
+    d->tuning = rk_tuning_of(10 * d->major + d->minor, 1e-9 * (double)d->peak / d->sms);
     return cudaSuccess;
 }
 

@@ -28,6 +28,7 @@ struct Device {
     int id;
     char name[64];
     u64 bytes; // of memory
+    u64 peak;  // bytes a second that the memory can move at most
     int sms;
     int major, minor; // compute capability
     const rk_tuning *tuning;

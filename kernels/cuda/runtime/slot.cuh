@@ -17,8 +17,9 @@ constexpr size_t kMappedCells = 4096; // replies up to this size skip the copy b
 struct Slot {
     bool open;
     size_t chunk_bytes;
-    cudaStream_t stream;
-    cudaEvent_t begin, copied, done;
+    cudaStream_t stream, clock;
+    cudaEvent_t begin, copied, done; // timed
+    cudaEvent_t arrived;             // not timed: what `copied` waits for, on `clock`, if much is copied
     void *staging, *input, *scratch; // chunk_bytes pinned; chunk_bytes, chain_scratch_bytes() on the device
     void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
     u32 *fault;                      // the last word of `mapped`

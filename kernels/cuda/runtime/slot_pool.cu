@@ -60,7 +60,7 @@ int large_copies(Backend *b)
     for (Slot *s = b->slots; s < b->slots + b->slot_limit; s++) {
         if (!s->task || !s->copies_much)
             continue;
-        s->copies_much = cudaEventQuery(s->copied) == cudaErrorNotReady;
+        s->copies_much = cudaEventQuery(s->arrived) == cudaErrorNotReady;
         n += s->copies_much;
     }
     cudaGetLastError(); // not an error that a later call should find

@@ -1,0 +1,91 @@
+// Means and variances of many rows of one length by their exact sums, rounded correctly, or not at all where what was neglected
+// could decide (ziv_round.cuh). Reciprocals of what rows are divided by are worked out once.
+#pragma once
+
+#include "kernels/cuda/exact/ziv_round.cuh"
+
+namespace rk {
+
+// A value as high + low, with an error of at most `error`.
+struct Within {
+    double high, low, error;
+
+    // Rounded to the nearest double, ties to even. False if that is not certain.
+    __device__ __forceinline__ bool round(double *v) const
+    {
+        double sum;
+        const double rest = two_sum(high, low, sum);
+        *v = sum;
+        return in_range(sum) && __dadd_rn(sum, __dadd_rn(rest, error)) == sum && __dadd_rn(sum, __dsub_rn(rest, error)) == sum;
+    }
+    // Its root, if it is positive: one step of Newton's method, of which 2^-107 is neglected, and 2^-104 rounded off.
+    __device__ __forceinline__ Within root() const
+    {
+        const double r = __dsqrt_rn(high), rest = __fma_rn(-r, r, high), half = __drcp_rn(__dadd_rn(r, r));
+        return {r, __dmul_rn(__dadd_rn(rest, low), half), __fma_rn(error, half, 0x1p-100 * r)};
+    }
+};
+
+// A number to divide by, and its reciprocal, rounded.
+struct Divisor {
+    double d, over;
+
+    __device__ __forceinline__ explicit Divisor(double divisor)
+    {
+        d = divisor;
+        over = __drcp_rn(divisor);
+    }
+    // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The remainder of a quotient that is within
+    // two units of the last place is rounded to 2^-104 of the quotient; so is what it adds.
+    __device__ __forceinline__ Within quotient(double high, double low, double error) const
+    {
+        const double q = __dmul_rn(high, over), rest = __fma_rn(-q, d, high);
+        return {q, __dmul_rn(__dadd_rn(rest, low), over), __fma_rn(error, over, 0x1p-100 * fabs(q))};
+    }
+};
+
+// Of rows of `count` elements, at most 2^10; variances only if that is more than `ddof`.
+struct RowValues {
+    double n;
+    Divisor mean_by, spread_by;
+
+    // of_mean: variances are divided by the count once more
+    __device__ __forceinline__ RowValues(u32 count, u32 ddof, bool of_mean)
+        : n(count), mean_by(n), spread_by((double)(count * (u64)(count > ddof ? count - ddof : 1) * (of_mean ? count : 1)))
+    {
+    }
+    __device__ __forceinline__ bool mean(double sum, double *v) const
+    {
+        if (mean_by.quotient(sum, 0, 0).round(v))
+            return true;
+        *v = sum;
+        return sum == 0; // of this sign
+    }
+    // The variance, of sum and squares q[0] + q[1], |q[1]| <= 2^-53 q[0].
+    //
+    // n Q - S^2: of p = n q[0] and S^2, rounded, what is rounded off is known, and that of their difference; each is at most
+    // 2^-53 p. So is n q[1]. Adding these rounds off at most 2^-102 p.
+    __device__ __forceinline__ Within variance(double sum, const double (&q)[2]) const
+    {
+        const double p = __dmul_rn(n, q[0]), s2 = __dmul_rn(sum, sum);
+        double d, high;
+        const double e = two_sum(p, -s2, d), rest = __dsub_rn(__fma_rn(n, q[0], -p), __fma_rn(sum, sum, -s2));
+        const double low = two_sum(d, __fma_rn(n, q[1], __dadd_rn(rest, e)), high);
+        Within v = spread_by.quotient(high, low, 0x1p-101 * p);
+        if (!(high > 0 && in_range(p) && (sum == 0 || in_range(s2)))) // then nothing is certain
+            v.error = INFINITY;
+        return v;
+    }
+    // What an operation makes of the squares
+    __device__ __forceinline__ Within of_squares(int op, double sum, const double (&q)[2]) const
+    {
+        const Within total = {q[0], q[1], 0x1p-100 * q[0]};
+        if (op == RP_OP_SUMSQ || op == RP_OP_NORM2)
+            return op == RP_OP_SUMSQ ? total : total.root();
+        if (op == RP_OP_RMS)
+            return mean_by.quotient(q[0], q[1], 0).root();
+        return op == RP_OP_VAR ? variance(sum, q) : variance(sum, q).root(); // of the mean, too
+    }
+};
+
+} // namespace rk

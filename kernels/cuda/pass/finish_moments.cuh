@@ -1,0 +1,113 @@
+// Means, variances, norms and stats of one row by a few doubles, as write_by_doubles, by the warps of a block side by side. It
+// is done once for a request, so its code is cold: what counts is how much of it one warp must wait for after the other.
+#pragma once
+
+#include "kernels/cuda/pass/finish.cuh"
+
+namespace rk {
+
+// The values that this may know, of rows of floats
+inline __host__ __device__ bool has_moments(const FinishArgs &a)
+{
+    const bool known = a.finisher == RK_FINISH_MEAN || a.finisher == RK_FINISH_SPREAD || a.finisher == RK_FINISH_SQUARES;
+    return rk_is_float(a.plan.dtype) && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL)) &&
+           ((known && a.spec.out == RP_F64) || a.finisher == RK_FINISH_SUMMARY);
+}
+
+// What `n` carry-save digits at `words` stand for, in units of 2^e0. By a warp; its first lane gets the terms.
+__device__ __forceinline__ Terms<4> terms_of_words(const u64 *words, int n, int e0, uint64_t *limb)
+{
+    if (n <= kWarp)
+        carry_digits<1>(words, n, (u32 *)limb);
+    else
+        carry_digits<5>(words, n, (u32 *)limb);
+    const rk_range r = limb_range(limb, n / 2);
+    Terms<4> all;
+    all.clear();
+    if (threadIdx.x % kWarp == 0)
+        all = terms_of<4>(limb, n / 2, r, e0);
+    return all;
+}
+
+// As end_of, of an end's rank
+__device__ __forceinline__ u64 end_of_rank(int layout, int dtype, u64 rank)
+{
+    rk_state s;
+    s.dtype = (uint8_t)dtype;
+    return end_of(s, bits_of_rank(layout, dtype, rank));
+}
+
+// The words of stats but for mean, var and std
+__device__ __forceinline__ void rest_of_stats(const WordPlan &p, const u64 *words, double sum, u64 *cell)
+{
+    const u64 *other = words + p.digits;
+    cell[RP_STATS_COUNT] = words[p.own + kWordCount];
+    cell[RP_STATS_NANS] = other[RK_STATS_NANS];
+    cell[RP_STATS_ZEROS] = other[RK_STATS_ZEROS];
+    cell[RP_STATS_ARGMIN] = other[RK_STATS_MIN_INDEX];
+    cell[RP_STATS_ARGMAX] = other[RK_STATS_MAX_INDEX];
+    cell[RP_STATS_MIN] = end_of_rank(RP_STATE_ARGMIN, p.dtype, other[RK_STATS_MIN]);
+    cell[RP_STATS_MAX] = end_of_rank(RP_STATE_ARGMAX, p.dtype, other[RK_STATS_MAX]);
+    cell[RP_STATS_SUM] = (u64)__double_as_longlong(sum);
+    cell[RP_STATS_SUM_HIGH] = 0;
+}
+
+// One thread's part of the values: of stats mean, var, std and the rest are those of four warps. False: not certain.
+__device__ __forceinline__ bool moment_of(const FinishArgs &a, const LineSums<4> &sums, const u64 *words, u32 part, u64 *cell)
+{
+    double v;
+    bool sure = true;
+    if (a.finisher != RK_FINISH_SUMMARY) {
+        if (part)
+            return true;
+        sure = sums.value<true>(a.spec, (rk_finisher)a.finisher, &v);
+        cell[0] = (u64)__double_as_longlong(v);
+        return sure && !(a.finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
+    }
+    if (part == 3) {
+        rest_of_stats(a.plan, words, sums.sum.value(), cell);
+        return sums.sum.s != 0 && !sums.sum.lost;
+    }
+    sure = part ? sums.spread<true>(a.spec.ddof, part == 1 ? &v : NULL, part == 2 ? &v : NULL) : sums.mean(&v);
+    cell[part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD] = (u64)__double_as_longlong(v);
+    return sure;
+}
+
+// The row that `words` (shared memory) are all of, if a few doubles tell its value; has_moments(a). Whole block, of at least
+// four warps.
+static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row, const u64 *words)
+{
+    __shared__ uint64_t limb[RK_LIMBS64 + RK_SQUARE_LIMBS64];
+    __shared__ LineSums<4> sums;
+    __shared__ u64 cell[RP_MAX_CELL_WORDS];
+    const WordPlan &p = a.plan;
+    const u32 warp = threadIdx.x / kWarp, flags = (u32)words[p.own + kWordFlags];
+    const bool first = threadIdx.x % kWarp == 0;
+    if (flags & kFlagSpecial || words[p.own + kWordCount] == 0 || (flags & kFlagSkipped && a.spec.nan == RP_NAN_ERROR))
+        return false;
+    if (warp < 2) {
+        const int n = warp ? p.digits - p.sum : p.sum, e0 = rk_e0(p.dtype) * (warp ? 2 : 1);
+        Terms<4> terms;
+        terms.clear();
+        if (n)
+            terms = terms_of_words(words + warp * p.sum, n, e0, limb + warp * (p.sum / 2));
+        if (first && warp)
+            sums.squares = terms;
+        else if (first)
+            sums.sum = {terms.x[0], terms.x[1], terms.lost || terms.x[2] != 0 || terms.x[3] != 0};
+    } else if (warp == 2 && first) {
+        sums.count = words[p.own + kWordCount];
+        sums.special = 0;
+    }
+    __syncthreads();
+    const bool sure = !first || warp > 3 || moment_of(a, sums, words, warp, cell);
+    if (__syncthreads_or(!sure))
+        return false;
+    const u32 bytes = a.finisher == RK_FINISH_SUMMARY ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
+    if (threadIdx.x < n)
+        write_bits(bytes, a.cells, row * n + threadIdx.x, cell[threadIdx.x]);
+    __syncthreads();
+    return true;
+}
+
+} // namespace rk
