@@ -16,11 +16,15 @@ struct Within {
         double sum;
         const double rest = two_sum(high, low, sum);
         *v = sum;
+        if (sum == 0)
+            return error == 0;
         return in_range(sum) && __dadd_rn(sum, __dadd_rn(rest, error)) == sum && __dadd_rn(sum, __dsub_rn(rest, error)) == sum;
     }
-    // Its root, if it is positive: one step of Newton's method, of which 2^-107 is neglected, and 2^-104 rounded off.
+    // Its root, if it is not negative: one step of Newton's method, of which 2^-107 is neglected, and 2^-104 rounded off.
     __device__ __forceinline__ Within root() const
     {
+        if (high == 0)
+            return *this;
         const double r = __dsqrt_rn(high), rest = __fma_rn(-r, r, high), half = __drcp_rn(__dadd_rn(r, r));
         return {r, __dmul_rn(__dadd_rn(rest, low), half), __fma_rn(error, half, 0x1p-100 * r)};
     }
@@ -56,10 +60,10 @@ struct RowValues {
     }
     __device__ __forceinline__ bool mean(double sum, double *v) const
     {
-        if (mean_by.quotient(sum, 0, 0).round(v))
-            return true;
-        *v = sum;
-        return sum == 0; // of this sign
+        if (sum != 0)
+            return mean_by.quotient(sum, 0, 0).round(v);
+        *v = sum; // of this sign
+        return true;
     }
     // The variance, of sum and squares q[0] + q[1], |q[1]| <= 2^-53 q[0].
     //
@@ -69,8 +73,10 @@ struct RowValues {
     {
         const double p = __dmul_rn(n, q[0]), s2 = __dmul_rn(sum, sum);
         double d, high;
-        const double e = two_sum(p, -s2, d), rest = __dsub_rn(__fma_rn(n, q[0], -p), __fma_rn(sum, sum, -s2));
-        const double low = two_sum(d, __fma_rn(n, q[1], __dadd_rn(rest, e)), high);
+        const double e = two_sum(p, -s2, d), of_p = __fma_rn(n, q[0], -p), of_s2 = __fma_rn(sum, sum, -s2);
+        if (p == s2 && of_p == of_s2 && q[1] == 0) // elements of one value
+            return {0, 0, 0};
+        const double rest = __dsub_rn(of_p, of_s2), low = two_sum(d, __fma_rn(n, q[1], __dadd_rn(rest, e)), high);
         Within v = spread_by.quotient(high, low, 0x1p-101 * p);
         if (!(high > 0 && in_range(p) && (sum == 0 || in_range(s2)))) // then nothing is certain
             v.error = INFINITY;

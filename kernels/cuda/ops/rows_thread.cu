@@ -117,7 +117,10 @@ template <LineKind kKind> __device__ __noinline__ void finish_otherwise(const Fi
         finish_or_list(line, a, g, row, list);
 }
 
-template <LineKind kKind, class Rows> __global__ void __launch_bounds__(kWalkThreads, 8)
+constexpr int kBlocksOfStats = 6, kBlocksOfSquares = 4; // of an SM; of squares 5, 6 and 8 took 6 us more for rows of 32
+
+template <LineKind kKind, class Rows>
+__global__ void __launch_bounds__(kWalkThreads, kKind == kStatistics ? kBlocksOfStats : kBlocksOfSquares)
     reduce_thread_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                        const __grid_constant__ WalkArgs w, u64 *list)
 {
