@@ -705,8 +705,8 @@ int main(int argc, char **argv)
             huge = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    /* small slots, so that parts and waiting for slots are met too */
-    chunk_bytes = quick || huge ? RP_MAX_DATA : 600000;
+    /* small slots, so that parts and waiting for slots are met too; but the largest of `shapes` fits, as columns are not cut */
+    chunk_bytes = quick || huge ? RP_MAX_DATA : 1200000;
     rk_options o = {.backend = RP_BACKEND_CUDA,
                     .chunk_bytes = chunk_bytes,
                     .slots = 3,
