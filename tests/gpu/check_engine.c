@@ -302,7 +302,7 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_MASK, 3, 8192, 0},    /* rows of whole vectors: by blocks, in registers */
                   {RP_MASK, 50, 128, 0},
                   {RP_COLUMNS, 3000, 3, 0},
-                  {RP_COLUMNS, 5, 1000, 0},
+                  {RP_COLUMNS, 20000, 2, 3}, /* few long ones: several teams a column */
                   {RP_COLUMNS, 100, 1, 0},
                   {RP_COLUMNS, 1, 100, 0},
                   {RP_COLUMNS | RP_MASK, 99, 17, 0},
@@ -314,7 +314,7 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_COLUMNS, 8, 8, 900},
                   {RP_COLUMNS, 1, 13, 50},
                   {RP_COLUMNS, 500, 1, 40},
-                  {RP_COLUMNS, 20000, 2, 3}}; /* few long ones: several teams a column */
+                  {RP_COLUMNS, 5, 1000, 0}};
     size_t count = sizeof shapes / sizeof shapes[0];
     for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 4); i++) {
         const bool initial = i % 3 == 1;

@@ -18,7 +18,7 @@ note() { # name, exit code, text
 }
 
 check() {
-    local ways=("" "--only sum --integers" "--only sum --long" "--batched"
+    local ways=("" "--only sum --integers" "--only stats --integers" "--only sum --long" "--batched"
         "--huge --only sum" "--huge --only var") way rc
     for way in "${ways[@]}"; do
         # shellcheck disable=SC2086 # words of an option list

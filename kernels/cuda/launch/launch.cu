@@ -132,10 +132,10 @@ u32 walk_lanes(u64 length)
 }
 
 // Teams for each of `lines` lines. `fill` of them fill the device, each walker of a team has `least` elements or more, and the
-// partials fit into scratch.
+// partials of all lines fit into scratch, unless lines are so many that one team of each does not.
 u32 teams_for(const FinishArgs &a, Scratch s, u64 lines, u32 team, u64 fill, u32 least)
 {
-    const u64 share = rp_elements(&a.spec) / lines / team / least, room = s.words / a.plan.all;
+    const u64 share = rp_elements(&a.spec) / lines / team / least, room = s.words / a.plan.all / lines;
     u64 teams = fill < share ? fill : share;
     teams = teams < room ? teams : room;
     return teams ? (u32)teams : 1;
