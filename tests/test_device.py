@@ -163,6 +163,17 @@ def test_masks_that_lie(device, allocate, scratch):
     settle(daemon)
 
 
+def drop_in_use(c, side, handle, request, want):
+    """Two requests for what the handle stands for, and its drop behind them: each is answered, or refused."""
+    sent = [c.send(REDUCE_AT, request) for _ in range(2)]
+    side.drop(handle)
+    for s in sent:
+        try:
+            assert c.wait(s)[48:] == want
+        except Fault as e:
+            assert e.code == "BAD_HANDLE"  # the drop went by another way, and may be faster
+
+
 def test_a_mask_is_dropped_in_use(device, allocate):
     daemon = device()
     n = 2 * MIB
@@ -172,13 +183,7 @@ def test_a_mask_is_dropped_in_use(device, allocate):
         elements, size = side.device(a.handle)
         for _ in range(30):
             handle, _ = side.device(mask.handle)
-            sent = [c.send(REDUCE_AT, body + struct.pack("<QQQQQ", elements, 0, size, handle, 0)) for _ in range(2)]
-            side.drop(handle)
-            for s in sent:
-                try:
-                    assert c.wait(s)[48:] == struct.pack("<d", 1.5 * n)
-                except Fault as e:
-                    assert e.code == "BAD_HANDLE"  # the drop went by another way, and may be faster
+            drop_in_use(c, side, handle, body + struct.pack("<QQQQQ", elements, 0, size, handle, 0), struct.pack("<d", 1.5 * n))
     settle(daemon)
 
 
@@ -286,13 +291,7 @@ def test_dropped_in_use(device, allocate):
     with daemon.connect() as c, Side(c) as side:
         for _ in range(50):
             handle, size = side.device(a.handle)
-            sent = [c.send(REDUCE_AT, body + struct.pack("<QQQ", handle, 0, size)) for _ in range(2)]
-            side.drop(handle)
-            for s in sent:
-                try:
-                    assert c.wait(s)[48:] == struct.pack("<d", 1.5 * n)
-                except Fault as e:
-                    assert e.code == "BAD_HANDLE"  # the drop went by another way, and may be faster
+            drop_in_use(c, side, handle, body + struct.pack("<QQQ", handle, 0, size), struct.pack("<d", 1.5 * n))
     settle(daemon)
 
 

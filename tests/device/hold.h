@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Until there is no file $name, if that is set. */
+/* Waits until the file $name is gone. Without $name it returns at once. */
 static inline void t_hold(const char *name)
 {
     const char *file = getenv(name);

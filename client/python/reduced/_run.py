@@ -67,7 +67,7 @@ def _nothing(*_: Any) -> None:
 
 
 def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: Callable[[Any], Any]) -> Any:
-    """The value of a call of the library that is no job. A long one is made on another thread, so that Ctrl-C ends the wait for it:
+    """The value of a call of the library that is not a job. A long one runs on another thread, so that Ctrl-C ends the wait for it:
     then `leave` comes at once, and `undo` when the call has ended, with its value, or None after an error."""
     if not long or threading.current_thread() is not threading.main_thread():
         return call()

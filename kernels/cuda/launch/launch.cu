@@ -132,7 +132,7 @@ u32 walk_lanes(u64 length)
 }
 
 // Teams for each of `lines` lines. `fill` of them fill the device, each walker of a team has `least` elements or more, and the
-// partials of all lines fit into scratch, unless lines are so many that one team of each does not.
+// partials of all lines fit into scratch. A line has one team at least; the lines of a launch are fewer where these do not fit.
 u32 teams_for(const FinishArgs &a, Scratch s, u64 lines, u32 team, u64 fill, u32 least)
 {
     const u64 share = rp_elements(&a.spec) / lines / team / least, room = s.words / a.plan.all / lines;

@@ -59,7 +59,7 @@ struct WalkArgs {
     u32 width;   // walk_columns: columns side by side, for each of which a block has a team; of the kernels by vectors: vectors
     u32 per;     // ... columns of such a vector; otherwise 1
     u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
-    u32 pair_words; // partials are a few doubles, of so many words: columns_float.cu; 0: those of partial.cuh
+    u32 pair_words; // words of a partial in a few doubles (columns_float.cu); 0: partials are as in partial.cuh
     bool values;    // lines have one team, and the value is one that walkers may make: else partials are left
 };
 
