@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/exact/exponent_window.cuh"
 #include "kernels/cuda/exact/ziv_round.cuh"
+#include "kernels/cuda/pass/chosen.cuh"
 
 namespace rk {
 
@@ -80,10 +81,7 @@ template <bool kSquares> struct NarrowSums {
         const u32 least = window.first << 23;
 #pragma unroll 1
         for (int i = 0; i < kGroup; i++) {
-            u32 bits = x[0];
-#pragma unroll
-            for (int k = 1; k < kGroup; k++)
-                bits = k == i ? x[k] : bits;
+            const u32 bits = chosen(x, i);
             const double v = (double)__uint_as_float(bits);
             if (v == 0 || (bits & 0x7fffffffu) >= least)
                 continue;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cuda/exact/twosum.cuh"
+#include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/segment.cuh"
 #include "kernels/exact/log2.h"
 
@@ -116,13 +117,8 @@ template <int kDtype> struct LogSum {
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
 #pragma unroll 1
-        for (int u = 0; u < kUnroll; u++) {
-            uint4 v = tile[0];
-#pragma unroll
-            for (int k = 1; k < kUnroll; k++)
-                v = u == k ? tile[k] : v;
-            add_vector(v, 0);
-        }
+        for (int u = 0; u < kUnroll; u++)
+            add_vector(chosen(tile, u), 0);
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { *this = added(*this, *(const Bits *)p); }
 

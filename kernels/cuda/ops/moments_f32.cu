@@ -15,6 +15,7 @@
 // This is also the way to sum f32 on devices where doubles are slow (tuning.cuh).
 #include "kernels/cuda/exact/exponent_window.cuh"
 #include "kernels/cuda/exact/extremes_tile.cuh"
+#include "kernels/cuda/pass/chosen.cuh"
 
 #pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
 
@@ -247,13 +248,8 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     __device__ __forceinline__ void add_any(const uint4 (&tile)[kUnroll], u64 first)
     {
 #pragma unroll 1
-        for (int u = 0; u < kUnroll; u++) {
-            uint4 v = tile[0];
-#pragma unroll
-            for (int k = 1; k < kUnroll; k++)
-                v = u == k ? tile[k] : v;
-            add_each(v, first + u * (kThreads * kPerVector));
-        }
+        for (int u = 0; u < kUnroll; u++)
+            add_each(chosen(tile, u), first + u * (kThreads * kPerVector));
     }
 
     __device__ __forceinline__ void add_each(uint4 v, u64 first)

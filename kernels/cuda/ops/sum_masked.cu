@@ -1,6 +1,7 @@
 // Sums of long rows of f32 with a mask, by vectors: masked.cuh, in two doubles a thread (twosum.cuh). What does not fit them is
 // walked along once more (lines_any.cu).
 #include "kernels/cuda/exact/tile_sum.cuh"
+#include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/float_line.cuh"
 #include "kernels/cuda/pass/masked.cuh"
 
@@ -47,13 +48,8 @@ struct MaskedSum {
             sum.add(all.high);
         } else {
 #pragma unroll 1
-            for (int u = 0; u < kMaskedVectors; u++) {
-                uint4 v = tile[0];
-#pragma unroll
-                for (int k = 1; k < kMaskedVectors; k++)
-                    v = k == u ? tile[k] : v;
-                *this = added(*this, v, skip);
-            }
+            for (int u = 0; u < kMaskedVectors; u++)
+                *this = added(*this, chosen(tile, u), skip);
         }
     }
     // The line of all threads of the block. Whole block.
