@@ -536,8 +536,7 @@ soak: all ## clients of every kind at once for SECONDS, killed and hostile ones 
 restarts: all ## 16 clients in full flight while the daemon is restarted or killed each 2 s for two minutes; none may notice
 	@RESTARTS=60 REDUCED_BIN_DIR=$(B)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k sixteen
 
-# The second build is the first one's sanitizer twin. Python loads the sanitizer before the programs' library does. It keeps little
-# of what was freed: the attacks' memory is measured.
+# The second build is the first one's sanitizer twin. Its daemon keeps little of what was freed: the attacks' memory is measured.
 HOSTILE = HOSTILE_SECONDS=$(EACH) HOSTILE_FLOOR=0.05 REDUCED_BIN_DIR=$(1)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_hostile.py
 ASAN_B  = build/$(if $(filter yes,$(CUDA)),cuda,cpu)-address-undefined
 test-page: all ## the live page in Debian's chromium, eight hours of it in minutes; Grafana's and Prometheus' files by promtool
@@ -546,7 +545,7 @@ test-page: all ## the live page in Debian's chromium, eight hours of it in minut
 hostile: all ## every attack of tests/hostile.py for EACH seconds beside an honest client, on a plain and on a sanitizer build; as root
 	@$(call HOSTILE,$(B))
 	@$(MAKE) --no-print-directory -s SANITIZE=address,undefined CUDA=$(CUDA) B=$(ASAN_B) all
-	@LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8 $(call HOSTILE,$(ASAN_B))
+	@ASAN_OPTIONS=quarantine_size_mb=8 $(call HOSTILE,$(ASAN_B))
 
 mutants: ## change one place of the sources at a time and see whether a test notices; tests/mutants/run --help
 	@$(PYTHON) tests/mutants/run

@@ -36,6 +36,13 @@ def sanitizer():
     return "address,undefined" if b"__asan_init" in data else "thread" if b"__tsan_init" in data else ""
 
 
+def libreduce_path():
+    """Of the libreduce that this process may load."""
+    if sanitizer() and not LOADED:
+        pytest.exit("Python must load the sanitizer before libreduce: tests/run does so, as python_env() says", 2)
+    return str(LIB / "libreduce.so")
+
+
 def python_env():
     """The environment of a Python that loads libreduce. What Python itself leaks at its end is not ours."""
     options = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
@@ -48,8 +55,6 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request; of its parameters"
                                        " ThreadSanitizer gets the first, with threads_elsewhere=True none: a cheaper test has these threads")
     config.sanitized = bool(sanitizer())
-    if config.sanitized and not LOADED:
-        pytest.exit("Python must load the sanitizer before libreduce: tests/run does so, as python_env() says", 2)
     os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
     os.environ["ASAN_OPTIONS"] += ":detect_leaks=1"
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")

@@ -1,7 +1,7 @@
 """libreduce.so through ctypes: the public calls of client/reduce.h that the tests use."""
 import ctypes as C
 
-from conftest import LIB
+from conftest import libreduce_path
 from oracle import DTYPES, NANS, OPS
 
 ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "SHAPE", -6: "EMPTY", -7: "OVERFLOW", -8: "NAN", -9: "TOO_LARGE",
@@ -61,7 +61,7 @@ class Gpu(C.Structure):
 
 
 def load():
-    lib = C.CDLL(str(LIB / "libreduce.so"))
+    lib = C.CDLL(libreduce_path())
     lib.reduce_errmsg.restype = C.c_char_p
     lib.reduce_state_size.restype = lib.reduce_state_words.restype = lib.reduce_state_keys.restype = C.c_size_t
     lib.reduce_dtype_size.restype = C.c_size_t

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from conftest import LIB, ROOT
+from conftest import ROOT, libreduce_path
 
-os.environ["REDUCED_LIBRARY"] = str(LIB / "libreduce.so")
+os.environ["REDUCED_LIBRARY"] = libreduce_path()
 PACKAGE = ROOT / "client/python"
 sys.path.insert(0, str(PACKAGE))
 sys.dont_write_bytecode = True

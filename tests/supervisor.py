@@ -5,7 +5,9 @@ import socket
 import subprocess
 import threading
 
-from conftest import Daemon, select_a_moment
+import pytest
+
+from conftest import Daemon, finish, select_a_moment
 
 FIRST = 3  # SD_LISTEN_FDS_START
 HIGH = 500  # descriptors are held above, and below they have the numbers of the daemon's
@@ -125,3 +127,16 @@ class Supervised(Daemon):
         for _, fd in [*self.sockets, *self.store.items()]:
             os.close(fd)
         super().close()
+
+
+@pytest.fixture
+def supervise(request, scratch):
+    """supervise(*flags) -> a daemon of a service manager. All are stopped and checked at the end."""
+    units = []
+
+    def run(*flags, **kw):
+        units.append(Supervised(scratch, *flags, **kw))
+        return units[-1]
+
+    yield run
+    finish(request, units)

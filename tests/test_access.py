@@ -13,6 +13,7 @@ from conftest import BIN, select_a_moment
 from otheruser import as_user, needs_root
 from rawclient import Closed, Connection, Fault
 from sideclient import Side
+from supervisor import supervise  # noqa: F401  # a fixture
 
 ALICE, BOB, GROUP = 12345, 23456, 34567
 F32 = bytes(4000)
@@ -207,23 +208,29 @@ def test_status_tells_nothing_of_others(public):
         c.abort(stream)
 
 
+def codes(*calls):
+    """What each of them meets: "OK" or the code of its refusal."""
+    met = []
+    for call in calls:
+        try:
+            call()
+            met.append("OK")
+        except Fault as e:
+            met.append(e.code)
+    return met
+
+
 def try_names(url, session, stream, handle, token):
     """Use what another user was given: every way is refused; the codes."""
-    codes = []
     with Connection(url) as c:
         c.hello()
-        for call in (lambda: c.call(3, bytes(8), session=session), lambda: c.finish(stream, 0), lambda: c.abort(stream),
-                     lambda: c.append(stream, 0, F32), lambda: c.reduce_at("sum", "u8", handle, 0, 1),
-                     lambda: Side(c, attach=False).attach(session, token)):
-            try:
-                call()
-                codes.append("OK")
-            except Fault as e:
-                codes.append(e.code)
+        met = codes(lambda: c.call(3, bytes(8), session=session), lambda: c.finish(stream, 0), lambda: c.abort(stream),
+                    lambda: c.append(stream, 0, F32), lambda: c.reduce_at("sum", "u8", handle, 0, 1),
+                    lambda: Side(c, attach=False).attach(session, token))
         with Side(c) as side:
             side.drop(handle)
             side.arena(4096)[1].close()  # an answer: the drop before it is through
-    return codes
+    return met
 
 
 def test_names_of_another_user_mean_nothing(public):
@@ -318,3 +325,39 @@ def test_sockets_are_never_wider_than_told(scratch):
         select_a_moment(process)
     process.terminate()
     assert process.wait(60) == 0
+
+
+# ---- resident data of others ----
+def test_resident_data_of_another_are_not_met(public):
+    daemon = public()
+    with daemon.connect() as c:
+        handle, writing = c.put("x", "u8", b"\1\2\3"), c.store("y", "u8", 3)
+
+        def try_all():
+            with daemon.connect() as d:
+                met = codes(lambda: d.list("x"), lambda: d.drop("x"), lambda: d.reduce_at("sum", "u8", handle, 0, 3),
+                            lambda: d.write(writing, 0, b"abc"), lambda: d.commit(writing), lambda: d.abort(writing))
+                before = len(d.list())
+                mine = d.put("x", "u8", b"\5")
+                return met, before, d.reduce_at("sum", "u8", mine, 0, 1).cells[0][0], len(d.list())
+
+        assert as_user(BOB, BOB, try_all) == [["BAD_HANDLE"] * 6, 0, 5, 1]
+        assert [(x.name, x.handle) for x in c.list()] == [("x", handle)]
+        assert c.reduce_at("sum", "u8", handle, 0, 3).cells[0][0] == 6
+        assert daemon.status()["resident.arrays"] == 3  # two of ours, and the other's, which stays
+
+
+def test_nor_after_a_restart(supervise):  # noqa: F811
+    d = supervise("--socket-mode", "0666")
+    os.chmod(d.directory, 0o755)
+    os.chmod(d.path, 0o666)
+    with d.connect() as c:
+        handle = c.put("mine", "u8", b"\4")
+    d.keeps(1)
+    d.crash()
+
+    def look():
+        with d.connect() as c:
+            return len(c.list()), codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
+
+    assert as_user(BOB, BOB, look) == [0, ["BAD_HANDLE"]]

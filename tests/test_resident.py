@@ -16,7 +16,6 @@ import rawclient
 
 from conftest import BIN, select_a_moment
 from oracle import SIZE
-from otheruser import as_user, needs_root
 from rawclient import (COLUMNS, COMMIT, HELLO, LIST, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault,
                        spec, store)
 from relay import Relay
@@ -441,28 +440,6 @@ def test_quota_of_arrays(clean):
         assert sorted(x.name for x in c.list()) == sorted(f"n{i}" for i in range(1024))
         for i in range(1024):
             c.drop(f"n{i}")
-
-
-@needs_root
-def test_another_user_meets_nothing(start, scratch):
-    os.chmod(scratch, 0o755)
-    daemon = start("--socket-mode", "0666")
-    with daemon.connect() as c:
-        handle, writing = c.put("x", "u8", b"\1\2\3"), c.store("y", "u8", 3)
-
-        def try_all():
-            with daemon.connect() as d:
-                calls = ((d.list, "x"), (d.drop, "x"), (d.reduce_at, "sum", "u8", handle, 0, 3), (d.write, writing, 0, b"abc"), (d.commit, writing),
-                         (d.abort, writing))
-                codes = [outcome(lambda call=call, args=args: call(*args))[0] for call, *args in calls]
-                before = len(d.list())
-                mine = d.put("x", "u8", b"\5")
-                return codes, before, d.reduce_at("sum", "u8", mine, 0, 1).cells[0][0], len(d.list())
-
-        assert as_user(12345, 12345, try_all) == [["BAD_HANDLE"] * 6, 0, 5, 1]
-        assert [(x.name, x.handle) for x in c.list()] == [("x", handle)]
-        assert c.reduce_at("sum", "u8", handle, 0, 3).cells[0][0] == 6
-        assert daemon.status()["resident.arrays"] == 3  # two of ours, and the other's, which stays
 
 
 # ---- libreduce ----

@@ -14,28 +14,15 @@ import libreduce
 import pytest
 
 import supervisor
-from conftest import finish, memory_device
-from otheruser import as_user, needs_root
+from conftest import memory_device
+from otheruser import needs_root
 from rawclient import Connection, Fault
 from sideclient import Side
-from supervisor import Supervised
+from supervisor import Supervised, supervise  # noqa: F401  # a fixture
 from test_resident import SHM, noise, wait_until
 
 SEED = 20261122
 MIB = 1 << 20
-
-
-@pytest.fixture
-def supervise(request, scratch):
-    """supervise(*flags) -> a daemon of a service manager. All are stopped and checked at the end."""
-    units = []
-
-    def run(*flags, **kw):
-        units.append(Supervised(scratch, *flags, **kw))
-        return units[-1]
-
-    yield run
-    finish(request, units)
 
 
 def sum_of(connection, handle, data):
@@ -119,28 +106,6 @@ def test_owners_and_quotas_are_as_before(supervise, engine):
     d.restart("--resident-user", "1")  # which is less than what is there: it stays
     with d.connect() as c:
         assert len(c.list()) == 2
-
-
-@needs_root
-def test_another_user_meets_nothing_after_a_restart(supervise):
-    d = supervise("--socket-mode", "0666")
-    os.chmod(d.directory, 0o755)
-    os.chmod(d.path, 0o666)
-    with d.connect() as c:
-        handle = c.put("mine", "u8", b"\4")
-    d.keeps(1)
-    d.crash()
-
-    def look():
-        with Connection(d.url) as c:
-            c.hello()
-            try:
-                sum_of(c, handle, b"1")
-            except Fault as e:
-                return len(c.list()), e.code
-        return None
-
-    assert tuple(as_user(12345, 12345, look)) == (0, "BAD_HANDLE")
 
 
 def test_what_is_written_during_a_crash_is_whole_or_not_there(supervise):
