@@ -21,7 +21,7 @@ size_t __sanitizer_get_allocated_size(const volatile void *p);
 #include "tests/faults/faults.h"
 
 enum { MOST_DEVICES = 8 };
-int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1, t_cuda_failing = -1;
+int t_cuda_failure = cudaErrorMemoryAllocation, t_cuda_devices = 1, t_cuda_sms = 4, t_cuda_failing = -1;
 bool t_cuda_host_breaks;
 uint64_t t_cuda_latency_ns;
 void (*t_cuda_init)(void), (*t_cuda_look)(void);
@@ -136,7 +136,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int id)
     strcpy(p->name, "no device");
     p->uuid.bytes[0] = (char)id;
     p->major = 9;
-    p->multiProcessorCount = 4;
+    p->multiProcessorCount = t_cuda_sms;
     p->totalGlobalMem = (size_t)1 << 30;
     p->sharedMemPerBlockOptin = 227 << 10;
     p->sharedMemPerMultiprocessor = 228 << 10;

@@ -11,6 +11,7 @@ extern "C" {
 
 extern int t_cuda_failure;         /* a cudaError_t: cudaErrorMemoryAllocation passes, others break the context */
 extern int t_cuda_devices;         /* 1 to 8; memory of other processes is on the last one */
+extern int t_cuda_sms;             /* of each device */
 extern int t_cuda_failing;         /* only calls with this device current fail on cue; -1: all do */
 extern bool t_cuda_host_breaks;    /* a broken context fails the calls on page-locked memory of all devices */
 extern uint64_t t_cuda_latency_ns; /* from recording an event until it is done */

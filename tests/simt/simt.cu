@@ -1,6 +1,7 @@
 // The fibers of simt.cuh. x86-64 alone: switching between them is a few lines of its machine code.
 //
 //     SIMT_ORDER=forward | backward | a number, with which orders are drawn: in which order threads and blocks run
+//     SIMT_SMS=N: multiprocessors that the device has; how work is divided depends on them
 //     SIMT_LAUNCHES=FILE: a line for each kernel that ran, with its address
 #include <sys/mman.h>
 
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tests/faults/cudart.h"
 #include "tests/simt/cuda_fp16.h"
 
 extern "C" {
@@ -322,6 +324,15 @@ void launch(dim3 grid, dim3 block, size_t shared, const void *kernel, const std:
 }
 
 namespace {
+
+struct Device {
+    Device()
+    {
+        const char *count = getenv("SIMT_SMS");
+        if (count)
+            t_cuda_sms = atoi(count);
+    }
+} device;
 
 struct Report {
     ~Report()
