@@ -84,6 +84,7 @@ def remote(a: Any) -> Remote | None:
     return found if isinstance(found, Remote) else None
 
 
+shortcuts: dict[type, Any] = {}  # of some of these classes: functions that give what _again.py must know of a tensor
 _foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: to find out what they are takes 2 us
 
 
@@ -102,10 +103,12 @@ def operand(a: Any, name: str = "a") -> Operand:
         return Operand(a)
     if not isinstance(a, PLAIN):
         if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
-            from ._device import tensor
+            from ._device import shortcut, tensor
             found = tensor(a)
             if isinstance(found, Remote):
                 _foreign[type(a)] = tensor
+                if (short := shortcut(a)) is not None:
+                    shortcuts[type(a)] = short
             if found is not None:
                 return Operand(found)
         pandas = _from_pandas(a)
