@@ -228,7 +228,7 @@ def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out:
     array([4., 6.])
     """
     ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2", "fro": "norm2"}
-    if ord not in ops:
+    if ord.__hash__ is None or ord not in ops:
         raise ValueError(f"ord is 1, 2, inf or 'fro', not {ord!r}")
     return reduce(ops[ord], a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
