@@ -3,7 +3,7 @@ that NumPy's arguments take on the way to the library, 5 are left."""
 from __future__ import annotations
 
 import threading
-from ctypes import byref, c_double, c_int64, c_size_t, c_uint64
+from ctypes import byref, c_double, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ._errors import Error
 from ._lib import check, lib
 from ._plan import RECIPES, Plan, Recipe, plan
 from ._run import LONG, run
+from ._sources import address
 
 _known: dict[Any, Repeat] = {}
 _changing = threading.Lock()
@@ -42,7 +43,7 @@ class Repeat:
             _call = lib()["reduce_device"]
         if self.make is None:
             cells = np.empty(self.recipe.shape, self.recipe.cell)
-            self.reduce(client, handle, offset, cells.ctypes)
+            self.reduce(client, handle, offset, c_void_p(address(cells)))
             return self.recipe.finish(cells)
         value = self.make()
         self.reduce(client, handle, offset, byref(value))

@@ -299,14 +299,12 @@ def _exact_sums(values: Any) -> Any:
 
 
 def _one_stats(values: Any, p: Prepared) -> Stats:
-    """Of the whole array, in a tenth of the time."""
-    v = dict(zip(values.dtype.names, values.item()))
-    for name in ("argmin", "argmax"):
-        v[name] = -1 if v[name] == NO_PLACE else v[name]
+    """Of the whole array, in a tenth of the time. The fields are in the order of reduce_stats."""
+    count, nans, zeros, argmin, argmax, least, most, total, high, *rest = values.item()
     if p.element.kind != "f":
-        v["sum"] = v["sum"] % 2**64 + v["sum_high"] * 2**64
-    del v["sum_high"]
-    return Stats(**v)
+        total = total % 2**64 + high * 2**64
+    argmin, argmax = (-1 if place == NO_PLACE else place for place in (argmin, argmax))
+    return Stats(count, nans, zeros, least, most, argmin, argmax, total, *rest)
 
 
 def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
