@@ -303,13 +303,13 @@ def leaks(calls, warm, n, bytes_of_python, daemon):
 
 @pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer looks for leaks, and counts memory of its own")
 def test_a_leak_is_found(package, shared):  # noqa: F811
-    """Of 100 bytes of Python and 8 KiB of the process a call; and none where that happens in one round."""
+    """Of 100 bytes of Python and 20 KiB of the process a call; and none where that happens in one round."""
     kept, rounds = [], itertools.count()
 
     def grow(n):
         for _ in range(n):
-            kept.append((mmap.mmap(-1, 8192), bytearray(40)))
-            kept[-1][0].write(bytes(8192))  # a page that is not written has no memory
+            kept.append((mmap.mmap(-1, 20_000), bytearray(40)))
+            kept[-1][0].write(bytes(20_000))  # a page that is not written has no memory
 
     def grow_once(n):
         if next(rounds) == 1:
