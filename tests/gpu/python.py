@@ -273,6 +273,11 @@ def in_turn(calls, wait):
     return {name: statistics.median(t) for name, t in took.items()}
 
 
+def their_stats(x):
+    """What reduced.stats gives, but the counts, by a library's own functions."""
+    return [f().item() for f in (x.min, x.max, x.argmin, x.argmax, x.sum, x.mean, x.var)]
+
+
 def times(libraries, powers):
     """us of a call that returns a Python number, for float32 that are there already, of all libraries in turn."""
     rows = []
@@ -286,9 +291,8 @@ def times(libraries, powers):
             for name, x in tensors.items():
                 m, f = libraries[name].lib, getattr(reduced, op)
                 calls[f"reduced of {name}'s"] = lambda f=f, x=x: f(x)
-                if op != "stats":
-                    peer = m.linalg.norm if op == "norm" else getattr(m, op)
-                    calls[name] = lambda peer=peer, x=x: peer(x).item()
+                peer = m.linalg.norm if op == "norm" else getattr(m, op, None)
+                calls[name] = (lambda peer=peer, x=x: peer(x).item()) if peer else lambda x=x: their_stats(x)
             kernel = kernel_us(op, next(iter(tensors.values())))
             found = in_turn(calls, next(iter(libraries.values())).wait)
             rows.append({"op": op, "n": 1 << power, "kernel_us": kernel, **found})
