@@ -156,7 +156,10 @@ def test_chunks_of_no_elements(dask):
     import dask.array as da
     x = np.arange(12.0).reshape(3, 4)
     for axis in (None, 0, 1):
-        assert np.array_equal(dask.dask.sum(da.from_array(x, chunks=((0, 2, 0, 1), (4, 0))), axis=axis).compute(), x.sum(axis))
+        found = dask.dask.sum(da.from_array(x, chunks=((0, 2, 0, 1), (4, 0))), axis=axis).compute()
+        assert np.array_equal(found, x.sum(axis)) and type(found) is type(x.sum(axis))
+    total = dask.dask.sum(da.from_array(x > 3, chunks=2))
+    assert total.dtype == total.compute().dtype == np.sum(x > 3).dtype and total.compute() == 8
 
 
 @pytest.mark.unsanitized

@@ -139,6 +139,8 @@ def test_resident_arrays(package):  # noqa: F811
             package.put("matrix", a)
         with pytest.raises(TypeError):
             np.median(r)
+        with pytest.raises(TypeError, match="does not give elements back"):
+            np.asarray(r)
         with pytest.raises(NotImplementedError, match="where"):
             package.sum(r, where=a > 0)
     finally:

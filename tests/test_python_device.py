@@ -16,7 +16,7 @@ import pytest
 from conftest import memory_device
 from otheruser import needs_root
 from pythonpackage import reduced
-from reduced import _abi, _client, _device, _layout, _plan, _run
+from reduced import _abi, _again, _arrays, _client, _device, _layout, _plan, _run
 
 OTHER = 12345  # a user without an account
 
@@ -340,6 +340,131 @@ def test_recipes_are_few_and_hold_no_tensor(device):
     seen = weakref.ref(t)
     del t
     assert seen() is None
+
+
+class OfTorch:
+    """A tensor with the attributes that are taken of PyTorch's."""
+
+    is_cuda, conjugate = True, False
+
+    def __init__(self, allocation, a, offset=0):
+        self.a, self.dtype, self.shape = a, f"torch.{a.dtype.name}", a.shape
+        allocation.array[offset:offset + a.nbytes] = a.ravel(order="K").view(np.uint8)
+        self.pointer = allocation.base + offset
+
+    def __dlpack__(self):
+        raise AssertionError("slow")
+
+    is_conj = is_neg = lambda self: self.conjugate
+    data_ptr = lambda self: self.pointer
+    get_device = lambda self: 0
+    stride = lambda self: tuple(n // self.a.itemsize for n in self.a.strides)
+    detach = cpu = resolve_conj = resolve_neg = lambda self: self
+
+    def __array__(self, *args, **kwargs):
+        return self.a.conj() if self.conjugate else self.a
+
+    def __dlpack_device__(self):
+        return _device.CPU, 0
+
+
+class OfCupy:
+    """The same of CuPy's."""
+
+    def __init__(self, allocation, a, offset=0):
+        self.a, self.dtype, self.shape, self.strides = a, a.dtype, a.shape, a.strides
+        allocation.array[offset:offset + a.nbytes] = a.ravel(order="K").view(np.uint8)
+        self.data = SimpleNamespace(ptr=allocation.base + offset)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False), "strides": self.strides, "stream": 7}
+
+
+OfCupy.__module__ = "cupy"
+
+
+@pytest.fixture
+def libraries(device, monkeypatch):
+    """Both, with a stream whose address is 7; and what is planned."""
+    stream = SimpleNamespace(ptr=7)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda device: stream.ptr)))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream)))
+    planned = []
+    plan = _again.plan
+    monkeypatch.setattr(_again, "plan", lambda *args, **kw: planned.append(args) or plan(*args, **kw))
+    for kept in (_arrays.shortcuts, _arrays._foreign, _again._known):
+        kept.clear()
+    _device._torch_stream.cache_clear()
+    yield SimpleNamespace(device=device, planned=planned, stream=stream)
+    for kept in (_arrays.shortcuts, _arrays._foreign, _again._known):
+        kept.clear()
+    _device._torch_stream.cache_clear()
+
+
+@pytest.mark.parametrize("make", [OfTorch, OfCupy])
+@pytest.mark.parametrize("dtype", ["f4", "i2", "u8", "?", "c8"])
+def test_what_was_planned_is_done_again(libraries, make, dtype):
+    """For every function and tensors of the same type, shape and strides."""
+    r, device = np.random.default_rng(1), libraries.device
+    arrays = [r.integers(0, 2 if dtype == "?" else 9, (6, 7)).astype(dtype) for _ in range(3)]
+    tensors = [make(device.make(4096), a, offset=64) for a in arrays]
+    reduced.sum(tensors[0], keepdims=True)  # from here on their class is known
+    libraries.planned.clear()
+    names = ["sum", "mean", "var", "std", "norm"]
+    names += [] if dtype == "c8" else ["any", "rms", "min", "max", "ptp", "argmin", "argmax", "all", "count_nonzero", "prod", "sem", "minmax", "stats", "nansum"]
+    calls = [(name, kw) for name in names for kw in ({}, {"axis": 0}, {"axis": -1}) if not (dtype == "c8" and name == "norm" and kw)]
+    for name, kw in calls:
+        f = getattr(reduced, name)
+        for a, t in zip(arrays, tensors):
+            ours, wanted = f(t, **kw), f(a, **kw)
+            assert str(ours) == str(wanted) and type(ours) is type(wanted), (name, kw)
+            assert not isinstance(ours, np.ndarray) or ours.dtype == wanted.dtype
+    done = [args[1] for args in libraries.planned if isinstance(args[1], make)]
+    assert {id(t) for t in done} == {id(tensors[0])} and len(done) == len(calls), "each call was planned once"
+    assert set(device.waited) == {7} and device.exported == 3
+    assert reduced.sum(tensors[1], dtype=np.dtype("f8" if dtype != "c8" else "c16")) == arrays[1].sum()
+    assert reduced.sum(tensors[2], keepdims=True).tolist() == [[arrays[2].sum()]]
+
+
+@pytest.mark.parametrize("make", [OfTorch, OfCupy])
+def test_the_short_way_is_left(libraries, make):
+    """For errors, other arguments, and tensors that cannot be reduced where they are."""
+    device, client = libraries.device, _client.default()
+    a = np.arange(20, dtype="f4")
+    t = make(device.make(4096), a)
+    for _ in range(3):
+        assert reduced.max(t) == 19 and reduced.var(t, ddof=1) == 35 and reduced.var(t, ddof=1.5) == pytest.approx(665 / 18.5)
+    b = a.copy()
+    b[3] = np.nan
+    bad = make(device.make(4096), b)
+    for _ in range(2):
+        assert np.isnan(reduced.max(bad))
+        assert reduced.sum(t, nan="raise") == 190
+        with pytest.raises(reduced.NanError):
+            reduced.sum(bad, nan="raise")
+    with pytest.raises(TypeError, match="axis"):
+        reduced.max(t, axis=0.0)
+    assert reduced.max(t, axis=0) == 19
+    with pytest.raises(ValueError, match="axis"):
+        reduced.max(t, axis=1)
+    assert reduced.max(t, initial=50) == 50 and reduced.max(t, out=np.zeros(())) == 19 and reduced.max(t, deadline=60) == 19
+    with reduced.Client(client.info().url, autostart=False) as other:
+        assert reduced.max(t, client=other) == 19 and reduced.max(t, client=other) == 19 and len(other.allocations) == 1
+    with pytest.raises(ValueError, match="closed"):
+        reduced.max(t, client=other)
+    t.get = lambda: t.a
+    client.allocations.update({key: b"what no daemon opens".ljust(64) for key in client.allocations})
+    with pytest.warns(RuntimeWarning, match="copied") as seen:
+        assert [reduced.max(t), reduced.max(t)] == [19, 19]
+    assert len(seen) == 1
+    if make is OfTorch:
+        z = OfTorch(device.make(4096), np.array([1 + 2j, 3j]))
+        assert [reduced.sum(z), reduced.sum(z)] == [1 + 5j, 1 + 5j]
+        z.conjugate = True
+        assert reduced.sum(z) == 1 - 5j
+        z.is_cuda = z.conjugate = False
+        assert reduced.sum(z) == 1 + 5j
 
 
 class FakeLibrary:

@@ -313,7 +313,7 @@ def test_dates_and_spans(package):  # noqa: F811
     assert package.min(d[0], initial=first) == first and package.max(d[0], initial=first) == np.max(d[0], initial=first)
     assert np.array_equal(package.max(t[:1], axis=0, initial=hours), np.max(t[:1], axis=0, initial=hours))
     assert package.sum(t[0], initial=hours) == np.timedelta64(7207, "s") and package.max(d[:0], initial=first) == first
-    for initial in (np.datetime64("2020-01-01T12"), np.datetime64("NaT")):
+    for initial in (np.datetime64("2020-01-01T12"), np.datetime64("NaT", "D")):
         with pytest.raises(ValueError, match="initial"):
             package.min(d[0], initial=initial)
     for initial in (5.5, "x", np.timedelta64(1, "D")):

@@ -103,12 +103,12 @@ def test_complex_numbers_and_masked_arrays(package):  # noqa: F811
 
 def test_dates_and_spans(package):  # noqa: F811
     spans = numbers("i8", (2, 40)).view("m8[s]")
-    spans[0, [5, 7, 20]] = np.timedelta64("NaT")
+    spans[0, [5, 7, 20]] = np.timedelta64("NaT", "s")
     for name in ("sum", "mean", "min", "max", "ptp", "argmin", "argmax", "nansum", "nanmean", "nanmax", "any"):
         f = getattr(package, name)
         assert alike(f(spans, axis=1, offsets=OFFSETS), each(f, spans, OFFSETS, 1)), name
     assert np.isnat(package.mean(spans, axis=1, offsets=[0, 0, 3])[:, 0]).all()
-    assert (package.nansum(spans, axis=1, offsets=[3, 3]) == np.timedelta64(0)).all()
+    assert (package.nansum(spans, axis=1, offsets=[3, 3]) == np.timedelta64(0, "s")).all()
     days = np.array(["2026-11-22", "2026-11-01", "NaT", "2026-01-01"], "M8[D]")
     assert package.max(days, offsets=[0, 2, 4]).tolist() == [days[0].item(), None]
     assert package.minmax(days, offsets=[0, 2]).min[0] == days[1]

@@ -4,14 +4,13 @@
     REDUCED_URL=... REDUCED_LIBRARY=.../libreduce.so PYTHONPATH=client/python tests/gpu/python.py [--libraries torch,numba]
         [--stages] [--times] [--powers 10,28] [--seconds S] [--no-checks] [--json FILE]
 
---stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size; S seconds for each. Without
-REDUCED_URL a private daemon is started; it must have the GPU. Exit 77: none of these libraries is installed. A warning about a copy is
-an error."""
+--stages: what a sum of a tensor of PyTorch takes, part by part. --times: every operation and size, with torch's and cupy's own in turn;
+S seconds for each. Without REDUCED_URL a private daemon is started; it must have the GPU. Exit 77: none of these libraries is
+installed. A warning about a copy is an error."""
 import argparse
 import ctypes
 import importlib
 import json
-import math
 import statistics
 import sys
 import time
@@ -20,7 +19,7 @@ import warnings
 import numpy as np
 
 import reduced
-from reduced import _client, _device, _plan
+from reduced import _client, _device, _plan, _run
 
 SHAPE = (37, 50, 20)
 TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
@@ -206,7 +205,7 @@ def stages(library):
         x = torch.ones(1 << power, device="cuda")
         p = _plan.plan("sum", x)
         t, spec, result, cells = _device.tensor(x), ctypes.byref(p.spec), ctypes.byref(p.result), p.cells.ctypes.data
-        handle, offset = _device._handle(client, t.pointer, t.nbytes, t.number)
+        handle, offset = _device.handle_of(client, t.pointer, t.nbytes, t.number)
         kernels, theirs = [], [torch.cuda.Event(enable_timing=True) for _ in range(2)]
 
         def call():
@@ -224,7 +223,7 @@ def stages(library):
         row = {"n": 1 << power, "whole": median_us(lambda: reduced.sum(x), idle), "peer": median_us(lambda: x.sum().item(), idle),
                "peers_kernel": theirs[0].elapsed_time(theirs[1]) * 1e3,
                "tensor": median_us(lambda: _device.tensor(x), idle), "plan": median_us(lambda: _plan.plan("sum", x), idle),
-               "handle": median_us(lambda: _device._handle(client, t.pointer, t.nbytes, t.number), idle),
+               "handle": median_us(lambda: _device.handle_of(client, t.pointer, t.nbytes, t.number), idle),
                "call": statistics.median(calls), "call_p90": calls[len(calls) * 9 // 10], "kernel": statistics.median(kernels),
                "queued": p.result.queue_ns / 1e3}
         row["beyond"] = row["whole"] - row["kernel"]
@@ -246,21 +245,61 @@ def freed(library):
     print("numba: allocations where freed ones lay")
 
 
-def times(library, name, powers):
-    """us of a call that returns a Python number, for 2^10 to 2^30 float32 that are there already."""
+OPS = ("sum", "var", "std", "argmax", "norm", "max", "stats")
+BLOCK = 10  # calls of one library in turn: the GPU takes some 0.2 ms to change between the contexts of two processes
+
+
+def kernel_us(op, x):
+    """What the GPU works for a reduction of x, by the daemon's clock."""
+    p, took = _plan.plan("norm2" if op == "norm" else op, x), []
+    for _ in range(20):
+        _run._call(p, _client.default())
+        took.append(p.result.compute_ns / 1e3)
+    return statistics.median(took)
+
+
+def in_turn(calls, wait):
+    """The median of each call, in us, of blocks in turn; a block's first call is not counted."""
+    took, end = {name: [] for name in calls}, time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end or min(map(len, took.values())) < 3:
+        for name, f in calls.items():
+            start = time.perf_counter()
+            f()
+            for _ in range(BLOCK if time.perf_counter() - start < 0.01 else 1):
+                wait()
+                start = time.perf_counter()
+                f()
+                took[name].append((time.perf_counter() - start) * 1e6)
+    return {name: statistics.median(t) for name, t in took.items()}
+
+
+def their_stats(x):
+    """What reduced.stats gives, but the counts, by a library's own functions."""
+    return [f().item() for f in (x.min, x.max, x.argmin, x.argmax, x.sum, x.mean, x.var)]
+
+
+def times(libraries, powers):
+    """us of a call that returns a Python number, for float32 that are there already, of all libraries in turn."""
     rows = []
-    peers = {"sum": "sum", "var": "var", "std": "std", "argmax": "argmax", "norm": "norm", "max": "max"}
     for power in powers:
-        x = library.lib.ones(1 << power, dtype=library.lib.float32, **({"device": "cuda"} if name == "torch" else {}))
-        for op, theirs in peers.items():
-            peer = library.lib.linalg.norm if op == "norm" else getattr(library.lib, theirs)
-            rows.append({"library": name, "op": op, "n": 1 << power, "reduced_us": median_us(lambda: getattr(reduced, op)(x), library.wait),
-                         "peer_us": median_us(lambda: peer(x).item(), library.wait)})
-            r = rows[-1]
-            print(f"{name:6} {op:7} 2^{power:<3} reduced {r['reduced_us']:10.1f} us   {name} {r['peer_us']:10.1f} us", flush=True)
-        rows.append({"library": name, "op": "stats", "n": 1 << power, "reduced_us": median_us(lambda: reduced.stats(x), library.wait), "peer_us": math.nan})
-        print(f"{name:6} stats   2^{power:<3} reduced {rows[-1]['reduced_us']:10.1f} us", flush=True)
-        del x
+        tensors = {}
+        for name, library in libraries.items():
+            m = library.lib
+            tensors[name] = m.randn(1 << power, device="cuda") if name == "torch" else m.random.standard_normal(1 << power, dtype=m.float32)
+        for op in OPS:
+            calls = {}
+            for name, x in tensors.items():
+                m, f = libraries[name].lib, getattr(reduced, op)
+                calls[f"reduced of {name}'s"] = lambda f=f, x=x: f(x)
+                peer = m.linalg.norm if op == "norm" else getattr(m, op, None)
+                calls[name] = (lambda peer=peer, x=x: peer(x).item()) if peer else lambda x=x: their_stats(x)
+            kernel = kernel_us(op, next(iter(tensors.values())))
+            found = in_turn(calls, next(iter(libraries.values())).wait)
+            rows.append({"op": op, "n": 1 << power, "kernel_us": kernel, **found})
+            beyond = " ".join(f"{found[name] - kernel:.0f}" for name in found if name.startswith("reduced"))
+            print(f"2^{power:<3} {op:7} kernel {kernel:8.1f}   " + "   ".join(f"{name} {us:8.1f}" for name, us in found.items())
+                  + f"   beyond the kernel {beyond}", flush=True)
+        del tensors, calls, x
     return rows
 
 
@@ -280,7 +319,7 @@ def main():
     o = p.parse_args()
     seconds = o.seconds
     warnings.simplefilter("error", RuntimeWarning)
-    found, rows = 0, []
+    found, rows, there = 0, [], {}
     for name in o.libraries:
         try:
             library = LIBRARIES[name]()
@@ -297,8 +336,9 @@ def main():
         if o.stages and name == "torch":
             rows += stages(library)
             masked_times(library)
-        if o.times and name in ("torch", "cupy"):
-            rows += times(library, name, o.powers)
+        there[name] = library
+    if o.times and (peers := {name: there[name] for name in ("torch", "cupy") if name in there}):
+        rows += times(peers, o.powers)
     if o.json:
         with open(o.json, "w") as f:
             json.dump(rows, f, indent=1)

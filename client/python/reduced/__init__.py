@@ -53,6 +53,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_LATER, "__version__", "__doc__"})
+
+
 def load_ipython_extension(shell: Any) -> None:
     """%load_ext reduced"""
     from .magic import register

@@ -23,7 +23,7 @@ def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, whe
     numbers = ~is_nan(x)
     values = np.asarray(f(np.where(numbers, x, beyond), axis, None, keepdims, None, where, **kw)).astype(x.dtype)
     counts = count_nonzero(numbers, axis, keepdims=keepdims, where=where, **kw)
-    values = np.where(counts, values, x.dtype.type("NaT" if dated else "nan"))
+    values = np.where(counts, values, np.array("NaT" if dated else "nan", x.dtype))
     if out is not None:
         return put_out(values, out)
     return values if values.ndim else values[()] if dated else float(values)

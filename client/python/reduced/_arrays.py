@@ -1,6 +1,7 @@
 """What callers pass: anything that NumPy makes an array of, masked arrays, pandas, tensors of a GPU, resident data."""
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,16 @@ def _from_pandas(a: Any) -> Operand | None:
     return None
 
 
+def _from_polars(a: Any) -> Operand | None:
+    """A Series with missing values. NumPy would make floats of its integers."""
+    if not (type(a).__module__.partition(".")[0] == "polars" and hasattr(a, "is_not_null") and a.null_count()):
+        return None
+    kind = str(a.dtype)
+    if not (kind == "Boolean" or a.dtype.is_numeric()):
+        return None
+    return Operand(a.fill_null(kind != "Boolean" and 0).to_numpy(), a.is_not_null().to_numpy())
+
+
 def to_numpy(a: Any, name: str) -> Array:
     try:
         found = np.asarray(a)
@@ -74,7 +85,11 @@ def to_numpy(a: Any, name: str) -> Array:
         what, how = ("elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
             what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
+        if isinstance(a, os.PathLike):
+            what, how = "paths", f"reduced.file({os.fspath(a)!r}) has the elements of a file"
         raise TypeError(f"{name}: {what} cannot be reduced; {how}")
+    if isinstance(a, (str, bytes)):
+        raise TypeError(f"{name}: a string cannot be reduced; reduced.file({a!r}) has the elements of a file of that name")
     return found
 
 
@@ -84,6 +99,7 @@ def remote(a: Any) -> Remote | None:
     return found if isinstance(found, Remote) else None
 
 
+shortcuts: dict[type, Any] = {}  # of some of these classes: functions that give what _again.py must know of a tensor
 _foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: to find out what they are takes 2 us
 
 
@@ -102,13 +118,15 @@ def operand(a: Any, name: str = "a") -> Operand:
         return Operand(a)
     if not isinstance(a, PLAIN):
         if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
-            from ._device import tensor
+            from ._device import shortcut, tensor
             found = tensor(a)
             if isinstance(found, Remote):
                 _foreign[type(a)] = tensor
+                if (short := shortcut(a)) is not None:
+                    shortcuts[type(a)] = short
             if found is not None:
                 return Operand(found)
-        pandas = _from_pandas(a)
-        if pandas is not None:
-            return pandas
+        missing = _from_pandas(a) or _from_polars(a)
+        if missing is not None:
+            return missing
     return Operand(to_numpy(a, name))

@@ -51,7 +51,7 @@ class _Answers(threading.local):
     def __init__(self) -> None:
         self.values = (ctypes.c_uint64 * len(ATTRIBUTES))()
         begin = ctypes.addressof(self.values)
-        self.places = (ctypes.c_void_p * len(ATTRIBUTES))(*range(begin, begin + 8 * len(ATTRIBUTES), 8))
+        self.places = ctypes.byref((ctypes.c_void_p * len(ATTRIBUTES))(*range(begin, begin + 8 * len(ATTRIBUTES), 8)))
         self.current = ctypes.c_void_p()
         self.current_place = ctypes.byref(self.current)
 
@@ -62,11 +62,11 @@ class Driver:
     def __init__(self, lib: Any = None) -> None:
         self.lib = lib or ctypes.CDLL("libcuda.so.1")
         self.answers = _Answers()
-        self.which = (ctypes.c_int * len(ATTRIBUTES))(*ATTRIBUTES)
+        which = (ctypes.c_int * len(ATTRIBUTES))(*ATTRIBUTES)
+        self.count, self.which = ctypes.c_uint(len(ATTRIBUTES)), ctypes.byref(which)
+        # of each tensor: without the types of their arguments, whose conversion takes longer than the call
         self.get_attributes, self.get_current, self.query = (
             self.lib.cuPointerGetAttributes, self.lib.cuCtxGetCurrent, self.lib.cuStreamQuery)
-        self.get_attributes.argtypes = [ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
-        self.get_current.argtypes, self.query.argtypes = [ctypes.c_void_p], [ctypes.c_void_p]
 
     def call(self, name: str, *arguments: Any) -> None:
         err = getattr(self.lib, name)(*arguments)
@@ -77,7 +77,7 @@ class Driver:
         """Context, buffer ID and ordinal of the memory at an address, by one call; until this thread's next one. What is not
         known is 0, and a buffer ID is not."""
         answers = self.answers
-        if self.get_attributes(len(ATTRIBUTES), self.which, answers.places, pointer):
+        if self.get_attributes(self.count, self.which, answers.places, ctypes.c_uint64(pointer)):
             raise CudaError("the address is not one of CUDA's")
         return answers.values
 
@@ -90,9 +90,10 @@ class Driver:
 
     def settle(self, pointer: int, stream: int) -> int:
         """The number of the allocation, when the work of a stream is done."""
-        context, number, _ = self.attributes(pointer)
+        found = self.attributes(pointer)
+        context, number = found[0], found[1]
         if stream > PER_THREAD_STREAM or context and context == self.current():  # others belong to the current context
-            if err := self.query(stream):
+            if err := self.query(ctypes.c_void_p(stream)):
                 self.finish(err, pointer, stream)
         else:
             self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(stream))
@@ -234,7 +235,7 @@ def _open(client: Client, place: Place) -> bytes:
     return _export(client, place.key[1], place.end - place.key[1])
 
 
-def _handle(client: Client, pointer: int, nbytes: int, number: int) -> tuple[bytes, int]:
+def handle_of(client: Client, pointer: int, nbytes: int, number: int) -> tuple[bytes, int]:
     """(handle, offset) of elements. A client keeps the last allocations open, because opening one takes the daemon longer than a
     reduction."""
     with client.naming:
@@ -255,7 +256,7 @@ def release(client: Client, key: Any) -> None:
         client.attempt("reduce_device_close", found)
 
 
-def _obstacle(e: Exception) -> str:
+def obstacle(e: Exception) -> str:
     """Why the daemon cannot reduce these elements on its GPU. Other errors are raised again."""
     if isinstance(e, Error) and not isinstance(e, (BadHandleError, AuthError)) and e.field not in ("device", "columns", "mask"):
         raise e
@@ -273,12 +274,12 @@ class _OnDevice(Source):
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         t = self.tensor
         try:
-            handle, offset = _handle(client, t.pointer, t.nbytes, t.number)
+            handle, offset = handle_of(client, t.pointer, t.nbytes, t.number)
             return client.call("reduce_device", spec, handle, offset + self.begin, self.nbytes, out, room, result)
         except Scattered:
             return _Copied(t, None, self.begin, self.nbytes).run(client, spec, out, room, result)
         except (CudaError, Error) as e:
-            why = _obstacle(e)
+            why = obstacle(e)
         flat = np.ascontiguousarray(t.flat_copy(why)).reshape(-1)
         size = t.dtype.itemsize
         return Memory(flat[self.begin // size:(self.begin + self.nbytes) // size]).run(client, spec, out, room, result)
@@ -298,10 +299,10 @@ class _Masked(Source):
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         t, keep = self.tensor, self.keep
         try:
-            places = *_handle(client, t.pointer, t.nbytes, t.number), t.nbytes, *_handle(client, keep.pointer, keep.nbytes, keep.number)
+            places = *handle_of(client, t.pointer, t.nbytes, t.number), t.nbytes, *handle_of(client, keep.pointer, keep.nbytes, keep.number)
             return client.call("reduce_device_masked", spec, *places, out, room, result)
         except (CudaError, Error) as e:
-            _obstacle(e)
+            obstacle(e)
         return _Copied(t, keep).run(client, spec, out, room, result)
 
     def start(self, *_: Any) -> int:
@@ -330,11 +331,11 @@ class _Copied(Source):
                 if (lent := lend(t.owner, total)) is not None:
                     return self.reduce(client, lent[1], mask, total, ctypes.byref(one), out, room, result)
             except (CudaError, Error) as e:  # it does not name what it lends, or not as one allocation
-                _obstacle(e)
+                obstacle(e)
             try:
                 return self.on_device(client, mask, total, ctypes.byref(one), out, room, result)
             except (CudaError, Error) as e:
-                why = _obstacle(e)
+                why = obstacle(e)
         flat = np.ascontiguousarray(t.flat_copy(why)).reshape(-1)[self.begin // size:(self.begin + self.nbytes) // size]
         if keep is not None:
             here = np.ascontiguousarray(keep.flat_copy(why) if isinstance(keep, Tensor) else keep)
@@ -345,7 +346,7 @@ class _Copied(Source):
         """The copies at an address of the GPU."""
         t = self.tensor
         driver().copy(to, t.pointer + self.begin, self.nbytes, mask, total, t.stream)
-        handle, offset = _handle(client, to, total, driver().number(to))
+        handle, offset = handle_of(client, to, total, driver().number(to))
         return client.call("reduce_device", spec, handle, offset, total, out, room, result)
 
     def on_device(self, client: Client, mask: int, total: int, *arguments: Any) -> int:
@@ -529,6 +530,29 @@ def by_torch(a: Any) -> Tensor:
     dtype = _torch_dtype(a.dtype)
     size = dtype.itemsize
     return Tensor(a, a.data_ptr(), dtype, tuple(a.shape), tuple([n * size for n in a.stride()]), _torch_stream()(a.get_device()))
+
+
+def _of_torch() -> Callable[[Any], Any]:
+    stream = _torch_stream()
+
+    def take(a: Any) -> Any:
+        if a.is_cuda is not True or a.is_conj() or a.is_neg():
+            return None
+        return a.data_ptr(), stream(a.get_device()), (a.dtype, a.shape, a.stride())
+    return take
+
+
+def _of_cupy() -> Callable[[Any], Any]:
+    stream = sys.modules["cupy"].cuda.get_current_stream
+    return lambda a: (a.data.ptr, stream().ptr or LEGACY_STREAM, (a.dtype, a.shape, a.strides))
+
+
+def shortcut(a: Any) -> Callable[[Any], Any] | None:
+    """A function for tensors of the class of this one: the address, the stream that writes there, and what plans depend on. None:
+    this class has none; the function's None: not for this tensor."""
+    if getattr(a, "is_cuda", False) is True:
+        return _of_torch()
+    return _of_cupy() if type(a).__module__.partition(".")[0] == "cupy" else None
 
 
 def tensor(a: Any) -> Any:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy import ndarray
 
 from ._abi import MAX, MEAN, MIN, SUM
+from ._again import reduce
 from ._errors import EmptyError
-from ._plan import plan
 from ._prepare import Prepared
 from ._quick import REAL, SAME, quick
 from ._results import fit, plain
-from ._run import Progress, run
+from ._run import Progress
 
 Nan = str  # "propagate", "omit" or "raise"
 
@@ -44,7 +44,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
             and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
             and (value := quick(SUM, SAME, a)) is not None:
         return value
-    return run(plan("sum", a, axis, dtype, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("sum", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
@@ -55,7 +55,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     >>> reduced.prod([1e200, 1e200, 1e-300])
     1e+100
     """
-    return run(plan("prod", a, axis, dtype, out, keepdims, initial, where, nan=nan, offsets=offsets, wrap=wrap), client, deadline, progress)
+    return reduce("prod", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets, wrap=wrap)
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
@@ -70,7 +70,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
             and client is None and progress is None and not keepdims and nan == "propagate" \
             and (value := quick(MEAN, REAL, a)) is not None:
         return value
-    return run(plan("mean", a, axis, dtype, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("mean", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def _ddof(ddof: Any, correction: Any) -> Any:
@@ -90,7 +90,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
     1.0
     """
-    return run(plan("var", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan, offsets), client, deadline, progress)
+    return reduce("var", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, _ddof(ddof, correction), nan, offsets)
 
 
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
@@ -101,7 +101,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     >>> reduced.std([1, 2, 3, 4], ddof=1)
     1.2909944487358056
     """
-    return run(plan("std", a, axis, dtype, out, keepdims, None, where, _ddof(ddof, correction), nan, offsets), client, deadline, progress)
+    return reduce("std", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, _ddof(ddof, correction), nan, offsets)
 
 
 def sem(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 1, keepdims: bool = False, *, where: Any = None,
@@ -112,7 +112,7 @@ def sem(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
     >>> reduced.sem([1, 2, 3, 4])
     0.6454972243679028
     """
-    return run(plan("sem", a, axis, dtype, out, keepdims, None, where, ddof, nan, offsets), client, deadline, progress)
+    return reduce("sem", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, ddof, nan, offsets)
 
 
 def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
@@ -123,7 +123,7 @@ def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     >>> reduced.rms([1, 7])
     5.0
     """
-    return run(plan("rms", a, axis, dtype, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("rms", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
@@ -138,7 +138,7 @@ def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
             and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
             and (value := quick(MIN, SAME, a)) is not None:
         return value
-    return run(plan("min", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("min", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
@@ -154,7 +154,7 @@ def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
             and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
             and (value := quick(MAX, SAME, a)) is not None:
         return value
-    return run(plan("max", a, axis, None, out, keepdims, initial, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("max", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
@@ -164,7 +164,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     >>> reduced.ptp(np.array([-128, 127], np.int8))
     255
     """
-    return run(plan("range", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("range", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
@@ -174,7 +174,7 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False,
     >>> reduced.argmin([[3, 1], [1, 5]], axis=0)
     array([1, 0])
     """
-    return run(plan("argmin", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("argmin", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
@@ -184,7 +184,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False,
     >>> reduced.argmax([1, 7, 7])
     1
     """
-    return run(plan("argmax", a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce("argmax", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
@@ -194,7 +194,7 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     >>> reduced.any([0, 0.0, 1e-320])
     True
     """
-    return run(plan("any", a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
+    return reduce("any", a, axis, None, out, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
 def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
@@ -204,7 +204,7 @@ def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     >>> reduced.all([[1, 0], [2, 3]], axis=1)
     array([False,  True])
     """
-    return run(plan("all", a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
+    return reduce("all", a, axis, None, out, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None, offsets: Any = None, client: Any = None,
@@ -214,7 +214,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: An
     >>> reduced.count_nonzero([0, 1, float("nan")])
     2
     """
-    return run(plan("count_nonzero", a, axis, None, None, keepdims, None, where, offsets=offsets), client, deadline, progress)
+    return reduce("count_nonzero", a, axis, None, None, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
 def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None, nan: Nan = "propagate",
@@ -228,9 +228,9 @@ def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out:
     array([4., 6.])
     """
     ops = {1: "norm1", 2: "norm2", float("inf"): "norminf", None: "norm2", "fro": "norm2"}
-    if ord not in ops:
+    if ord.__hash__ is None or ord not in ops:
         raise ValueError(f"ord is 1, 2, inf or 'fro', not {ord!r}")
-    return run(plan(ops[ord], a, axis, None, out, keepdims, None, where, nan=nan, offsets=offsets), client, deadline, progress)
+    return reduce(ops[ord], a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
 def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None,
@@ -242,7 +242,7 @@ def bits(a: Any, op: str, axis: Any = None, out: Any = None, keepdims: bool = Fa
     """
     if op not in ("and", "or", "xor"):
         raise ValueError(f"op is 'and', 'or' or 'xor', not {op!r}")
-    return run(plan(op, a, axis, None, out, keepdims, None, where, offsets=offsets), client, deadline, progress)
+    return reduce(op, a, axis, None, out, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
 class MinMax(NamedTuple):
@@ -266,7 +266,10 @@ def minmax(a: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = N
     >>> reduced.minmax([3, 1, 2])
     MinMax(min=1, max=3)
     """
-    return run(plan("minmax", a, axis, None, None, keepdims, initial, where, nan=nan, offsets=offsets, make=_minmax), client, deadline, progress)
+    return reduce("minmax", a, axis, None, None, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets, make=_minmax)
+
+
+NO_PLACE = 2**64 - 1  # what the library writes of no elements
 
 
 class Stats(NamedTuple):
@@ -295,13 +298,22 @@ def _exact_sums(values: Any) -> Any:
     return np.asarray(whole, object)
 
 
+def _one_stats(values: Any, p: Prepared) -> Stats:
+    """Of the whole array, in a tenth of the time. The fields are in the order of reduce_stats."""
+    count, nans, zeros, argmin, argmax, least, most, total, high, *rest = values.item()
+    if p.element.kind != "f":
+        total = total % 2**64 + high * 2**64
+    argmin, argmax = (-1 if place == NO_PLACE else place for place in (argmin, argmax))
+    return Stats(count, nans, zeros, least, most, argmin, argmax, total, *rest)
+
+
 def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
+    if shape == ():
+        return _one_stats(values, p)
     fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
               for name in Stats._fields}
     if p.element.kind != "f":
         fields["sum"] = _exact_sums(values)
-    if shape == ():
-        return Stats(**{name: field.item() for name, field in fields.items()})
     return Stats(**{name: np.ascontiguousarray(field).reshape(shape or field.shape) for name, field in fields.items()})
 
 
@@ -312,7 +324,7 @@ def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, wh
     >>> reduced.stats([1, 2, 3, 4]).std
     1.118033988749895
     """
-    return run(plan("stats", a, axis, None, None, keepdims, None, where, ddof, nan, offsets, make=_stats), client, deadline, progress)
+    return reduce("stats", a, axis, None, None, keepdims, None, where, client, deadline, progress, ddof, nan, offsets, make=_stats)
 
 
 def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _abi, _functions
 from ._client import Client, default
-from ._lib import check
+from ._lib import check, milliseconds
 from ._plan import Plan
 from ._run import Job, run, wait
 from ._sources import Memory
@@ -140,6 +140,14 @@ def _function(f: Function) -> Callable[..., Any]:
     return getattr(_functions, f)  # type: ignore[no-any-return]
 
 
+def _asked(request: Any) -> Plan:
+    """The plan of one of `many`."""
+    if not isinstance(request, (tuple, list)) or len(request) not in (2, 3) or not isinstance(request[-1], dict) and len(request) == 3:
+        raise TypeError(f"requests: each is (function or its name, array), and may have a dict; not {request!r:.60}")
+    f, a, *kw = request
+    return _function(f)(a, client=_Collector(), **(kw[0] if kw else {}))  # type: ignore[no-any-return]
+
+
 def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: Any) -> Task:
     """Start a reduction and return its Future. `f` is a function of this package or its name; its other arguments follow. The
     elements must not change until it is done.
@@ -181,7 +189,8 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
     >>> reduced.many([("sum", [0.1, 0.2]), ("max", [3, 4]), ("var", [1.0, 3.0], {"ddof": 1})])
     [0.30000000000000004, 4, 2.0]
     """
-    plans = [_function(f)(a, client=_Collector(), **(kw[0] if kw else {})) for f, a, *kw in requests]
+    ms = milliseconds(deadline, "deadline")
+    plans = [_asked(request) for request in requests]
     groups: dict[Any, list[Plan]] = {}
     for p in plans:
         groups.setdefault(_joinable(p) or id(p), []).append(p)
@@ -189,7 +198,7 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
     jobs: list[Job] = []
     try:
         for p in batches:
-            p.spec.deadline_ms = round((deadline or 0) * 1000)
+            p.spec.deadline_ms = ms
             if p.source.jobs and p.cells.size:
                 jobs.append(Job(client or default(), p))
         for job in jobs:

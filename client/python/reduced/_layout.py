@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
@@ -31,9 +32,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     try:
-        wanted = [int(i.__index__()) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    except AttributeError:
-        raise TypeError(f"axis is an integer, a tuple of integers or None, not {axis!r}") from None
+        wanted = [index(i) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    except TypeError:
+        raise TypeError(f"axis is an integer, a tuple of integers or None, not {axis!r:.60}") from None
     bound = ndim or (0 if isinstance(axis, (tuple, list)) else 1)  # NumPy takes axis 0 of a scalar
     for i in wanted:
         if not -bound <= i < bound:

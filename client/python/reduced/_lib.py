@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from numbers import Real
 from typing import Any
 
 from . import _abi, _errors
@@ -53,6 +54,8 @@ def milliseconds(seconds: float | None, name: str) -> int:
     """A time limit as the library takes it; None: none."""
     if seconds is None:
         return 0
+    if not isinstance(seconds, Real):
+        raise TypeError(f"{name} is a number of seconds, not {seconds!r}")
     if not 0 < seconds <= 2147483:
         raise ValueError(f"{name} must be above 0 and at most 2147483 seconds, not {seconds!r}")
     return max(1, round(seconds * 1000))

@@ -49,10 +49,11 @@ def divisor(op: str, ddof: Any) -> Any:
 class Plan:
     """One request: what to reduce (`spec`, `source`), room for its cells, and what to make of them (`finish`)."""
 
-    __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep")
+    __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep", "recipe")
 
     def __init__(self, op: str, el: Element, spec: Any, source: Source, cells: Array, finish: Callable[[Array], Any], keep: Any):
         self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
+        self.recipe: Recipe | None = None  # one that others may have, too
         self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
 
     def value(self) -> Any:
@@ -160,12 +161,13 @@ def reply_code(p: Prepared) -> int:
 class Recipe:
     """All of a plan but the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs")
+    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number")
 
     def __init__(self, p: Prepared, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool):
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
         self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state)
         self.pairs = p.element.view if p.element.parts == 2 else ""
+        self.number: str = getattr(finish, "number", "")
 
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
@@ -173,7 +175,9 @@ class Recipe:
     def again(self, data: Remote) -> Plan:
         """For other elements of the same type, shape and strides."""
         source = (data.pairs(self.pairs) if self.pairs else data).source()
-        return Plan(self.op, self.element, _abi.Spec.from_buffer_copy(self.spec), source, np.empty(self.shape, self.cell), self.finish, self.keep)
+        found = Plan(self.op, self.element, _abi.Spec.from_buffer_copy(self.spec), source, np.empty(self.shape, self.cell), self.finish, self.keep)
+        found.recipe = self
+        return found
 
 
 RECIPES = 512  # that are kept: to make one takes longer than a small reduction on the GPU
@@ -248,4 +252,5 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)
         _remember(key, recipe, p)
+        found.recipe = recipe
     return found

@@ -133,7 +133,10 @@ def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     their result is rounded once; NumPy would round each element."""
     if dtype is None:
         return data, None
-    wanted, have = np.dtype(dtype), data.dtype
+    try:
+        wanted, have = np.dtype(dtype), data.dtype
+    except TypeError as e:
+        raise TypeError(f"dtype: {e}") from None
     known = wanted.kind in "biufc" or float_code(wanted) or wanted == have
     if not known or have.kind == "c" and wanted.kind != "c":
         raise TypeError(f"dtype: the {op} of {have} cannot be {wanted}")

@@ -96,6 +96,9 @@ class Resident(Remote):
     def __repr__(self) -> str:
         return f"<reduced.Resident {self.name!r} {self.dtype} {self.shape}>"
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{self!r} cannot be an array: the daemon does not give elements back")
+
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         ours = getattr(_functions, NUMPYS.get(func.__name__, func.__name__), None)
         if func.__module__ != "numpy" or ours is None or func.__name__.startswith("_"):

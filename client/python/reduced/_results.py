@@ -26,7 +26,8 @@ class Finish:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
         self.scalar = not self.shape and out is None
-        self.simple = self.scalar and not given and not make and p.element.parts == 1 and not p.element.dated and p.masked is None
+        self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
+        self.number = p.wanted.kind if self.simple and not make else ""  # the result is that of one cell
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
@@ -42,7 +43,7 @@ class Finish:
     def __call__(self, cells: Array) -> Any:
         p = self.p
         if self.simple:
-            return plain(cells[0], p.wanted)
+            return self.make(cells[0], p, ()) if self.make else plain(cells[0], p.wanted)
         values = self.in_axis_order(cells)
         if p.element.parts == 2:
             values = join(p.asked, values)

@@ -106,6 +106,8 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     if client is None:
         client = plan.source.client or default()
     elif not isinstance(client, Client):
+        if not hasattr(client, "take"):
+            raise TypeError(f"client is a Client, not {client!r}")
         return client.take(plan)
     if not plan.cells.size:
         return plan.value()

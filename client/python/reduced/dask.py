@@ -78,7 +78,7 @@ def _aggregate(states: Any, axis: Axes, keepdims: bool, op: str, nan: str, ddof:
     values = np.empty(merged.shape, wanted)
     for i, state in np.ndenumerate(merged):
         values[i] = State.from_bytes(op, elements, state.tobytes(), nan=nan, ddof=ddof).finish(out=out)
-    return values if keepdims else values.reshape([n for i, n in enumerate(values.shape) if i not in axis])
+    return values if keepdims else values.reshape([n for i, n in enumerate(values.shape) if i not in axis])[()]
 
 
 def _result_dtype(op: str, dtype: Any) -> Any:
@@ -90,7 +90,7 @@ def _result_dtype(op: str, dtype: Any) -> Any:
         return np.dtype("i8")
     if dtype.kind == "f":
         return dtype
-    return np.dtype("f8") if value == "REAL" else np.dtype("u8" if dtype.kind in "ub" else "i8")
+    return np.dtype("f8") if value == "REAL" else np.dtype("u8" if dtype.kind == "u" else "i8")
 
 
 def _states_with_places(da: Any, a: Any, op: str, axis: Any, nan: str) -> Any:
