@@ -287,6 +287,8 @@ static void set_sizes(reduce_job *j)
         j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
     if (j->sizes.chunk < RC_LEAST_DATA)
         j->sizes.chunk = RC_LEAST_DATA;
+    if (j->path.fd >= 0 && j->whole.spec.flags & RP_COLUMNS)
+        j->sizes.panel = rc_panel_of_file(&j->whole, j->sizes.most);
 }
 
 void rc_job_start(reduce_job *j)

@@ -133,12 +133,12 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
     return err;
 }
 
-/* Are tiles put together from several places? Those of a file are not if its planes go whole. */
+/* Are tiles put together from several places? Those of a file are not if its planes, or rows of them, go whole. */
 static bool is_gathered(const rc_level *l, const reduce_spec *spec, bool file)
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets;
-    return !file || l->len > RP_MAX_DATA / l->item / l->width;
+    return !file || (l->len > RP_MAX_DATA / l->item / l->width && l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 
 /* What the arguments ask for, or report why not. */

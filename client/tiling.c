@@ -3,8 +3,9 @@
 #include <string.h>
 
 enum {
-    PANEL_BYTES = 1024 /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
-                          block of most / PANEL_BYTES elements is far larger than its state */
+    PANEL_BYTES = 1024, /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
+                           block of most / PANEL_BYTES elements is far larger than its state */
+    FILE_STATES = 64 /* a block of a column of a file is as large as so many states: to merge one takes as long as some KiB */
 };
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -39,11 +40,19 @@ static void plan_rows(rc_level *l, const rc_sizes *sizes)
     }
 }
 
+uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
+{
+    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype)),
+                   panel = most / FILE_STATES * l->item / state;
+    return panel > PANEL_BYTES ? panel : PANEL_BYTES;
+}
+
 /* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else
  * blocks of rows of a narrower one. */
 static void plan_columns(rc_level *l, const rc_sizes *sizes)
 {
-    uint64_t fit = sizes->most / unit(l), panel = least(l->width, at_least_one(PANEL_BYTES / unit(l)));
+    uint64_t fit = sizes->most / unit(l), bytes = sizes->panel ? sizes->panel : PANEL_BYTES;
+    uint64_t panel = least(l->width, at_least_one(bytes / unit(l)));
     l->tile_len = l->len;
     l->tile_lines = fit / l->len;
     if (l->tile_lines >= l->width)

@@ -13,6 +13,7 @@
 typedef struct rc_sizes {
     uint64_t most;  /* bytes: offsets, elements and mask; >= RC_LEAST_DATA */
     uint64_t chunk; /* bytes of a block that a long line is cut into; RC_LEAST_DATA .. most */
+    uint64_t panel; /* bytes of each row that tiles of columns have at least, or all of it; 0: some cache lines */
 } rc_sizes;
 
 /* Two of the longest states, so that levels shrink, and some elements of a panel of columns. */
@@ -46,6 +47,9 @@ typedef struct rc_tile {
 
 /* Is a line of n elements too long to go whole, as a segment, in one message? */
 bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
+
+/* sizes->panel for columns of a file: each piece of a row is a call to read it, so as wide as few states allow. */
+uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 
 /* Choose the tiles of a level whose description is complete. */
 void rc_tiling(rc_level *l, const rc_sizes *sizes);

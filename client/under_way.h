@@ -2,7 +2,7 @@
 #ifndef RC_UNDER_WAY_H
 #define RC_UNDER_WAY_H
 
-#include <unistd.h>
+#include "kernels/cpu/here.h"
 
 enum {
     RC_UNDER_WAY = 4,      /* one copied here, one on its way, one computed, one coming back */
@@ -14,8 +14,8 @@ enum {
 static inline int rc_large_under_way(void)
 {
     enum { FEWEST = 12 };
-    const long fit = sysconf(_SC_NPROCESSORS_ONLN) * 3 / 4;
-    return fit < FEWEST ? FEWEST : fit > RC_MOST_UNDER_WAY ? RC_MOST_UNDER_WAY : (int)fit;
+    const int fit = rk_cpu_cores() * 3 / 4;
+    return fit < FEWEST ? FEWEST : fit > RC_MOST_UNDER_WAY ? RC_MOST_UNDER_WAY : fit;
 }
 
 #endif

@@ -96,7 +96,8 @@ static bool get_memory(columns *x)
     return x->buffer && x->sofar && x->fresh && x->pairs && (x->mask || !x->w->mask);
 }
 
-static int run_resident(ctl_planes *p)
+/* The daemon has the data, or reads them itself. */
+static int run_direct(ctl_planes *p)
 {
     reduce_result r = REDUCE_RESULT_INIT;
     reduce_spec spec = p->spec;
@@ -138,8 +139,8 @@ static uint64_t rows_of_block(const columns *x)
 
 int ctl_planes_run(ctl_planes *p, char why[CTL_WHY])
 {
-    if (p->w->in[0].resident)
-        return run_resident(p);
+    if (ctl_is_direct(p->w))
+        return run_direct(p);
     columns x = {.p = p, .w = p->w, .columns = p->columns};
     x.size = reduce_dtype_size(p->spec.dtype);
     x.state = reduce_state_size(p->spec.op, p->spec.dtype);

@@ -1,16 +1,25 @@
-/* Bytes of the machine's memory, and its cores, which defaults are shares of. */
+/* Bytes of the machine's memory, and the cores that the daemon may use, which defaults are shares of. */
 #ifndef DAEMON_BASE_HOST_MEMORY_H
 #define DAEMON_BASE_HOST_MEMORY_H
 
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
 
 static inline uint64_t rd_host_memory(void) { return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE); }
 
+static inline unsigned rd_cores(void)
+{
+    cpu_set_t set;
+    const bool told = sched_getaffinity(0, sizeof set, &set) == 0; /* else the machine has more than the set can hold */
+    return told ? (unsigned)CPU_COUNT(&set) : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static inline unsigned rd_half_the_cores(void)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 2 ? 1 : (unsigned)cores / 2;
+    const unsigned cores = rd_cores();
+    return cores < 2 ? 1 : cores / 2;
 }
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/host_memory.h"
 #include "daemon/net/wire.h"
 
 enum {
@@ -521,7 +522,7 @@ static void close_thread(unix_thread *t)
 /* One more than a machine of few cores has for them: a thread that copies a large message leaves the others to go on. */
 static unsigned how_many(void)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned cores = rd_cores();
     return cores < 8 ? 2 : cores < 16 ? 3 : cores < 32 ? 4 : MOST_THREADS;
 }
 
@@ -533,7 +534,7 @@ rd_unix_threads *rd_unix_open(void)
         return NULL;
     pool->descriptors = getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : RLIM_INFINITY;
     pthread_mutex_init(&pool->lock, NULL);
-    pool->linger = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES;
+    pool->linger = rd_cores() >= MANY_CORES;
     bool whole = true;
     while (whole && pool->n < how_many())
         whole = open_thread(pool, &pool->threads[pool->n++]);

@@ -12,7 +12,7 @@ int rk_cpu_cores(void);
 /* Reduce `bytes` bytes of data, as rp_spec_parts cuts them, to rp_results cells. rp_spec_check, rp_spec_match and
  * rp_offsets_check have passed. The calling thread does it. For much data it starts further threads, at most `threads` with
  * itself. They end with the call or, on a busy machine, soon after it. All calls of the process together have fewer of them
- * than rk_cpu_cores. RP_OK, or the fault, as an engine has it. The stack needs 300 KB for columns, else 40. */
+ * than rk_cpu_cores. RP_OK, or the fault, as an engine has it. The stack needs 700 KB for columns, else 40. */
 rp_err rk_reduce_here(const rp_spec *s, const void *data, size_t bytes, int threads, void *cells, rp_fault *f);
 
 #endif

@@ -6,14 +6,13 @@
 #include "kernels/exact/cell.h"
 
 enum {
-    GATHER_BYTES = 16 << 10,                /* kept elements of a masked line: stays in L1 */
-    GATHER_ROWS = 2048,                     /* of a tile of columns */
-    TILE_BYTES = 64,                        /* of a row: a cache line is read once for all its columns */
-    TURNED_ROWS = GATHER_ROWS + TILE_BYTES, /* from one gathered column to the next: not all in the same sets of a cache */
-    TILE = TILE_BYTES,                      /* columns of a tile at most */
-    SUMMED_ROWS = 4096,                     /* of them: more seldom sum exactly */
-    ROWS_AHEAD = 16,                        /* to prefetch: the processor does not see so long strides */
-    SHORT = 512                             /* elements of a line that goes by chains */
+    GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
+    TILE_BYTES = 256,        /* of a row that are turned together: fewer pages of memory for the same bytes */
+    TURNED_ROWS = 2048,      /* of a tile of columns; with a mask half of them */
+    LINE_BYTES = 64,         /* of a cache */
+    APART = 64,              /* bytes from one turned column to the next: not all in the same sets of a cache */
+    SUMMED_ROWS = 4096,      /* of columns: more seldom sum exactly */
+    SHORT = 512              /* elements of a line that goes by chains */
 };
 
 /* What every line of a task has in common. */
@@ -62,12 +61,23 @@ static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
 
 /* ---- gathered elements ---- */
 
+/* How many of 8 bytes are not zero. */
+static unsigned let_in(const uint8_t *mask)
+{
+    const uint64_t ones = UINT64_MAX / 255, low = ones * 127;
+    uint64_t m;
+    memcpy(&m, mask, sizeof m);
+    return (unsigned)((((((m & low) + low) | m) >> 7 & ones) * ones) >> 56);
+}
+
 /* The index of the k-th of n elements that the mask lets in. A mask in memory that a client writes to may let in fewer by
  * now: then the last one. */
-static uint64_t kept_index(const uint8_t *mask, uint64_t stride, uint64_t n, uint64_t k)
+static uint64_t kept_index(const uint8_t *mask, uint64_t n, uint64_t k)
 {
     uint64_t i = 0;
-    while (i + 1 < n && !(mask[i * stride] && k-- == 0))
+    for (unsigned some; i + 8 < n && (some = let_in(mask + i)) <= k; i += 8)
+        k -= some;
+    while (i + 1 < n && !(mask[i] && k-- == 0))
         i++;
     return i;
 }
@@ -75,28 +85,20 @@ static uint64_t kept_index(const uint8_t *mask, uint64_t stride, uint64_t n, uin
 /* Join s with n gathered elements. They are elements [index, index + of) of the line, or with a mask, which begins there,
  * those of them that it lets in. */
 static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, uint64_t of,
-                         const uint8_t *mask, uint64_t stride)
+                         const uint8_t *mask)
 {
     rk_state part;
     rk_state_init(&part, v->layout, v->spec->dtype);
     v->reduce(&part, x, n, mask ? 0 : index, v->spec->nan);
     if (mask && part.count && (v->layout == RP_STATE_ARGMIN || v->layout == RP_STATE_ARGMAX))
-        part.limb[1] = index + kept_index(mask, stride, of, part.limb[1]);
+        part.limb[1] = index + kept_index(mask, of, part.limb[1]);
     if (mask && part.count && rk_is_stats(v->layout)) {
         uint64_t *other = part.limb + rk_sum_limbs(v->layout) + rk_square_limbs(v->layout);
-        other[RK_STATS_MIN_INDEX] = index + kept_index(mask, stride, of, other[RK_STATS_MIN_INDEX]);
-        other[RK_STATS_MAX_INDEX] = index + kept_index(mask, stride, of, other[RK_STATS_MAX_INDEX]);
+        other[RK_STATS_MIN_INDEX] = index + kept_index(mask, of, other[RK_STATS_MIN_INDEX]);
+        other[RK_STATS_MAX_INDEX] = index + kept_index(mask, of, other[RK_STATS_MAX_INDEX]);
     }
     rk_state_merge(s, &part);
 }
-
-/* Elements of every width, any alignment: loops are written once */
-#define WIDTH(W) typedef uint##W##_t __attribute__((aligned(1), may_alias)) u##W##_any;
-WIDTH(8)
-WIDTH(16)
-WIDTH(32)
-WIDTH(64)
-#undef WIDTH
 
 /* Elements [from, from + n) of a contiguous line with a mask. x and mask begin at `from`. */
 static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8_t *mask, uint64_t from, uint64_t n)
@@ -111,55 +113,11 @@ static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8
             k = keep(kept, k, x + i * v->size, mask + i, take);
         }
         if (k)
-            add_gathered(v, s, kept, k, from + start, i - start, mask + start, 1);
+            add_gathered(v, s, kept, k, from + start, i - start, mask + start);
     }
 }
 
 /* ---- columns ---- */
-
-/* Transpose `rows` rows of `columns` elements, row_len elements apart, to columns that are TURNED_ROWS apart. With a mask
- * only what it lets in; kept[c] counts. */
-#define TURN(W)                                                                                                           \
-    static void turn_##W(void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows, size_t columns, \
-                         size_t *kept)                                                                                    \
-    {                                                                                                                     \
-        u##W##_any *to = out;                                                                                             \
-        for (size_t c = 0; c < columns; c++)                                                                              \
-            kept[c] = mask ? 0 : rows;                                                                                    \
-        for (size_t r = 0; r < rows; r++, x += row_len * (W / 8)) {                                                       \
-            const u##W##_any *from = (const void *)x;                                                                     \
-            __builtin_prefetch((const void *)((uintptr_t)x + ROWS_AHEAD * row_len * (W / 8)));                            \
-            for (size_t c = 0; !mask && c < columns; c++)                                                                 \
-                to[c * TURNED_ROWS + r] = from[c];                                                                        \
-            for (size_t c = 0; mask && c < columns; c++) {                                                                \
-                to[c * TURNED_ROWS + kept[c]] = from[c];                                                                  \
-                kept[c] += mask[r * row_len + c] != 0;                                                                    \
-            }                                                                                                             \
-        }                                                                                                                 \
-    }
-TURN(8)
-TURN(16)
-TURN(32)
-TURN(64)
-#undef TURN
-
-static void turn(size_t size, void *out, const uint8_t *x, const uint8_t *mask, uint64_t row_len, size_t rows, size_t columns,
-                 size_t *kept)
-{
-    switch (size) {
-    case 1:
-        turn_8(out, x, mask, row_len, rows, columns, kept);
-        break;
-    case 2:
-        turn_16(out, x, mask, row_len, rows, columns, kept);
-        break;
-    case 4:
-        turn_32(out, x, mask, row_len, rows, columns, kept);
-        break;
-    default:
-        turn_64(out, x, mask, row_len, rows, columns, kept);
-    }
-}
 
 /* As many of the columns from `first` on as are taken together; columns go through all planes, these through one. */
 static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns)
@@ -168,21 +126,36 @@ static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns
     return most < RK_COLUMNS_TOGETHER ? most : RK_COLUMNS_TOGETHER;
 }
 
-/* Rows [from, from + n) of the columns [first, first + columns), a tile at most, into their states. */
+/* Room for a tile, and for its mask. */
+typedef uint8_t turned_tile[TILE_BYTES * (TURNED_ROWS + 2 * APART)];
+
+/* Rows [i, i + rows) of the columns [first, first + columns), a tile at most, into their states. */
+static void add_turned(const view *v, uint64_t first, size_t columns, uint64_t i, size_t rows, uint8_t *turned,
+                       rk_state *states)
+{
+    const uint64_t row_len = v->spec->row_len, at = i * row_len + rk_line_of(v->spec, NULL, first).first;
+    const size_t apart = rows * v->size + APART, mask_apart = rows + APART;
+    uint8_t *masks = v->p.mask ? turned + columns * apart : NULL;
+    v->simd->turn[__builtin_ctzll(v->size)](turned, apart, v->p.elements + at * v->size, row_len * v->size, rows, columns);
+    if (masks)
+        v->simd->turn[0](masks, mask_apart, v->p.mask + at, row_len, rows, columns);
+    for (size_t c = 0; c < columns; c++) {
+        uint8_t *x = turned + c * apart;
+        const uint8_t *mask = masks ? masks + c * mask_apart : NULL;
+        const size_t kept = mask ? v->simd->keep[__builtin_ctzll(v->size)](x, 0, x, mask, rows) : rows;
+        if (kept)
+            add_gathered(v, &states[c], x, kept, v->base + i, rows, mask);
+    }
+}
+
+/* Rows [from, from + n) of a tile of columns at most into their states. */
 static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
-    uint8_t turned[TILE_BYTES * TURNED_ROWS];
-    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
+    turned_tile turned;
+    const uint64_t most = v->p.mask ? TURNED_ROWS / 2 : TURNED_ROWS;
     for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
-        size_t kept[TILE];
-        rows = end - i < GATHER_ROWS ? end - i : GATHER_ROWS;
-        uint64_t at = i * row_len + begin;
-        const uint8_t *mask = v->p.mask ? v->p.mask + at : NULL;
-        turn(v->size, turned, v->p.elements + at * v->size, mask, row_len, (size_t)rows, columns, kept);
-        for (size_t c = 0; c < columns; c++)
-            if (kept[c])
-                add_gathered(v, &states[c], turned + c * TURNED_ROWS * v->size, kept[c], v->base + i, rows,
-                             mask ? mask + c : NULL, row_len);
+        rows = end - i < most ? end - i : most;
+        add_turned(v, first, columns, i, (size_t)rows, turned, states);
     }
 }
 
@@ -223,7 +196,7 @@ static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t f
 {
     uint64_t ends[2 * RK_COLUMNS_TOGETHER]; /* of any type */
     const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
-    if (v->p.mask || !n || columns * v->size < TILE_BYTES ||
+    if (v->p.mask || !n || columns * v->size < LINE_BYTES ||
         !v->ends(v->p.elements + (from * row_len + begin) * v->size, row_len * v->size, n, columns, ends))
         return 0;
     for (size_t c = 0; c < columns; c++) {

@@ -30,6 +30,10 @@ enum { RK_COLUMNS_TOGETHER = 128 }; /* that are taken row by row: what is kept o
 /* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
 typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mask, size_t n);
 
+/* Turn columns into contiguous elements: that of row r, column c goes to out + c * apart, as its r-th. Rows lie `stride` bytes
+ * apart. */
+typedef void rk_turn_fn(void *out, size_t apart, const void *x, size_t stride, size_t rows, size_t columns);
+
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
@@ -37,6 +41,7 @@ typedef struct rk_simd {
     rk_columns_fn *columns[RP_F64 + 1];                /* floats */
     rk_column_ends_fn *column_ends[RP_F64 + 1];
     rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
+    rk_turn_fn *turn[4]; /* likewise */
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */

@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/keep.h"
 #include "kernels/cpu/product_loops.h"
+#include "kernels/cpu/turn.h"
 
 #define JOIN(a, b) a##b
 #define TABLE(simd) JOIN(rk_simd_, simd)
@@ -46,6 +47,7 @@ const rk_simd TABLE(RK_SIMD) = {
         {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
     .column_ends = EACH(COLUMN_ENDS_OF),
     .keep = {keep_8, keep_16, keep_32, keep_64},
+    .turn = {turn_8, turn_16, turn_32, turn_64},
     .reduce =
         {
             [RP_STATE_SUM32] = {NARROW(SUMS_OF)},

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "kernels/cpu/here.h"
 
 /* ---- open, stop, close ---- */
 
@@ -24,8 +25,7 @@ static rp_err open_batcher(rk_device *d, unsigned devices, char *why, size_t why
 {
     if (d->o.batch_bytes == 0 || !d->ops->batch)
         return RP_OK;
-    d->batcher = rk_batch_open(d->ops->batch, d->impl, &d->tasks.busy, d->o.batch_bytes,
-                               sysconf(_SC_NPROCESSORS_ONLN) / devices);
+    d->batcher = rk_batch_open(d->ops->batch, d->impl, &d->tasks.busy, d->o.batch_bytes, rk_cpu_cores() / (int)devices);
     if (d->batcher)
         return RP_OK;
     snprintf(why, why_cap, "no memory or thread for batches");

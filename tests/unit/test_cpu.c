@@ -814,6 +814,38 @@ static void test_keep(void **state)
         }
 }
 
+/* Columns turned into contiguous elements, by the loops of every instruction set; nothing is written beside them. */
+static void test_turn(void **state)
+{
+    (void)state;
+    enum { ROWS = 70, COLUMNS = 70, APART = 8 * ROWS + 24 };
+    uint8_t *x = memory(8 * ROWS * COLUMNS), *out = memory(APART * COLUMNS);
+    t_rng r = {98};
+    for (size_t i = 0; i < 8 * ROWS * COLUMNS; i++)
+        x[i] = (uint8_t)t_below(&r, 256);
+    for (int i = 0; i < 4000; i++) {
+        const int log2_size = i % 4;
+        const size_t size = (size_t)1 << log2_size, rows = t_below(&r, ROWS), columns = t_below(&r, COLUMNS),
+                     stride = (columns + t_below(&r, COLUMNS - columns)) * size, apart = rows * size + t_below(&r, 24),
+                     from = t_below(&r, 9);
+        for (int t = 0; t < rk_simd_count; t++) {
+            if (!rk_simd_runs(rk_simds[t]))
+                continue;
+            memset(out, 0xa5, APART * COLUMNS);
+            rk_simds[t]->turn[log2_size](out, apart, x + from, stride, rows, columns);
+            for (size_t c = 0; c < columns; c++) {
+                for (size_t row = 0; row < rows; row++)
+                    assert_memory_equal(out + c * apart + row * size, x + from + row * stride + c * size, size);
+                for (size_t k = rows * size; k < apart; k++)
+                    assert_int_equal(out[c * apart + k], 0xa5);
+            }
+            assert_int_equal(out[columns * apart], 0xa5);
+        }
+    }
+    free(x);
+    free(out);
+}
+
 /* Any op, type, policy, reply type, shape, mask, initial, ddof and data, at any alignment. */
 static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
 {
@@ -1280,6 +1312,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_short_sums),
         cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_turn),
         cmocka_unit_test(test_mask_that_changes),
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_edges_of_pieces),

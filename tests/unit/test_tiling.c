@@ -195,6 +195,7 @@ static void any_cut_gives_the_same(void **state)
         random_data(&r, &s, &a);
         rc_sizes sizes = {.most = RC_LEAST_DATA + t_below(&r, 3) * t_below(&r, 9000)};
         sizes.chunk = RC_LEAST_DATA + t_below(&r, sizes.most - RC_LEAST_DATA + 1);
+        sizes.panel = t_below(&r, 2) ? 0 : 1 + t_below(&r, sizes.most / 4);
         rc_level l = describe(&s, &a);
         if (!fits(&l, &sizes))
             continue;
@@ -215,7 +216,7 @@ static void any_cut_gives_the_same(void **state)
 
 static rc_level plan_planes(uint32_t flags, uint64_t planes, uint64_t lines, uint64_t len, uint64_t most)
 {
-    rc_sizes sizes = {most, most};
+    rc_sizes sizes = {.most = most, .chunk = most};
     rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64, .flags = flags},
                   .item = 4,
                   .lines = planes * lines,
@@ -278,10 +279,32 @@ static void planes_are_cut(void **state)
     assert_true(l.blocks > 1);
 }
 
+/* Columns of a file: pieces of rows are wide, but a block of a column is far larger than its state. */
+static void panels_of_files(void **state)
+{
+    (void)state;
+    static const int ops[] = {RP_OP_SUM, RP_OP_MAX, RP_OP_VAR, RP_OP_STATS};
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int i = 0; i < 4; i++) {
+            rc_level l = {.spec = {.op = (uint8_t)ops[i], .dtype = (uint8_t)dtype, .flags = RP_COLUMNS},
+                          .item = rp_dtype_size(dtype),
+                          .len = 8192,
+                          .lines = 1 << 20,
+                          .width = 1 << 20};
+            rc_tile t;
+            rc_sizes sizes = {.most = RP_MAX_DATA, .chunk = RP_MAX_DATA, .panel = rc_panel_of_file(&l, RP_MAX_DATA)};
+            const uint64_t bytes = rp_state_size(rp_state_layout(ops[i], dtype));
+            rc_tiling(&l, &sizes);
+            assert_true(rc_next_tile(&l, &t));
+            assert_true(t.width * l.item >= 1024 && t.bytes <= RP_MAX_DATA && t.bytes > RP_MAX_DATA / 2);
+            assert_true(l.blocks == 1 || t.width * l.item <= 1024 || t.height * l.item >= 64 * bytes);
+        }
+}
+
 static void long_segments(void **state)
 {
     (void)state;
-    rc_sizes sizes = {4096, 4096};
+    rc_sizes sizes = {.most = 4096, .chunk = 4096};
     uint8_t mask = 0;
     rc_level l = {.item = 8};
     assert_false(rc_is_long(&l, &sizes, 510));
@@ -295,6 +318,7 @@ static void long_segments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
-                                       cmocka_unit_test(planes_are_cut), cmocka_unit_test(long_segments)};
+                                       cmocka_unit_test(planes_are_cut), cmocka_unit_test(panels_of_files),
+                                       cmocka_unit_test(long_segments)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
