@@ -15,6 +15,7 @@ typedef struct loops {
     const chooser *least, *largest, *magnitude;
     extremes_fn *extremes;
     tally (*count)(const void *x, uint64_t n);
+    tally (*nonzero)(const void *x, uint64_t n); /* where NaNs are known not to be */
 } loops;
 
 typedef struct float_loops {
@@ -36,17 +37,21 @@ typedef struct int_loops {
 
 #define CHOOSERS(NAME) &least_##NAME, &largest_##NAME, &magnitude_##NAME, extremes_of_##NAME
 static const float_loops loops_f16 = {
-    {2, BLOCK32, CHOOSERS(f16), tally_f16}, STEP32, add_block_f16, rest_f16, add_squares_f16, add_both_f16};
-static const float_loops loops_bf16 = {
-    {2, BLOCK32, CHOOSERS(bf16), tally_bf16}, STEP32, add_block_bf16, rest_bf16, add_squares_bf16, add_both_bf16};
+    {2, BLOCK32, CHOOSERS(f16), tally_f16, nonzero_in_16}, STEP32, add_block_f16, rest_f16, add_squares_f16, add_both_f16};
+static const float_loops loops_bf16 = {{2, BLOCK32, CHOOSERS(bf16), tally_bf16, nonzero_in_16},
+                                       STEP32,
+                                       add_block_bf16,
+                                       rest_bf16,
+                                       add_squares_bf16,
+                                       add_both_bf16};
 static const float_loops loops_f32 = {
-    {4, BLOCK32, CHOOSERS(f32), tally_f32}, STEP32, add_block32, rest_f32, add_squares_f32, add_both_f32};
+    {4, BLOCK32, CHOOSERS(f32), tally_f32, nonzero_in_32}, STEP32, add_block32, rest_f32, add_squares_f32, add_both_f32};
 static const float_loops loops_f64 = {
-    {8, BLOCK64, CHOOSERS(f64), tally_f64}, STEP64, add_block64, add_rest64, add_squares_f64, NULL};
+    {8, BLOCK64, CHOOSERS(f64), tally_f64, nonzero_in_64}, STEP64, add_block64, add_rest64, add_squares_f64, NULL};
 
 #define INT_LOOPS(NAME, W)                  \
     static const int_loops loops_##NAME = { \
-        {W / 8, (16 << 10) / (W / 8), CHOOSERS(NAME), tally_##W}, sum_##NAME, magnitudes_##NAME, squares_##NAME};
+        {W / 8, (16 << 10) / (W / 8), CHOOSERS(NAME), tally_##W, tally_##W}, sum_##NAME, magnitudes_##NAME, squares_##NAME};
 INT_LOOPS(i8, 8)
 INT_LOOPS(u8, 8)
 INT_LOOPS(i16, 16)
@@ -74,8 +79,7 @@ static ends ends_start(const loops *l, int nan_policy)
 
 static void ends_add(ends *e, const loops *l, const void *x, size_t n, uint64_t at)
 {
-    choose_ends(e->end, l->extremes, x, n, at);
-    tally t = l->count(x, n);
+    tally t = choose_ends(e->end, l->extremes, x, n, at) ? l->count(x, n) : l->nonzero(x, n);
     e->t.nonzero += t.nonzero;
     e->t.nans += t.nans;
 }
@@ -214,12 +218,9 @@ static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t in
     const char *x = data;
     for (uint64_t i = 0; i < n; i += CHOOSE_BLOCK, x += CHOOSE_BLOCK * l->size) {
         size_t take = n - i < CHOOSE_BLOCK ? (size_t)(n - i) : CHOOSE_BLOCK;
-        if (second)
-            choose_ends(c, l->extremes, x, take, i);
-        else
-            choose_in(&c[0], x, take, i);
+        bool nans = second ? choose_ends(c, l->extremes, x, take, i) : choose_in(&c[0], x, take, i);
         if (count)
-            t.nans += l->count(x, take).nans;
+            t.nans += nans ? l->count(x, take).nans : 0;
         else if (choice_decided(&c[0]) && (!second || choice_decided(&c[1])))
             break;
     }

@@ -12,6 +12,55 @@ enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
+/* The first whole steps of n elements, for without_nans where one end is wanted: returns how many elements those are. `*numbers`
+ * becomes false if NaNs are among them. Of maxima of 64 bytes of integers a processor begins one in a cycle; other units of it
+ * compare for NaNs, two vectors at a time. */
+#if VB == 64
+#define END_STEPS(W, MASK)                                                                                                 \
+    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \
+    {                                                                                                                      \
+        enum { SIDE = 4, STEP = SIDE * LANES##W };                                                                         \
+        const vi##W##_loose *p = data;                                                                                     \
+        MASK ordered[SIDE / 2] = {(MASK)-1, (MASK)-1};                                                                     \
+        __m512i end[SIDE];                                                                                                 \
+        for (int u = 0; u < SIDE; u++)                                                                                     \
+            end[u] = (__m512i)((vi##W){0} + (least ? 0 : INT##W##_MIN));                                                   \
+        for (size_t i = 0; i + STEP <= n; i += STEP, p += SIDE) {                                                          \
+            for (int u = 0; u < SIDE; u++)                                                                                 \
+                end[u] = least ? _mm512_max_epu##W(end[u], (__m512i)p[u]) : _mm512_max_epi##W(end[u], (__m512i)p[u]);      \
+            for (int u = 0; u < SIDE; u += 2)                                                                              \
+                ordered[u / 2] = ORDERED_##W(ordered[u / 2], p[u], p[u + 1]);                                              \
+        }                                                                                                                  \
+        for (int u = 0; u < SIDE; u++)                                                                                     \
+            for (int j = 0; j < LANES##W; j++) {                                                                           \
+                int##W##_t v = ((vi##W)end[u])[j];                                                                         \
+                *most = !least && v > *most ? v : *most;                                                                   \
+                *top = least && (uint##W##_t)v > *top ? (uint##W##_t)v : *top;                                             \
+            }                                                                                                              \
+        *numbers &= (MASK) ~(ordered[0] & ordered[1]) == 0;                                                                \
+        return n / STEP * STEP;                                                                                            \
+    }
+#define ORDERED_32(K, A, B) _mm512_mask_cmp_ps_mask(K, (__m512)(A), (__m512)(B), _CMP_ORD_Q)
+#define ORDERED_64(K, A, B) _mm512_mask_cmp_pd_mask(K, (__m512d)(A), (__m512d)(B), _CMP_ORD_Q)
+END_STEPS(32, __mmask16)
+END_STEPS(64, __mmask8)
+#undef END_STEPS
+#undef ORDERED_32
+#undef ORDERED_64
+#define NO_END_STEPS(F) F(8) F(16)
+#else
+#define NO_END_STEPS(F) F(8) F(16) F(32) F(64)
+#endif
+#define NO_STEPS(W)                                                                                                        \
+    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \
+    {                                                                                                                      \
+        (void)data, (void)n, (void)least, (void)most, (void)top, (void)numbers;                                            \
+        return 0;                                                                                                          \
+    }
+NO_END_STEPS(NO_STEPS)
+#undef NO_END_STEPS
+#undef NO_STEPS
+
 /* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and what makes unsigned integers signed by xor. */
 #define ORDERED_TYPES(F)              \
     F(i8, 8, 0, 0)                    \
@@ -83,11 +132,15 @@ enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
         const uint##W##_t sign = (uint##W##_t)INT##W##_MIN;                                                                 \
         int##W##_t most = INT##W##_MIN;                                                                                     \
         uint##W##_t top = 0;                                                                                                \
-        for (size_t i = 0; i < n; i++) {                                                                                    \
+        bool numbers = true;                                                                                                \
+        size_t i = 0;                                                                                                       \
+        if (ends != (WANT_LEAST | WANT_LARGEST))                                                                            \
+            i = end_steps_##W(x, n, ends == WANT_LEAST, &most, &top, &numbers);                                             \
+        for (; i < n; i++) {                                                                                                \
             most = (int##W##_t)x[i] > most ? (int##W##_t)x[i] : most;                                                       \
             top = x[i] > top ? x[i] : top;                                                                                  \
         }                                                                                                                   \
-        if (most > (int##W##_t)inf || top > (inf | sign))                                                                   \
+        if (!numbers || most > (int##W##_t)inf || top > (inf | sign))                                                       \
             return false;                                                                                                   \
         if ((ends & WANT_LEAST && top < sign) || (ends & WANT_LARGEST && most < 0)) {                                       \
             uint##W##_t least = (uint##W##_t)least_signed_##W(x, n);                                                        \
@@ -97,6 +150,16 @@ enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
         best[0] = key_##W(top, inf, 0, LEAST, 0);                                                                           \
         best[1] = key_##W((uint##W##_t)most, inf, 0, LARGEST, 0);                                                           \
         return true;                                                                                                        \
+    }                                                                                                                       \
+    INLINE int##W##_t largest_magnitude_##W(const void *data, size_t n)                                                     \
+    {                                                                                                                       \
+        const u##W##_loose *x = data;                                                                                       \
+        int##W##_t most = 0;                                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            int##W##_t m = (int##W##_t)(x[i] & INT##W##_MAX);                                                               \
+            most = m > most ? m : most;                                                                                     \
+        }                                                                                                                   \
+        return most;                                                                                                        \
     }                                                                                                                       \
     INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
                             int64_t key)                                                                                    \
@@ -124,39 +187,47 @@ CHOOSE_WIDTH(64)
 typedef struct chooser {
     direction d;
     int width;
-    int64_t (*best)(const void *x, size_t n, bool nan_wins);
+    bool (*best)(const void *x, size_t n, bool nan_wins, int64_t *best); /* are there NaNs? */
     size_t (*place)(const void *x, size_t n, bool nan_wins, int64_t key);
 } chooser;
 
-/* Keys of the least and of the largest element, in one pass. */
-typedef void extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
+/* Keys of the least and of the largest element, in one pass; are there NaNs? */
+typedef bool extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
 
 /* The ends that are not wanted come out as anything. */
 #define EXTREMES(NAME, W, INF, TURN)                                                                                  \
-    INLINE void ends_of_##NAME(const void *x, size_t n, bool nan_wins, int ends, int64_t best[2])                     \
+    INLINE bool ends_of_##NAME(const void *x, size_t n, bool nan_wins, int ends, int64_t best[2])                     \
     {                                                                                                                 \
-        if (INF == 0 || !without_nans_##W(x, n, INF, ends, best))                                                     \
-            extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                              \
+        if (INF != 0 && without_nans_##W(x, n, INF, ends, best))                                                      \
+            return false;                                                                                             \
+        extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                                  \
+        return INF != 0;                                                                                              \
     }                                                                                                                 \
-    static __attribute__((noinline)) void extremes_of_##NAME(const void *x, size_t n, bool nan_wins, int64_t best[2]) \
+    static __attribute__((noinline)) bool extremes_of_##NAME(const void *x, size_t n, bool nan_wins, int64_t best[2]) \
     {                                                                                                                 \
-        ends_of_##NAME(x, n, nan_wins, WANT_LEAST | WANT_LARGEST, best);                                              \
+        return ends_of_##NAME(x, n, nan_wins, WANT_LEAST | WANT_LARGEST, best);                                       \
     }
 
 /* The least and the largest float are found alike. */
-#define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                              \
-    static __attribute__((noinline)) int64_t best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins) \
-    {                                                                                                    \
-        int64_t best[2];                                                                                 \
-        if (INF == 0 || D == MAGNITUDE)                                                                  \
-            return best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                 \
-        ends_of_##NAME(x, n, nan_wins, 1 << D, best);                                                    \
-        return best[D == LARGEST];                                                                       \
-    }                                                                                                    \
-    static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)              \
-    {                                                                                                    \
-        return place_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN, key);               \
-    }                                                                                                    \
+#define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                                          \
+    static __attribute__((noinline)) bool best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t *best) \
+    {                                                                                                                \
+        int64_t ends[2];                                                                                             \
+        bool nans = false;                                                                                           \
+        if (INF == 0 || D == MAGNITUDE) {                                                                            \
+            if (INF != 0 && (*best = largest_magnitude_##W(x, n)) <= (int##W##_t)(INF))                              \
+                return false;                                                                                        \
+            *best = best_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN);                            \
+            return INF != 0;                                                                                         \
+        }                                                                                                            \
+        nans = ends_of_##NAME(x, n, nan_wins, 1 << D, ends);                                                         \
+        *best = ends[D == LARGEST];                                                                                  \
+        return nans;                                                                                                 \
+    }                                                                                                                \
+    static size_t place_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t key)                          \
+    {                                                                                                                \
+        return place_##W(x, n, INF, TURN, D, nan_wins ? INT##W##_MAX : INT##W##_MIN, key);                           \
+    }                                                                                                                \
     static const chooser HOW##_##NAME = {D, W, best_##HOW##_##NAME, place_##HOW##_##NAME};
 
 #define CHOOSERS(NAME, W, INF, TURN)              \
@@ -195,22 +266,27 @@ static inline void choose_key(choice *s, int64_t key, uint64_t at)
     }
 }
 
-/* n elements, the first of which is element `at` of the array */
-static inline void choose_in(choice *s, const void *x, size_t n, uint64_t at)
+/* n elements, the first of which is element `at` of the array. False: there are no NaNs. */
+static inline bool choose_in(choice *s, const void *x, size_t n, uint64_t at)
 {
-    if (!choice_decided(s))
-        choose_key(s, s->c->best(x, n, s->nan_wins), at);
+    int64_t best;
+    if (choice_decided(s))
+        return true;
+    bool nans = s->c->best(x, n, s->nan_wins, &best);
+    choose_key(s, best, at);
+    return nans;
 }
 
 /* As choose_in, for the least and the largest element. */
-static inline void choose_ends(choice s[2], extremes_fn *extremes, const void *x, size_t n, uint64_t at)
+static inline bool choose_ends(choice s[2], extremes_fn *extremes, const void *x, size_t n, uint64_t at)
 {
     int64_t best[2];
     if (choice_decided(&s[0]) && choice_decided(&s[1]))
-        return;
-    extremes(x, n, s[0].nan_wins, best);
+        return true;
+    bool nans = extremes(x, n, s[0].nan_wins, best);
     choose_key(&s[0], best[0], at);
     choose_key(&s[1], best[1], at);
+    return nans;
 }
 
 /* The best element's bits; for MAGNITUDE the magnitude's. */

@@ -36,6 +36,7 @@ typedef LOOSE(double, VB) vf64_loose;
 typedef LOOSE(int64_t, VB) vi64_loose;
 typedef LOOSE(int32_t, VB) vi32_loose;
 typedef LOOSE(int16_t, VB) vi16_loose;
+typedef LOOSE(int8_t, VB) vi8_loose;
 typedef LOOSE(uint64_t, VB) vu64_loose;
 typedef LOOSE(uint8_t, VB) vu8_loose;
 
