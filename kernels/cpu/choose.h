@@ -13,7 +13,7 @@ typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
 /* The first whole steps of n elements, for without_nans where one end is wanted: returns how many elements those are. `*numbers`
- * becomes false if NaNs are among them. Of maxima of 64 bytes of integers a processor begins one in a cycle; other units of it
+ * becomes false if NaNs are among them. A processor begins one maximum of 64 bytes of integers in a cycle. Other units of it
  * compare for NaNs, two vectors at a time. */
 #if VB == 64
 #define END_STEPS(W, MASK)                                                                                                 \
