@@ -82,8 +82,9 @@ static void shutdown_drain_limit(uv_timer_t *t)
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
-    rk_stop(q->engine);            /* afterwards nothing points into the requests */
-    rd_workers_close(&s->workers); /* waits for files that are being read; after the engine, whose threads add work */
+    rk_stop(q->engine);
+    rd_fastpath_wait(&q->fastpath); /* afterwards nothing points into the requests */
+    rd_workers_close(&s->workers);  /* waits for files that are being read; after the engine, whose threads add work */
     rd_workers_finish(&s->workers);
     q->halted = true;
     rd_halted(q, &f);
@@ -158,7 +159,8 @@ void rd_server_close(rd_server *s)
     }
     const bool opened = rd_opening_end(s);
     rd_http_close(s->http);
-    rk_stop(s->requests.engine); /* until here its threads answer requests, and add work */
+    rk_stop(s->requests.engine);
+    rd_fastpath_wait(&s->requests.fastpath); /* until here threads answer requests, and add work */
     rd_workers_close(&s->workers);
     rd_workers_finish(&s->workers);
     rd_handles_open_late(&s->holdings);

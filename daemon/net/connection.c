@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/brief_lock.h"
+
 /* ---- lists of those that wait ---- */
 void rd_waiting_append(rd_connection **list, rd_connection *c)
 {
@@ -172,7 +174,7 @@ rd_connection *rd_connection_new(rd_connections *all, rd_wire *w)
     c->frame_by_ns = c->send_by_ns = UINT64_MAX;
     c->greet_by_ns = rd_after_ms(RD_GREETING_LIMIT_MS);
     atomic_init(&c->holders, 1);
-    pthread_mutex_init(&c->lock, NULL);
+    rd_brief_lock_init(&c->lock);
     rp_frame_init(&c->in, rp_greeting_req, w->ipc, RD_MAX_FRAME);
     w->user = c; /* before it is listed: another thread may hang it up, and events come */
     if (enlist(all, c))
@@ -201,7 +203,7 @@ void rd_connections_init(rd_connections *all, rd_inbox *inbox, rd_exchange_pool 
 {
     all->inbox = inbox;
     all->pool = pool;
-    pthread_mutex_init(&all->lock, NULL);
+    rd_brief_lock_init(&all->lock);
     pthread_cond_init(&all->less, NULL);
 }
 

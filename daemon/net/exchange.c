@@ -14,9 +14,12 @@ typedef struct pooled {
     bool working;
     bool last;      /* its reply is to be its connection's last one */
     uint8_t *frame; /* the message's, as it was received */
+    size_t frame_size;
     uint8_t route[RP_ROUTE];
     size_t route_size;
     rd_reply_buffer *reply;
+    rd_errand errand; /* rd_exchange_leave */
+    void (*after)(rd_exchange *e);
     struct pooled *next;                        /* of the free ones */
     _Alignas(max_align_t) rd_exchange exchange; /* last: the room of the layer that answers follows */
 } pooled;
@@ -48,6 +51,7 @@ static void hand_over(rd_connection *c, pooled *x, bool quickly)
     x->from = c;
     x->working = true;
     x->last = false;
+    x->frame_size = c->in.size;
     x->frame = rd_frame_room_take(c); /* the layer above counts it from here on */
     x->route_size = c->check.route;
     memcpy(x->route, x->frame + RD_MESSAGE_AT, x->route_size);
@@ -123,7 +127,7 @@ static void release(pooled *x)
 {
     rd_exchange_pool *p = x->pool;
     rd_connection *from = x->from;
-    free(x->frame);
+    rd_frame_room_free(x->frame, x->frame_size);
     rd_reply_buffer_free(x->reply);
     x->frame = NULL;
     x->reply = NULL;
@@ -208,6 +212,21 @@ void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account)
     e->bytes = NULL;
     rd_send(x->from, r, 1);
     release(x);
+}
+
+static void exchange_go_on(rd_errand *x)
+{
+    pooled *p = (pooled *)((char *)x - offsetof(pooled, errand));
+    p->after(&p->exchange);
+}
+
+bool rd_exchange_leave(rd_exchange *e, void (*next)(rd_exchange *e))
+{
+    pooled *x = pooled_of(e);
+    rd_wire *w = x->from->wire;
+    x->after = next;
+    x->errand.run = exchange_go_on;
+    return w->ops->leave_to_reader && w->ops->leave_to_reader(w, &x->errand);
 }
 
 void rd_exchange_pass(rd_exchange *e)

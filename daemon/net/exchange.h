@@ -6,6 +6,7 @@
 #ifndef RD_EXCHANGE_H
 #define RD_EXCHANGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ void rd_exchange_last(rd_exchange *e);
 
 /* The peer has said HELLO and got this session: its connection no longer counts among the strangers, of which the oldest go. */
 void rd_exchange_admit(rd_exchange *e, uint64_t session);
+
+/* Have the thread that reads its connection run `next` soon, if that is the better one to do it. False: it is not. */
+bool rd_exchange_leave(rd_exchange *e, void (*next)(rd_exchange *e));
 
 /* Leave a message that the fast path had taken to the loop after all. Any thread. */
 void rd_exchange_pass(rd_exchange *e);

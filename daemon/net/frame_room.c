@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/blocks.h"
+
 /* With the lock of all. */
 static bool charge(rd_connection *c)
 {
@@ -44,7 +46,13 @@ uint8_t *rd_frame_room_take(rd_connection *c)
     return frame;
 }
 
-void rd_frame_room_drop(rd_connection *c) { free(rd_frame_room_take(c)); }
+void rd_frame_room_drop(rd_connection *c)
+{
+    const size_t room = c->room;
+    rd_frame_room_free(rd_frame_room_take(c), room);
+}
+
+void rd_frame_room_free(uint8_t *frame, size_t size) { rd_block_free(frame, RD_MESSAGE_AT + size); }
 
 /* All of a large frame is charged before its memory grows, so that what has begun can end. */
 static rd_step charge_or_starve(rd_connection *c)
@@ -68,7 +76,8 @@ rd_step rd_frame_room_grow(rd_connection *c)
     if (step != RD_GO_ON)
         return step;
     room = room < size ? room : size;
-    uint8_t *frame = realloc(c->frame, RD_MESSAGE_AT + room);
+    const size_t bytes = RD_MESSAGE_AT + room;
+    uint8_t *frame = c->frame ? realloc(c->frame, bytes) : rd_block_new(bytes);
     if (!frame)
         return RD_HANG_UP;
     c->frame = frame;

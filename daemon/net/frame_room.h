@@ -11,8 +11,11 @@ enum { RD_MESSAGE_AT = 4 };
 /* Room for more of the frame that is read. */
 rd_step rd_frame_room_grow(rd_connection *c);
 
-/* The memory of a whole frame is the caller's to free; it is no longer charged. */
+/* The memory of a whole frame is the caller's, for rd_frame_room_free; it is no longer charged. */
 uint8_t *rd_frame_room_take(rd_connection *c);
+
+/* `size` of the frame. NULL is fine. */
+void rd_frame_room_free(uint8_t *frame, size_t size);
 
 /* Nothing of the frame is kept. */
 void rd_frame_room_drop(rd_connection *c);

@@ -3,16 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/brief_lock.h"
+
 bool rd_inbox_init(rd_inbox *b, size_t exchanges, void (*wake)(void *arg), void *wake_arg)
 {
     *b = (rd_inbox){.cap = 2 * exchanges + 64, .owed = exchanges, .wake = wake, .wake_arg = wake_arg};
     b->ring = malloc(b->cap * sizeof *b->ring);
-    pthread_mutexattr_t spin; /* held for some 20 ns: spinning a little is cheaper than two system calls */
-    pthread_mutexattr_init(&spin);
-    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
-    bool ok = pthread_mutex_init(&b->lock, &spin) == 0;
-    pthread_mutexattr_destroy(&spin);
-    return b->ring && ok;
+    return rd_brief_lock_init(&b->lock) && b->ring;
 }
 
 void rd_inbox_fini(rd_inbox *b)

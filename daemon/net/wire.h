@@ -29,6 +29,12 @@ typedef struct rd_origin {
     uint64_t key; /* local: the uid; else a number that peers of one address share */
 } rd_origin;
 
+/* Something to be done for a stream. */
+typedef struct rd_errand {
+    struct rd_errand *next; /* the wire's */
+    void (*run)(struct rd_errand *x);
+} rd_errand;
+
 typedef struct rd_wire_ops {
     /* What the kernel takes now, without waiting; 0, too, if the stream is broken. Not while `send_rest` is under way. */
     size_t (*send)(rd_wire *w, const void *data, size_t n);
@@ -37,6 +43,11 @@ typedef struct rd_wire_ops {
     /* Up to n bytes to `to`, and what follows them to `more`: `received`. With n = 0 the event comes without reading, in
      * another turn of a thread. */
     void (*receive)(rd_wire *w, void *to, size_t n, void *more, size_t more_n);
+
+    /* Have the thread that reads the stream do something soon: what belongs to the stream is in its cache, and other threads
+     * need not wake clients one after the other. False, and nothing done: that thread sleeps, has enough to do, or is this one.
+     * NULL: no thread has the stream. The stream stays until it is done. */
+    bool (*leave_to_reader)(rd_wire *w, rd_errand *x);
 
     void (*end_sending)(rd_wire *w); /* the peer sees the end after what was sent; wires that cannot do nothing */
     void (*hang_up)(rd_wire *w);     /* what is under way ends with ok = false, and so does all that is asked for later */

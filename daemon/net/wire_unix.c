@@ -29,7 +29,8 @@ enum {
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message does not keep its thread from others */
     ACCEPT_REST_MS = 100,   /* when accepting failed: descriptors and memory come back */
     MANY_CORES = 8,
-    RESERVE = 64 /* the last descriptors are for root and the daemon's own user, so that they can repair things */
+    MOST_ERRANDS = 2, /* of a thread: those who would bring more do them themselves */
+    RESERVE = 64      /* the last descriptors are for root and the daemon's own user, so that they can repair things */
 };
 
 static const uint64_t NS_PER_MS = 1000000;
@@ -55,6 +56,8 @@ typedef struct unix_thread {
     uint64_t rest_until_ns; /* doors rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     unix_wire *turns, **turns_end;
+    _Atomic(rd_errand *) errands; /* the newest first */
+    atomic_uint n_errands;        /* with those that it is at */
 } unix_thread;
 
 struct unix_wire {
@@ -267,12 +270,48 @@ static void take_turn(unix_wire *w)
         tell_received(w, true, 0);
 }
 
+/* ---- errands ---- */
+static _Thread_local unix_thread *this_thread;
+
+static void run_errands(unix_thread *t)
+{
+    rd_errand *newest = atomic_exchange_explicit(&t->errands, NULL, memory_order_acquire), *x = NULL, *next;
+    for (; newest; newest = next) {
+        next = newest->next;
+        newest->next = x;
+        x = newest;
+    }
+    for (; x; x = next) {
+        next = x->next;
+        x->run(x); /* it is no longer ours */
+        atomic_fetch_sub_explicit(&t->n_errands, 1, memory_order_relaxed);
+        t->served_ns = rd_now_ns();
+    }
+}
+
+static bool has_errands(unix_thread *t) { return atomic_load_explicit(&t->errands, memory_order_relaxed) != NULL; }
+
 /* ---- what is asked of a stream ---- */
 /* Another thread has sent a reply. While it wakes the peer, this wakes the stream's own thread, for the peer's next request. */
 static void awaken(unix_thread *t)
 {
-    if (t->pool->linger && atomic_exchange_explicit(&t->asleep, false, memory_order_relaxed))
+    if (t->pool->linger && atomic_exchange(&t->asleep, false))
         kick(t);
+}
+
+/* Either the thread sees the errand before it sleeps, or this sees that it sleeps. */
+static bool unix_leave_to_reader(rd_wire *wire, rd_errand *x)
+{
+    unix_thread *t = of(wire)->thread;
+    if (!t->pool->linger || t == this_thread || atomic_load_explicit(&t->asleep, memory_order_relaxed) ||
+        atomic_load_explicit(&t->n_errands, memory_order_relaxed) >= MOST_ERRANDS)
+        return false;
+    atomic_fetch_add_explicit(&t->n_errands, 1, memory_order_relaxed);
+    x->next = atomic_load_explicit(&t->errands, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&t->errands, &x->next, x))
+        ;
+    awaken(t);
+    return true;
 }
 
 static size_t unix_send(rd_wire *wire, const void *data, size_t n)
@@ -346,6 +385,7 @@ static void unix_free(rd_wire *wire)
 static const rd_wire_ops ops = {.send = unix_send,
                                 .send_rest = unix_send_rest,
                                 .receive = unix_receive,
+                                .leave_to_reader = unix_leave_to_reader,
                                 .end_sending = unix_end_sending,
                                 .hang_up = unix_hang_up,
                                 .peer = unix_peer,
@@ -449,17 +489,20 @@ static void unix_kicked(source *s, uint32_t events)
 /* Requests that follow each other closely find the thread awake. */
 static int linger(unix_thread *t, struct epoll_event *events)
 {
-    const uint64_t until = t->served_ns + LINGER_NS;
     int n = 0;
-    while (t->pool->linger && n == 0 && rd_now_ns() < until)
+    while (t->pool->linger && n == 0 && rd_now_ns() < t->served_ns + LINGER_NS) {
+        if (has_errands(t))
+            run_errands(t);
         n = epoll_wait(t->epoll, events, BATCH, 0);
+    }
     return n;
 }
 
 static int sleep_until_event(unix_thread *t, struct epoll_event *events)
 {
-    atomic_store_explicit(&t->asleep, true, memory_order_relaxed);
-    int n = epoll_wait(t->epoll, events, BATCH, t->rest_until_ns ? ACCEPT_REST_MS : -1);
+    atomic_store(&t->asleep, true);
+    const int most_ms = atomic_load(&t->errands) ? 0 : t->rest_until_ns ? ACCEPT_REST_MS : -1;
+    int n = epoll_wait(t->epoll, events, BATCH, most_ms);
     atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
     return n;
 }
@@ -474,6 +517,7 @@ static void turn(unix_thread *t)
         source *s = events[i].data.ptr;
         s->ready(s, events[i].events);
     }
+    run_errands(t);
     unix_wire *w;
     while ((w = next_turn(t)))
         take_turn(w);
@@ -482,7 +526,7 @@ static void turn(unix_thread *t)
 
 static void *unix_serve(void *arg)
 {
-    unix_thread *t = arg;
+    unix_thread *t = this_thread = arg;
     while (!atomic_load_explicit(&t->quit, memory_order_relaxed)) {
         turn(t);
         if (t->rest_until_ns && rd_now_ns() >= t->rest_until_ns)

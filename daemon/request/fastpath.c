@@ -1,7 +1,9 @@
 #include "daemon/request/fastpath.h"
 
 #include <string.h>
+#include <time.h>
 
+#include "daemon/base/brief_lock.h"
 #include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
@@ -15,7 +17,7 @@ bool rd_fastpath_init(rd_fastpath *p)
     pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     bool ok = pthread_rwlock_init(&p->gate, &writers) == 0;
     pthread_rwlockattr_destroy(&writers);
-    return ok && pthread_mutex_init(&p->lock, NULL) == 0;
+    return ok && rd_brief_lock_init(&p->lock);
 }
 
 void rd_fastpath_fini(rd_fastpath *p)
@@ -46,6 +48,13 @@ void rd_fastpath_close(rd_fastpath *p)
 }
 
 unsigned rd_fastpath_under_way(const rd_fastpath *p) { return atomic_load(&p->under_way); }
+
+void rd_fastpath_wait(const rd_fastpath *p)
+{
+    const struct timespec nap = {0, 100000};
+    while (rd_fastpath_under_way(p))
+        nanosleep(&nap, NULL);
+}
 
 void rd_fastpath_limit(rd_fastpath *p, unsigned max_taken, unsigned max_unsent)
 {
@@ -139,16 +148,25 @@ void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const rd_request *
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A thread of the engine: a task that was handed in is finished. Either this sees that no more are taken, or the loop, which
- * closes first and looks then, sees that it is back. */
-static void fastpath_handed_back(rk_task *t)
+/* A task that was handed in is finished. Either this sees that no more are taken, or the loop, which closes first and looks
+ * then, sees that it is back. */
+static void fastpath_back(rd_exchange *e)
 {
+    rk_task *t = &((rd_request *)e)->job.task;
     rd_fastpath *p = t->user;
     rd_requests *all = p->requests;
-    delist(p, ((rd_job *)t)->request);
+    delist(p, (rd_request *)e);
     finished(t);
     if (atomic_fetch_sub(&p->under_way, 1) == 1 && !atomic_load(&p->open))
         all->wake(all->wake_arg);
+}
+
+/* A thread of the engine. */
+static void fastpath_handed_back(rk_task *t)
+{
+    rd_exchange *e = &((rd_job *)t)->request->exchange;
+    if (!rd_exchange_leave(e, fastpath_back))
+        fastpath_back(e);
 }
 
 static bool hand_in(rd_fastpath *p, rd_request *r)

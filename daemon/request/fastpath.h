@@ -11,7 +11,7 @@
  * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_run_small, rk_submit_batched
  * and rk_submit_alone, and the shared tally of stats (under its lock). The gate keeps all of it alive for the threads of the
  * network: rd_fastpath_close waits for those inside. What the engine has then is `under_way`: draining waits for it, and
- * rk_stop for the rest. */
+ * rk_stop and then rd_fastpath_wait for the rest: what the engine hands back the network's threads may answer. */
 #ifndef RD_FASTPATH_H
 #define RD_FASTPATH_H
 
@@ -46,6 +46,9 @@ void rd_fastpath_close(rd_fastpath *p);  /* take no more, and wait for the threa
 
 /* Tasks that the engine has from here. Once this is closed, the loop is woken when the last of them is back. */
 unsigned rd_fastpath_under_way(const rd_fastpath *p);
+
+/* After rk_stop: until the network's threads have answered all of them. */
+void rd_fastpath_wait(const rd_fastpath *p);
 
 /* Call `each` for these tasks' requests, which stay as they are meanwhile. */
 void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const struct rd_request *r), void *arg);

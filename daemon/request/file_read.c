@@ -9,7 +9,10 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/request.h"
 
-enum { PART_BYTES = 256 << 10 }; /* it stays in the cache of a core until it is reduced */
+enum {
+    HUGE_PAGE = 2 << 20,
+    PART_BYTES = 256 << 10 /* it stays in the cache of a core until it is reduced */
+};
 
 /* ---- buffers ---- */
 bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direct_bytes)
@@ -18,10 +21,24 @@ bool rd_buffers_init(rd_buffers *b, rd_holdings *h, unsigned cap, uint64_t direc
     return b->self != NULL;
 }
 
+/* Memory whose huge pages begin where it does. Of 4 MiB elsewhere half is in small ones, into which reading is slower. */
+static uint8_t *map_aligned(void)
+{
+    uint8_t *all = mmap(NULL, RD_BUFFER_BYTES + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED)
+        return all;
+    const size_t before = -(uintptr_t)all % HUGE_PAGE;
+    uint8_t *memory = all + before;
+    if (before)
+        munmap(all, before);
+    munmap(memory + RD_BUFFER_BYTES, HUGE_PAGE - before);
+    return memory;
+}
+
 static rd_buffer *new_buffer(rd_buffers *b)
 {
     rd_buffer *x = malloc(sizeof *x);
-    void *memory = x ? mmap(NULL, RD_BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    uint8_t *memory = x ? map_aligned() : MAP_FAILED;
     if (memory == MAP_FAILED) {
         free(x);
         return NULL;

@@ -5,13 +5,15 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/base/brief_lock.h"
+
 bool rd_sessions_init(rd_sessions *s, rd_users *users, size_t expected)
 {
     size_t n = 16;
     while (n < expected)
         n *= 2;
     *s = (rd_sessions){.users = users, .mask = n - 1, .bucket = calloc(n, sizeof *s->bucket)};
-    return s->bucket != NULL && pthread_mutex_init(&s->lock, NULL) == 0;
+    return s->bucket != NULL && rd_brief_lock_init(&s->lock);
 }
 
 /* connection ids count upwards: the low bits spread them */

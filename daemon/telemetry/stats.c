@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/brief_lock.h"
+
 /* Every code has its place. */
 #define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
 RP_MSGS(X)
@@ -141,7 +143,7 @@ bool rd_stats_init(rd_stats *s, uint64_t now_ns)
     s->started_ns = now_ns;
     strcpy(s->user[RD_USER_OTHER], "other");
     strcpy(s->user[RD_USER_UNKNOWN], "tcp");
-    return pthread_mutex_init(&s->shared.lock, NULL) == 0;
+    return rd_brief_lock_init(&s->shared.lock);
 }
 
 void rd_stats_fini(rd_stats *s) { pthread_mutex_destroy(&s->shared.lock); }

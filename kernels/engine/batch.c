@@ -297,16 +297,6 @@ static void *crew_main(void *arg)
 
 /* ---- open, close, counters ---- */
 
-static void init_lock(rk_batcher *b)
-{
-    pthread_mutexattr_t spin; /* held for some 50 ns: spinning a little is cheaper than two system calls */
-    pthread_mutexattr_init(&spin);
-    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(&b->lock, &spin);
-    pthread_mutexattr_destroy(&spin);
-    pthread_cond_init(&b->wake, NULL);
-}
-
 /* False: there is not even one. */
 static bool start_crew(rk_batcher *b, long cores)
 {
@@ -328,7 +318,8 @@ rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, si
     b->tail = &b->head;
     for (unsigned i = 0; i < RK_BATCH_FLIGHTS; i++)
         b->flights[i].number = i;
-    init_lock(b);
+    rk_spin_lock_init(&b->lock);
+    pthread_cond_init(&b->wake, NULL);
     if (start_crew(b, cores))
         return b;
     rk_batch_close(b);

@@ -2,6 +2,7 @@
 
 #include "kernels/engine/clock.h"
 #include "kernels/engine/engine.h"
+#include "kernels/engine/spin.h"
 
 /* The engine is at rest when for so long nothing has been under way that the owner polled. More than the owner takes from one
  * task to the next: where such tasks follow each other closely its threads are awake, and share the work better than those that
@@ -12,7 +13,7 @@ void rk_inflight_init(rk_inflight *f, const rk_options *o)
 {
     *f = (rk_inflight){.wake = o->wake, .wake_arg = o->wake_arg};
     f->done_end = &f->done;
-    pthread_mutex_init(&f->lock, NULL);
+    rk_spin_lock_init(&f->lock);
     rk_busy_init(&f->busy);
 }
 

@@ -1,11 +1,12 @@
 #include "kernels/engine/utilisation.h"
 
 #include "kernels/engine/clock.h"
+#include "kernels/engine/spin.h"
 
 void rk_busy_init(rk_busy *b)
 {
     *b = (rk_busy){.n = 0};
-    pthread_mutex_init(&b->lock, NULL);
+    rk_spin_lock_init(&b->lock);
 }
 
 void rk_busy_fini(rk_busy *b) { pthread_mutex_destroy(&b->lock); }

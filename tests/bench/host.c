@@ -1,12 +1,15 @@
 /* A program that has its data in memory and asks the daemon for the sum: tests/bench/host_path.py runs it.
  *
- *     host URL BYTES RUNS [alloc|resident]   prints the microseconds of each sum of that many bytes of f32, one a line;
- *                                            alloc: they are in memory of reduce_alloc; resident: put before, and
- *                                            behind the microseconds come those in which the daemon computed */
+ *     host URL BYTES RUNS [alloc|resident|PATH]  prints the microseconds of each sum of that many bytes of f32, one a line;
+ *                                                alloc: they are in memory of reduce_alloc; resident: put before, and
+ *                                                behind the microseconds come those in which the daemon computed;
+ *                                                PATH: in a file, whose elements are 0 to 15, over and over */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/reduce.h"
 
@@ -23,7 +26,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-typedef enum { PLAIN, ALLOC, RESIDENT } place;
+typedef enum { PLAIN, ALLOC, RESIDENT, FILED } place;
 
 static const char name[] = "tests-bench-host"; /* of the resident data */
 
@@ -33,9 +36,9 @@ static place take_place(int argc, char **argv)
         return PLAIN;
     if (argc == 5 && strcmp(argv[4], "alloc") == 0)
         return ALLOC;
-    if (argc != 5 || strcmp(argv[4], "resident") != 0)
-        die("usage: host URL BYTES RUNS [alloc|resident]");
-    return RESIDENT;
+    if (argc != 5)
+        die("usage: host URL BYTES RUNS [alloc|resident|PATH]");
+    return strcmp(argv[4], "resident") == 0 ? RESIDENT : FILED;
 }
 
 static float *get_memory(reduce_client *c, place where, size_t bytes)
@@ -68,6 +71,23 @@ static void put(reduce_client *c, const float *x, size_t n)
         die(reduce_errmsg());
 }
 
+/* A file of 0 to 15, over and over. */
+static void sum_file(reduce_client *c, const char *path, size_t n, int runs)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const reduce_spec spec = REDUCE_SPEC_INIT; /* of f32 */
+    for (int i = -1; i < runs; i++) {
+        double sum, begin = now_us();
+        if (reduce_file(c, &spec, fd, 0, n * sizeof(float), &sum, sizeof sum, NULL))
+            die(reduce_errmsg());
+        if (i >= 0)
+            printf("%.3f\n", now_us() - begin);
+        if (sum != 7.5 * (double)n)
+            die("wrong sum");
+    }
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     reduce_client *c;
@@ -76,6 +96,11 @@ int main(int argc, char **argv)
     size_t n = strtoull(argv[2], NULL, 10) / sizeof(float);
     if (reduce_open(&c, argv[1], NULL))
         die(reduce_errmsg());
+    if (where == FILED) {
+        sum_file(c, argv[4], n, atoi(argv[3]));
+        reduce_close(c);
+        return 0;
+    }
     float *x = get_memory(c, where, n * sizeof *x);
     for (size_t i = 0; i < n; i++) {
         x[i] = (float)(i % 16);

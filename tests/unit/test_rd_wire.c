@@ -46,6 +46,13 @@ int epoll_ctl(int epoll, int what, int fd, struct epoll_event *e)
     return -1;
 }
 
+/* Of many cores: where there are few, no thread stays awake for what may come. */
+long sysconf(int name)
+{
+    long (*real)(int) = dlsym(RTLD_NEXT, "sysconf");
+    return name == _SC_NPROCESSORS_ONLN ? 32 : real(name);
+}
+
 static void count(int *what)
 {
     pthread_mutex_lock(&seen.lock);
@@ -81,6 +88,9 @@ static void test_sent(void *user, bool ok, size_t n)
 static bool is_open(void) { return seen.wire != NULL; }
 static bool has_not_sent(void) { return seen.unsent > 0; }
 static bool has_ended(void) { return seen.ends > 0; }
+
+static int awaited;
+static bool has_received(void) { return seen.received >= awaited; }
 
 static void await(bool (*condition)(void))
 {
@@ -147,6 +157,12 @@ static void receive_to_the_end(rd_wire *w)
     await(has_ended);
 }
 
+static void receive_to_the_end_of_peer(void)
+{
+    seen.wire->ops->hang_up(seen.wire);
+    receive_to_the_end(seen.wire);
+}
+
 static void what_is_unsent_is_told_once(void **state)
 {
     (void)state;
@@ -189,12 +205,83 @@ static void what_is_unsent_is_told_before_the_end(void **state)
     assert_false(w->ops->send_rest(w, &byte, 1));
 }
 
+/* ---- errands ---- */
+enum { ERRANDS = 2000 };
+
+typedef struct errand {
+    rd_errand errand; /* first */
+    unsigned runs;
+    pthread_t by;
+} errand;
+
+static atomic_uint done, declined, over;
+
+static void do_errand(rd_errand *x)
+{
+    errand *e = (errand *)x;
+    e->runs++;
+    e->by = pthread_self();
+    atomic_fetch_add(&done, 1);
+}
+
+static void *bring_errands(void *errands)
+{
+    const struct timespec pause = {0, 150000}; /* the reader sleeps after 100 us */
+    for (errand *e = errands; e < (errand *)errands + ERRANDS; e++) {
+        e->errand.run = do_errand;
+        if (!seen.wire->ops->leave_to_reader(seen.wire, &e->errand))
+            atomic_fetch_add(&declined, 1);
+        if ((e - (errand *)errands) % 50 == 0)
+            nanosleep(&pause, NULL); /* poll interval: the reader falls asleep */
+    }
+    atomic_fetch_add(&over, 1);
+    return NULL;
+}
+
+/* The peer sends a byte, and it is received. */
+static void keep_awake(void)
+{
+    static char to;
+    const char byte = 0;
+    awaited = seen.received + 1;
+    seen.wire->ops->receive(seen.wire, &to, 1, NULL, 0);
+    assert_int_equal(send(peer, &byte, 1, 0), 1);
+    await(has_received);
+}
+
+/* Several threads leave errands to the reader while it goes to sleep and wakes up: it does each, once, or declines. */
+static void errands_are_done_once_by_the_reader(void **state)
+{
+    (void)state;
+    static errand errands[2 * ERRANDS];
+    pthread_t thread[2];
+    const errand *last = NULL;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, bring_errands, errands + i * ERRANDS), 0);
+    while (atomic_load(&over) < 2)
+        keep_awake();
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < LIMIT_S * 1000 && atomic_load(&done) + atomic_load(&declined) < 2 * ERRANDS; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL); /* poll interval */
+    assert_int_equal(atomic_load(&done) + atomic_load(&declined), 2 * ERRANDS);
+    assert_true(atomic_load(&done) > 0);
+    for (const errand *e = errands; e < errands + 2 * ERRANDS; e++) {
+        assert_true(e->runs <= 1);
+        if (e->runs && last)
+            assert_true(pthread_equal(e->by, last->by));
+        last = e->runs ? e : last;
+    }
+    receive_to_the_end_of_peer();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_unsent_is_told_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_unsent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_unsent_is_told_before_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errands_are_done_once_by_the_reader, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
