@@ -321,7 +321,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
     w.pair_words = w.values || teams == 1 ? 0 : w.pair_words;
-    w.turns = p.rows_each ? p.rows_each : floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.turns = p.rows_each ? p.rows_each : (floats || p.lanes) && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 
