@@ -198,7 +198,8 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
                  cudaStream_t stream)
 {
     const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
-    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk, overlap = d->overlapped_launch && p.ring;
+    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
+               overlap = d->overlapped_launch && (p.ring || p.lanes);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     const u32 few = (u32)d->sms * 4; // mostly nothing is listed
     if (fast) {
