@@ -157,7 +157,7 @@ void shapes(Bench &b)
     if (!listed(b.options.dtypes, "f32"))
         return;
     fill_pool(b, RP_F32);
-    for (int op : {RP_OP_MAX, RP_OP_ARGMAX, RP_OP_VAR, RP_OP_STATS}) {
+    for (int op : {RP_OP_MEAN, RP_OP_MAX, RP_OP_ARGMAX, RP_OP_VAR, RP_OP_STATS}) {
         const std::string what = std::string(rp_op_name(op)) + " f32 ";
         for (size_t length : {2, 32, 1024})
             shape(b, what + "1000000 x " + std::to_string(length), op, 1000000, length, 0);

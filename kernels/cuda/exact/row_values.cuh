@@ -34,6 +34,7 @@ struct Within {
 struct Divisor {
     double d, over;
 
+    Divisor() = default;
     __device__ __forceinline__ explicit Divisor(double divisor)
     {
         d = divisor;

@@ -198,7 +198,8 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
                  cudaStream_t stream)
 {
     const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
-    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk, overlap = d->overlapped_launch && p.ring;
+    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
+               overlap = d->overlapped_launch && (p.ring || p.lanes);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     const u32 few = (u32)d->sms * 4; // mostly nothing is listed
     if (fast) {
@@ -321,7 +322,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
     w.pair_words = w.values || teams == 1 ? 0 : w.pair_words;
-    w.turns = p.rows_each ? p.rows_each : floats && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.turns = p.rows_each ? p.rows_each : (floats || p.lanes) && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
     return w;
 }
 
@@ -459,15 +460,15 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
     const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
+    const bool threads = shape == kPairs || shape == kStaged; // a thread a row
     const u64 each = shape == kTinyRows ? 4 : shape == kPairs ? kPairRows : shape == kStaged ? 16 * kStagedVectors / bytes : 1;
-    if (shape == kPairs || shape == kStaged)
+    if (threads)
         r.lanes = 1;
-    if (shape == kStaged) // a warp's states come to be where its rows are
-        r.state_words = max(r.state_words, 2 * kStagedVectors);
-    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads), most = (u64)d->sms * 64;
-    const size_t shared = kRowThreads * r.state_words * sizeof(u64);
-    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape), (u32)(blocks < most ? blocks : most), kRowThreads, shared,
-                      stream, a, r);
+    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads);
+    const u64 most = threads || shape == kWholeRows ? blocks : (u64)d->sms * 64; // those have no loop
+    const size_t shared = threads ? 0 : kRowThreads * r.state_words * sizeof(u64);
+    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape, bytes / 16), (u32)(blocks < most ? blocks : most),
+                      kRowThreads, shared, stream, a, r);
 }
 
 // One load a segment: with many of them the device must not wait for the host.

@@ -16,6 +16,7 @@
 //   f32, columns of whole vectors          columns_float.cu, but for stats; its finish_float_columns if there are several teams
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
+//   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -131,18 +132,22 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
 }
 
 // Rows that fit the registers of some lanes of a warp?
-void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
+void pick_rows(const Device *d, const ChainTask &t, const FinishArgs &a, Pick *p)
 {
     const rp_spec &s = t.spec;
+    const int layout = a.plan.layout;
     const u64 bytes = s.row_len * rk_bytes(s.dtype);
-    const bool floats = is_float_sum(s, layout) && !d->slow_doubles && !d->long_sums, mask = s.flags & RP_MASK;
+    const bool floats = is_float_sum(s, layout), mask = s.flags & RP_MASK;
+    const bool makes = floats ? makes_values(s) && !d->slow_doubles && !d->long_sums : a.light && !skips_nans(s);
     const rp_parts parts = rp_spec_parts(&s, t.data);
     const bool aligned = bytes == 8 ? !mask && (uintptr_t)parts.elements % 8 == 0
                                     : bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
-    if (!floats || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !makes_values(s) || !aligned || bytes == 0 || bytes > 4096 ||
-        s.row_len > 1024)
+    if (!makes || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || bytes == 0 || bytes > 4096 || s.row_len > 1024)
         return;
-    if (WalkFn thread = mask ? NULL : thread_row_kernel(layout, s.dtype, s.row_len)) {
+    const WalkFn thread = mask     ? NULL
+                          : floats ? thread_row_kernel(layout, s.dtype, s.row_len)
+                                   : best_thread_row_kernel(layout, s.dtype, s.row_len);
+    if (thread) {
         p->kernel.walk = thread;
         p->lanes = 1;
         p->rows_each = bytes == 8 ? kPairRows : (u32)(16 * kStagedVectors / bytes);
@@ -152,7 +157,8 @@ void pick_rows(const Device *d, const ChainTask &t, int layout, Pick *p)
     u32 lanes = 1;
     while (lanes * vectors < n)
         lanes *= 2;
-    const WalkFn fn = row_float_kernel(layout, s.dtype, vectors, vectors == 0 || lanes * vectors == n, mask);
+    const WalkFn fn = floats ? row_float_kernel(layout, s.dtype, vectors, vectors == 0 || lanes * vectors == n, mask)
+                             : best_row_kernel(layout, s.dtype, vectors, mask);
     if (!fn)
         return;
     p->kernel.walk = fn;
@@ -226,7 +232,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
         p.vectors = true;
         p.ring = is_float_sum(spec, a.plan.layout);
     }
-    pick_rows(d, t, a.plan.layout, &p);
+    pick_rows(d, t, a, &p);
     if (!p.lanes)
         pick_masked(d, t, a.plan.layout, &p);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);

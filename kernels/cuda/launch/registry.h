@@ -52,8 +52,12 @@ WalkFn thread_row_kernel(int layout, int dtype, u64 row_len); // rows_thread.cu
 // has as many. Sums of squares, var, stats but of half a vector, and with a mask sums, too; w.values. NULL: there is none.
 WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask); // rows_float.cu
 
-// Lines of one float sum: f16 bf16 f32 f64
-RowsKernel sum_rows_kernel(int dtype, RowShape shape); // sum_short_lines.cu
+// The same of elements of 4 bytes: min, max, argmin, argmax, NaNs not left out. w.values.
+WalkFn best_thread_row_kernel(int layout, int dtype, u64 row_len);     // rows_best.cu: as thread_row_kernel
+WalkFn best_row_kernel(int layout, int dtype, u32 vectors, bool mask); // rows_best.cu: as row_float_kernel
+
+// Lines of one float sum: f16 bf16 f32 f64. `vectors`: of a row of whole vectors of 16 bytes
+RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors); // sum_short_lines.cu
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
 // kernels/exact/state.h. Dynamic shared memory: state_words words a thread.

@@ -392,6 +392,7 @@ template <bool kStats> struct Moments64 {
             note_clean(tile);
         else
             take_out<2 * kUnroll>(x, [&](int e) { return first + e / 2 * (2 * kThreads) + e % 2; });
+        __syncwarp(); // else lanes that took none out go on by themselves, for good
         add_all(x);
     }
     __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])

@@ -11,8 +11,6 @@ namespace {
 
 // What is known of a row whose elements fit its window.
 template <LineKind kKind> struct ThreadRow {
-    using Line = FloatLine<RP_F32, kKind>;
-
     double sum, squares[2];
     RowExtremes extremes; // stats only, and the index of the least and of the greatest element
     u32 low_at, high_at;
@@ -61,22 +59,6 @@ template <LineKind kKind> struct ThreadRow {
         return window.holds(most, smallest);
     }
 
-    __device__ __forceinline__ Line line(u32 elements, bool skip) const
-    {
-        Line l;
-        l.sums = {{sum, 0, false}, {{squares[0], squares[1]}, false}, elements, 0};
-        l.skipped = 0;
-        if constexpr (kKind == kStatistics) {
-            l.places.init(skip);
-            l.places.least = AsF32::key(extremes.low());
-            l.places.most = AsF32::key(extremes.high());
-            l.places.least_at = low_at;
-            l.places.most_at = high_at;
-            l.places.zeros = elements - extremes.some;
-        }
-        return l;
-    }
-
     // Its value, or those of stats. False: by another way.
     __device__ __forceinline__ bool finish(const RowValues &values, int op, u32 elements, u64 first_index, u64 *words) const
     {
@@ -98,23 +80,22 @@ template <LineKind kKind> struct ThreadRow {
     }
 };
 
-// Out of line: rare. Whole warp; of lanes whose row needs it.
+// The rows of a thread that have a bit in `unknown`, of those from number `first` on, 32 apart. Whole warp. Out of line and
+// last, lest anything be kept in memory for it.
 template <LineKind kKind> __device__ __noinline__ void finish_otherwise(const FinishArgs &a, const SegmentArgs &g,
-                                                                        const WalkArgs &w, u64 *list, u64 row, bool needs,
-                                                                        bool known, FloatLine<RP_F32, kKind> line)
+                                                                        const WalkArgs &w, u64 *list, u64 first, u32 unknown)
 {
-    if (__any_sync(kFullMask, needs && !known)) {
-        const u64 n = a.spec.row_len;
+    const u64 n = a.spec.row_len;
+    for (; __any_sync(kFullMask, unknown); unknown &= unknown - 1) {
+        const u64 row = first + (unknown ? (u32)__ffs((int)unknown) - 1 : 0) * kWarp;
         FloatWalk<RP_F32, kKind> x;
         x.init(a.plan, g.skip);
-        VectorWalk<FloatWalk<RP_F32, kKind>>(w.parts, {row * n, 1, needs && !known ? n : 0}, 1, {1, 1u << threadIdx.x % kWarp})
+        VectorWalk<FloatWalk<RP_F32, kKind>>(w.parts, {row * n, 1, unknown ? n : 0}, 1, {1, 1u << threadIdx.x % kWarp})
             .add_all(x, 0);
         x.join(1);
-        if (!known)
-            line = x.line();
+        if (unknown)
+            finish_or_list(x.line(), a, g, row, list);
     }
-    if (needs)
-        finish_or_list(line, a, g, row, list);
 }
 
 constexpr int kBlocksOfStats = 6, kBlocksOfSquares = 4; // of an SM; of squares 5, 6 and 8 took 6 us more for rows of 32
@@ -137,6 +118,7 @@ __global__ void __launch_bounds__(kWalkThreads, kKind == kStatistics ? kBlocksOf
     const u32 many = kWarp * rows.each();
     const u64 warp = ((u64)blockIdx.x * kWalkThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * kWarps;
     for (u64 first = warp * many; first < w.lines; first += warps * many) {
+        u32 unknown = 0; // rows of this thread: a bit for each
         rows.load(w.parts.elements, w.first_line + first, w.lines - first);
 #pragma unroll Rows::kUnroll
         for (u32 j = 0; j < rows.each(); j++) {
@@ -156,9 +138,10 @@ __global__ void __launch_bounds__(kWalkThreads, kKind == kStatistics ? kBlocksOf
             } else if (own && done) {
                 ((u64 *)a.cells)[row] = word;
             }
-            if (!__all_sync(kFullMask, done || !own))
-                finish_otherwise<kKind>(a, g, w, list, row, own && !done, known, x.line(n, g.skip));
+            unknown |= own && !done ? 1u << j : 0;
         }
+        if (__any_sync(kFullMask, unknown))
+            finish_otherwise<kKind>(a, g, w, list, w.first_line + first + lane, unknown);
     }
 }
 

@@ -2,9 +2,11 @@
 //
 // The sum is kept in two doubles (twosum.cuh): no long accumulator, and no rounding of one. Where that is not enough the lanes
 // walk the line again, with a state each.
+#include "kernels/cuda/exact/row_values.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
 #include "kernels/cuda/pass/thread_rows.cuh"
+#include "kernels/cuda/pass/tile_rows.cuh"
 
 namespace rk {
 namespace {
@@ -129,6 +131,21 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
     finish_state(a, number, mine);
 }
 
+// Is the value a double, of which a few doubles tell how it is rounded? A sum or a mean.
+__device__ __forceinline__ bool makes_double(const FinishArgs &a)
+{
+    return a.spec.out == RP_F64 && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
+}
+
+// That of a line of `count` elements. False: it is not certain.
+__device__ __forceinline__ bool value_of(const FinishArgs &a, const Pair &sum, u64 count, double *v)
+{
+    if (a.spec.op == RP_OP_MEAN)
+        return LineSums<1>{sum, {}, count, 0}.mean(v);
+    *v = count ? sum.value() : 0.0;
+    return true;
+}
+
 // By all lanes of line i, each with kTile vectors in flight.
 template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const FinishArgs &a, const RowArgs &r, u64 i,
                                                                           rk_line line, u32 lane, u32 mask, rk_state *first)
@@ -164,8 +181,9 @@ template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const 
     }
     if (lane)
         return;
-    if (a.plain && a.spec.out == RP_F64 && !(l.skipped && a.spec.nan == RP_NAN_ERROR))
-        ((double *)a.cells)[i] = line.n > l.skipped ? l.sum.value() : 0.0;
+    double value;
+    if (makes_double(a) && !(l.skipped && a.spec.nan == RP_NAN_ERROR) && value_of(a, l.sum, line.n - l.skipped, &value))
+        ((double *)a.cells)[i] = value;
     else
         finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
 }
@@ -205,37 +223,6 @@ __device__ __noinline__ void sum_again(const FinishArgs &a, const RowArgs &r, u6
     sum_line<kDtype, 4>(a, r, i, line_of(a, r, i), lane, mask, first);
 }
 
-// Equal rows of whole vectors, at most 4 for each lane: one tile, whose sum rounded down and up is the row's where both are
-// equal. The lanes of a warp stay together.
-template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
-    sum_tile_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
-{
-    using Bits = FloatBits<kDtype>;
-    constexpr int kTile = 4;
-    RK_DYNAMIC_SHARED(u64, states);
-    const Place at = place_of(r.lanes);
-    const u32 lines = lines_of_block(r.lanes), nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
-    const bool plain = a.plain && a.spec.out == RP_F64;
-    for (u64 first = (u64)blockIdx.x * lines; first < r.lines; first += (u64)gridDim.x * lines) {
-        const u64 row = first + at.line;
-        const uint4 *v = (const uint4 *)r.elements + min(row, r.lines - 1) * nvec;
-        uint4 tile[kTile];
-        if (nvec == kTile * r.lanes)
-            load_tile(tile, v, at.lane, r.lanes);
-        else
-            load_last<Bits>(tile, v, at.lane, r.lanes, nvec);
-        Between all = between<kDtype>(tile);
-        for (u32 d = r.lanes / 2; d; d /= 2)
-            all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
-        const bool known = plain && all.low == all.high;
-        if (row < r.lines && known && at.lane == 0)
-            ((double *)a.cells)[row] = all.high;
-        if (row < r.lines && !known)
-            sum_again<kDtype>(a, r, row, at.lane, at.mask, at.first_state(states, r));
-        __syncwarp();
-    }
-}
-
 // The elements of some words, rounded down and up.
 template <int kDtype, int kWords> __device__ __forceinline__ Between between(const u32 (&words)[kWords])
 {
@@ -250,36 +237,135 @@ template <int kDtype, int kWords> __device__ __forceinline__ Between between(con
     return joined<kWords * kPerWord>(elements);
 }
 
-// Equal short rows, a thread a row (thread_rows.cuh).
+// ... which lanes may exchange
+struct BetweenOfLanes : Between {
+    __device__ __forceinline__ BetweenOfLanes of_lane(u32 distance) const
+    {
+        return {__shfl_xor_sync(kFullMask, low, distance), __shfl_xor_sync(kFullMask, high, distance)};
+    }
+};
+
+// Rows `first` to `end`, a thread of the warp each: those of a warp of which the sum of one is not known, or all where other
+// values are wanted. Out of line and last, lest anything be kept in memory for it.
+template <int kDtype> __device__ __noinline__ void sum_by_threads(const FinishArgs &a, const RowArgs &r, u64 first, u64 end)
+{
+    rk_state state;
+    for (u64 row = first + threadIdx.x % kWarp; row < end; row += kWarp)
+        sum_again<kDtype>(a, r, row, 0, group_mask(1), &state);
+}
+
+// What is made of the exact sums of equal rows of up to 2^10 elements, if it is one double: the sum, or the mean.
+struct SumValue {
+    bool wanted, mean;
+    Divisor n; // of a mean
+
+    __device__ __forceinline__ explicit SumValue(const FinishArgs &a) : wanted(makes_double(a)), mean(a.spec.op == RP_OP_MEAN)
+    {
+        if (mean)
+            n = Divisor((double)(u32)a.spec.row_len);
+    }
+    // Of a sum between these. False: it is not known.
+    __device__ __forceinline__ bool of(const Between &sum, double *v) const
+    {
+        *v = sum.high;
+        if (mean && sum.high != 0)
+            return n.quotient(sum.high, 0, 0).round(v) && sum.low == sum.high;
+        return sum.low == sum.high;
+    }
+};
+
+// Equal rows of whole vectors, at most 4 for each lane: one tile, whose sum rounded down and up is the row's where both are
+// equal. A warp takes as many as it has lanes for.
+template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
+    sum_tile_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    using Bits = FloatBits<kDtype>;
+    constexpr int kTile = 4;
+    RK_DYNAMIC_SHARED(u64, states);
+    const Place at = place_of(r.lanes);
+    const u32 nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
+    const u64 row = (u64)blockIdx.x * lines_of_block(r.lanes) + at.line;
+    if (row - threadIdx.x % kWarp / r.lanes >= r.lines) // the warp's first
+        return;
+    const SumValue value(a);
+    bool known = value.wanted;
+    if (known) {
+        const uint4 *v = (const uint4 *)r.elements + min(row, r.lines - 1) * nvec;
+        uint4 tile[kTile];
+        if (nvec == kTile * r.lanes)
+            load_tile(tile, v, at.lane, r.lanes);
+        else
+            load_last<Bits>(tile, v, at.lane, r.lanes, nvec);
+        Between all = rk::between<kDtype>(tile);
+        for (u32 d = r.lanes / 2; d; d /= 2)
+            all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
+        double v_of_row;
+        known = value.of(all, &v_of_row);
+        if (row < r.lines && at.lane == 0)
+            ((double *)a.cells)[row] = v_of_row;
+    }
+    if (row < r.lines && !known) // last, lest anything be kept in memory for it
+        sum_again<kDtype>(a, r, row, at.lane, at.mask, at.first_state(states, r));
+}
+
+// Equal short rows, a thread a row (thread_rows.cuh). r.lanes is 1.
 template <int kDtype, class Rows> __global__ void __launch_bounds__(kRowThreads, 8)
     sum_thread_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
-    RK_DYNAMIC_SHARED(u64, states);
-    u64 *of_warp = states + threadIdx.x / kWarp * kWarp * r.state_words; // its rows, then, where need be, its states
-    Rows rows((u32)(a.spec.row_len * sizeof(FloatBits<kDtype>) / 16), (uint4 *)of_warp);
-    const u32 lane = threadIdx.x % kWarp, many = kWarp * rows.each();
-    const bool plain = a.plain && a.spec.out == RP_F64;
-    const u64 warp = ((u64)blockIdx.x * kRowThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kRowThreads / kWarp);
-    for (u64 first = warp * many; first < r.lines; first += warps * many) {
-        u32 unknown = 0; // rows of this thread: a bit for each
+    __shared__ uint4 tiles[kRowThreads / kWarp][Rows::kStaged ? kWarp * kStagedVectors : 1];
+    Rows rows((u32)(a.spec.row_len * sizeof(FloatBits<kDtype>) / 16), tiles[threadIdx.x / kWarp]);
+    const u32 many = kWarp * rows.each();
+    const u64 first = ((u64)blockIdx.x * kRowThreads + threadIdx.x) / kWarp * many;
+    if (first >= r.lines)
+        return;
+    const SumValue value(a);
+    bool known = value.wanted;
+    if (known) {
         rows.load(r.elements, first, r.lines - first);
 #pragma unroll Rows::kUnroll
         for (u32 j = 0; j < rows.each(); j++) {
-            const u64 row = first + j * kWarp + lane;
+            const u64 row = first + j * kWarp + threadIdx.x % kWarp;
             Between all = {-0.0, -0.0};
             rows.each_part(j, [&](const u32(&words)[Rows::kWords], u32) { all.join(between<kDtype>(words)); });
-            const bool known = plain && all.low == all.high;
-            if (row < r.lines && known)
-                ((double *)a.cells)[row] = all.high;
-            unknown |= row < r.lines && !known ? 1u << j : 0;
+            double v;
+            known &= value.of(all, &v) || row >= r.lines;
+            if (row < r.lines)
+                ((double *)a.cells)[row] = v;
         }
-        if (!__any_sync(kFullMask, unknown))
-            continue;
-        for (; unknown; unknown &= unknown - 1)
-            sum_again<kDtype>(a, r, first + (__ffs((int)unknown) - 1) * kWarp + lane, 0, group_mask(1),
-                              (rk_state *)(of_warp + lane * r.state_words));
-        __syncwarp();
     }
+    if (!__all_sync(kFullMask, known))
+        sum_by_threads<kDtype>(a, r, first, min(first + many, r.lines));
+}
+
+// Equal rows of 1, 2, 4 or 8 vectors (tile_rows.cuh): a tile for each warp. r.lanes is 1.
+template <int kDtype, int kLog> __global__ void __launch_bounds__(kRowThreads, 8)
+    sum_rows_of_tiles(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
+{
+    using Rows = TileRows<kLog>;
+    const u64 first = ((u64)blockIdx.x * kRowThreads + threadIdx.x) / kWarp * Rows::kRows;
+    if (first >= r.lines)
+        return;
+    const SumValue value(a);
+    bool known = value.wanted;
+    if (known) {
+        Rows rows;
+        rows.load(r.elements, first, r.lines - first);
+        BetweenOfLanes sums[kTileVectors];
+#pragma unroll
+        for (u32 u = 0; u < kTileVectors; u++)
+            sums[u] = {rk::between<kDtype>(rows.v[u])};
+        Rows::join(sums);
+#pragma unroll
+        for (u32 i = 0; i < Rows::kEach; i++) {
+            const u64 row = first + Rows::row(i);
+            double v;
+            known &= value.of(sums[i], &v) || row >= r.lines;
+            if (row < r.lines)
+                ((double *)a.cells)[row] = v;
+        }
+    }
+    if (!__all_sync(kFullMask, known))
+        sum_by_threads<kDtype>(a, r, first, min(first + Rows::kRows, r.lines));
 }
 
 // Equal rows of a few elements: a thread a row, and four rows at once, so that loads and additions of one row fill the
@@ -327,28 +413,41 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
     }
 }
 
-// Where elements are narrower than f64
-template <int kDtype> RowsKernel narrow_kernel(RowShape shape)
+// Where elements are narrower than f64. `vectors`: of a row.
+template <int kDtype> RowsKernel narrow_kernel(RowShape shape, u64 vectors)
 {
-    return shape == kTinyRows    ? sum_tiny_rows<kDtype>
-           : shape == kPairs     ? sum_thread_rows<kDtype, PairRows>
-           : shape == kStaged    ? sum_thread_rows<kDtype, StagedRows>
-           : shape == kWholeRows ? sum_tile_rows<kDtype>
-                                 : shape == kLongRows ? sum_rows < kDtype,
-           kDtype == RP_F32 ? 8 : 4 > : sum_rows<kDtype, 4>;
+    switch (shape) {
+    case kTinyRows:
+        return sum_tiny_rows<kDtype>;
+    case kPairs:
+        return sum_thread_rows<kDtype, PairRows>;
+    case kStaged:
+        return vectors == 1   ? sum_rows_of_tiles<kDtype, 0>
+               : vectors == 2 ? sum_rows_of_tiles<kDtype, 1>
+               : vectors == 4 ? sum_rows_of_tiles<kDtype, 2>
+               : vectors == 8 ? sum_rows_of_tiles<kDtype, 3>
+                              : sum_thread_rows<kDtype, StagedRows>;
+    case kWholeRows:
+        return sum_tile_rows<kDtype>;
+    case kLongRows:
+        return sum_rows < kDtype, kDtype == RP_F32 ? 8 : 4 > ;
+    case kOtherRows:
+        break;
+    }
+    return sum_rows<kDtype, 4>;
 }
 
 } // namespace
 
-RowsKernel sum_rows_kernel(int dtype, RowShape shape)
+RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
 {
     switch (dtype) {
     case RP_F16:
-        return narrow_kernel<RP_F16>(shape);
+        return narrow_kernel<RP_F16>(shape, vectors);
     case RP_BF16:
-        return narrow_kernel<RP_BF16>(shape);
+        return narrow_kernel<RP_BF16>(shape, vectors);
     case RP_F32:
-        return narrow_kernel<RP_F32>(shape);
+        return narrow_kernel<RP_F32>(shape, vectors);
     default:
         return shape == kTinyRows ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
     }
