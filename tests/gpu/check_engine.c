@@ -391,6 +391,29 @@ static void check_few(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
+/* Columns of a few rows: wide ones, and those of many narrow planes. */
+static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    enum { ROWS = 40, VECTORS = 400 };
+    const int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc((size_t)ROWS * 4 * VECTORS * rp_dtype_size(dtype));
+    for (int i = 0; i < (quick == FULL ? 200 : quick == QUICK ? 40 : 12); i++) {
+        const uint64_t rows = i % 4 == 3 ? 16 : 1 + rng() % (i % 4 == 0 ? ROWS : 16), vectors = 1 + rng() % VECTORS;
+        const uint64_t wide = i % 4 == 0 ? vectors : (uint64_t)1 << rng() % 3, planes = vectors / wide;
+        const uint64_t row_len = i % 8 == 5 ? wide : 4 * wide, n = rows * row_len * (planes ? planes : 1);
+        if (is_float && i % 8)
+            fill_binades(memory, dtype, n, 1 + rng() % (i % 3 ? 24 : 56));
+        else
+            fill(memory, dtype, (kind)(rng() % KINDS), n);
+        rk_task t = task_of(op, dtype, is_float ? (int)(rng() % 3) : 0, RP_COLUMNS, rows, row_len, memory);
+        if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
+            t.spec.ddof = (uint32_t)(rng() % 3);
+        t = planes_of(t, planes);
+        compare(e, w, &t, "columns of a few rows");
+    }
+    free(memory);
+}
+
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
@@ -740,6 +763,7 @@ int main(int argc, char **argv)
                 check_type(e, &w, op, dtype, quick);
                 check_short(e, &w, op, dtype, quick);
                 check_few(e, &w, op, dtype, quick);
+                check_columns(e, &w, op, dtype, quick);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

@@ -109,6 +109,7 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned v) { return (unsigned)
 // ---- memory: one thread at a time runs ----
 template <class T> T __ldcs(const T *p) { return *p; }
 template <class T> T __ldcg(const T *p) { return *p; }
+template <class T> void __stcs(T *p, T v) { *p = v; }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}

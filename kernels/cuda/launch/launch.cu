@@ -5,6 +5,7 @@
 #include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/pass/merge.cuh"
+#include "kernels/cuda/pass/whole.h"
 #include "kernels/exact/line.h"
 
 namespace rk {
@@ -186,6 +187,12 @@ cudaError_t launch_walker(const Device *d, const FinishArgs &a, const SegmentArg
         return gpu_launch(false, fn, items < most ? items : most, kColumnThreads, column_shared_bytes(a.plan.layout), stream, a,
                           g, w, to);
     }
+    if (p.whole) {
+        const u64 vectors = w.lines / kColumns, most = (u64)d->sms * kPlaneBlocks;
+        const u64 all = div_up(vectors, p.planes ? kPlaneThreads : kWholeThreads);
+        return gpu_launch(false, fn, (u32)(p.planes && all > most ? most : all), p.planes ? kPlaneThreads : kWholeThreads,
+                          p.planes ? plane_shared_bytes(a.spec.rows) : 0, stream, a, g, w, to);
+    }
     const u32 blocks = w.width                    ? (u32)(div_up(w.lines, w.width * w.per) * (w.walkers / w.team))
                        : w.team == kColumnThreads ? (u32)teams
                                                   : walk_blocks(d, div_up(threads, w.turns), kWalkThreads);
@@ -199,7 +206,7 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
 {
     const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
     const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
-               overlap = d->overlapped_launch && (p.ring || p.lanes);
+               overlap = d->overlapped_launch && (p.ring || p.lanes || p.whole);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     const u32 few = (u32)d->sms * 4; // mostly nothing is listed
     if (fast) {
@@ -257,9 +264,6 @@ u32 width_of_vectors(const Device *d, u64 vectors)
     return width;
 }
 
-// How well items that take one time fill blocks of which as many run at once
-double fill_of(u64 items, u64 at_once) { return (double)items / (double)(div_up(items, at_once) * at_once); }
-
 // By a ring: wide items, for memory likes long rows, which fill the device all the time. One block keeps an SM busy. Of several
 // turns there are many, if each has rows enough, for blocks do not end together.
 u32 width_of_ring(const Device *d, const Pick &p, u64 vectors, u64 rows)
@@ -303,19 +307,19 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
     w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
-    w.width = p.vectors ? width_of_vectors(d, lines / w.per) : columns && floats ? width_of_columns(d, lines) : 0;
+    w.width = p.vectors ? width_of_vectors(d, lines / w.per) : columns && floats && !p.whole ? width_of_columns(d, lines) : 0;
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
-    if (p.lanes)
-        w.team = p.lanes;
+    if (p.lanes || p.whole) // whole columns: those that are listed have a team
+        w.team = p.whole ? walk_lanes(t.spec.rows) : p.lanes;
     if (p.masked)
         w.team = kColumnThreads;
     if (p.ring)
         share_columns(d, a, p, s, lines, &w);
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.ring      ? w.walkers / w.team
-                      : p.lanes   ? 1
-                      : p.masked  ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
+    const u32 teams = p.ring               ? w.walkers / w.team
+                      : p.lanes || p.whole ? 1
+                      : p.masked           ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
                       : p.vectors ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team, kColumnBlocks)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
@@ -332,7 +336,9 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
     const SegmentArgs g = segment_args(d, t, a);
     WalkArgs w = walk_args(d, t, a, p, s);
     const u32 teams = w.walkers / w.team;
-    const u64 words = (u64)teams * (a.plan.all + w.pair_words), room = w.values ? s.words : s.words / words;
+    const bool listed = w.values && is_float_sum(t.spec, a.plan.layout) && !p.ring && !p.whole;
+    const u64 words = (u64)teams * (a.plan.all + w.pair_words);
+    const u64 room = listed ? kMostListed : w.values ? lines : s.words / words;
     const u64 batch = room < lines ? room & ~15ull : lines;
     for (; w.first_line < lines; w.first_line += w.lines) { // a batch is whole vectors of columns
         const u64 left = lines - w.first_line;
@@ -563,8 +569,12 @@ static const u64 most_partials = [] {
     return most;
 }();
 
-// Those in one row, and a little more for the middle pass.
-size_t chain_scratch_bytes() { return sizeof(ScratchHead) + most_partials + most_partials / (kScratchParts - 2); }
+// Those in one row, or a list of lines, and a little more for the middle pass.
+size_t chain_scratch_bytes()
+{
+    const u64 most = most_partials > kMostListed * sizeof(u64) ? most_partials : kMostListed * sizeof(u64);
+    return sizeof(ScratchHead) + most + most / (kScratchParts - 2);
+}
 
 cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream) { return gpu_clear(scratch, sizeof(ScratchHead), stream); }
 

@@ -17,6 +17,7 @@
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
+//   f32, columns of few rows               columns_whole.cu: sums, norms, var, min, max, if there are many columns or planes
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -30,6 +31,7 @@
 
 #include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/launch/tuning.h"
+#include "kernels/cuda/pass/whole.h"
 #include "kernels/exact/line.h"
 
 namespace rk {
@@ -131,6 +133,30 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 
+// Columns of few rows?
+void pick_whole(const Device *d, const ChainTask &t, int layout, Pick *p)
+{
+    const rp_spec &s = t.spec;
+    const u64 vectors = s.row_len / kColumns, all = rp_results(&s) / kColumns;
+    const bool slow = d->major < 8 || (is_float_sum(s, layout) && (d->slow_doubles || d->long_sums));
+    if (!(s.flags & RP_COLUMNS) || (s.flags & RP_MASK) || !makes_values(s) || slow || s.row_len % kColumns ||
+        (uintptr_t)t.data % 16 || (uintptr_t)t.cells % 16 || s.rows == 0 || s.rows > kMostWholeRows ||
+        all > kTuning.ring_columns / kColumns)
+        return;
+    const bool planes = s.planes > 1 && s.rows <= kPlaneRows && vectors <= kPlaneVectors && (vectors & (vectors - 1)) == 0;
+    const u64 at_once = (u64)d->sms * kWholeBlocks * kWholeThreads;
+    const bool fills = all >= kTuning.whole_turns * at_once && fill_of(all, at_once) >= kTuning.column_fill;
+    if (!planes && s.rows >= kTuning.ring_rows && !fills)
+        return;
+    const WalkFn fn = whole_columns_kernel(layout, s.dtype, skips_nans(s), planes);
+    if (!fn)
+        return;
+    p->kernel.walk = fn;
+    p->vectors = p->ring = false;
+    p->whole = true;
+    p->planes = planes;
+}
+
 // Rows that fit the registers of some lanes of a warp?
 void pick_rows(const Device *d, const ChainTask &t, const FinishArgs &a, Pick *p)
 {
@@ -220,7 +246,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     const u64 lines = rp_results(&spec);
     const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, false, 0, 0, kAnyLength};
+    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, false, false, false, 0, 0, kAnyLength};
     SegmentKernel &k = p.kernel;
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
@@ -232,6 +258,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
         p.vectors = true;
         p.ring = is_float_sum(spec, a.plan.layout);
     }
+    pick_whole(d, t, a.plan.layout, &p);
     pick_rows(d, t, a, &p);
     if (!p.lanes)
         pick_masked(d, t, a.plan.layout, &p);

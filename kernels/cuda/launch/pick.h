@@ -15,6 +15,8 @@ struct Pick {
     bool vectors;  // kWalk: columns by vectors
     bool ring;     // ... ahead in shared memory (column_ring.cuh)
     u32 blocks;    // ... as many of an SM run at once
+    bool whole;    // kWalk: columns by vectors, whole ones by a thread (columns_whole.cu)
+    bool planes;   // ... by shared memory
     bool masked;   // kWalk: long rows with a mask by vectors
     u32 lanes;     // kWalk: that share a row, which stays in their registers; 0: rows go another way
     u32 rows_each; // kWalk, 1 lane: rows of a thread; 0: as many as turn out
@@ -23,6 +25,9 @@ struct Pick {
 constexpr u64 kAnyLength = ~0ull;
 
 Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a);
+
+// How well items that take one time fill blocks of which as many run at once
+inline double fill_of(u64 items, u64 at_once) { return (double)items / (double)((items + at_once - 1) / at_once * at_once); }
 
 bool skips_nans(const rp_spec &s);
 

@@ -33,6 +33,12 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
 size_t column_shared_bytes(int layout);            // ... its dynamic shared memory
 
+// Columns of few rows, whole ones by a thread: sums, also of squares, min, max. `planes`: of at most kPlaneRows rows of at most
+// kPlaneVectors vectors; dynamic shared memory: plane_shared_bytes. As above, but beyond kMostListed lines are marked; so do
+// column_float_kernel's. w.values. NULL: there is none.
+WalkFn whole_columns_kernel(int layout, int dtype, bool skip, bool planes); // columns_whole.cu
+size_t plane_shared_bytes(u64 rows);                                        // columns_whole.cu
+
 // Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
 // w.width columns, at most a warp.
 WalkFn column_finish_kernel(int layout); // columns_float.cu

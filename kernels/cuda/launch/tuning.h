@@ -19,6 +19,7 @@ struct Tuning {
     u64 ring_rows_of_squares; // ... the same of squares
     u64 ring_columns;         // ... columns at most: their vectors are counted by 32 bits
     u64 ring_share;           // ... rows of a thread that are worth the end of an item
+    u64 whole_turns;          // turns of threads from which they have whole columns
     double column_fill;       // ... share of blocks that do something while any does: items are wide if they keep it
     u32 waves;                // blocks an SM gets over the run, as a multiple of what it holds at once
 };
@@ -33,7 +34,7 @@ constexpr Tuning kTuning = {
     16u << 10, // a tile of a block's threads
     32,        // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
     96,        // of 64 rows 534 us for var instead of 483
-    1ull << 32, 64, 0.9,
+    1ull << 32, 64, 2, 0.9,
     1, // persistent blocks: the tiles are handed out round-robin
 };
 

@@ -1,344 +1,12 @@
 // Columns of f32 by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
-#include "kernels/cuda/exact/tile_sum.cuh"
+#include "kernels/cuda/pass/column_accumulators.cuh"
 #include "kernels/cuda/pass/column_ring.cuh"
-#include "kernels/cuda/pass/float_line.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 
 namespace rk {
 namespace {
 
-constexpr int kPer = 4; // columns of a thread
-constexpr u32 kSign = 1u << 31;
-
-__device__ __forceinline__ u32 element(uint4 v, int c) { return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w; }
-
-struct Odd { // of a column, what is rare: in local memory
-    u64 skipped;
-    u32 special;
-
-    __device__ __forceinline__ void clear()
-    {
-        skipped = 0;
-        special = 0;
-    }
-    // An infinity or a NaN
-    __device__ __forceinline__ void note(u32 bits, bool skip, bool one_infinity)
-    {
-        const bool nan = AsF32::nan(bits);
-        if (nan && skip)
-            skipped++;
-        else
-            special |= nan ? RK_NAN : bits & kSign && !one_infinity ? RK_NINF : RK_PINF;
-    }
-};
-
-// What is known of a part of a column, as a few doubles.
-template <LineKind kKind> struct ColumnPart {
-    static constexpr u32 kWords = kKind == kSum ? 3 : 5;
-    static constexpr u64 kSpecialAt = 60, kSkipped = (1ull << kSpecialAt) - 1;
-
-    Pair sum;
-    Terms<2> squares;
-    u64 skipped;
-    u32 special;
-
-    __device__ __forceinline__ void clear()
-    {
-        sum = {-0.0, -0.0, false};
-        squares.clear();
-        skipped = 0;
-        special = 0;
-    }
-    __device__ __forceinline__ void join(const ColumnPart &o)
-    {
-        sum.lost |= o.sum.lost;
-        sum.join(o.sum.s, o.sum.t);
-        if (kKind == kMoments)
-            squares.join(o.squares);
-        skipped += o.skipped;
-        special |= o.special;
-    }
-
-    // As words, `step` apart.
-    __device__ __forceinline__ void write(u64 *to, u64 step, bool needs_sum) const
-    {
-        const bool lost = !special && ((sum.lost && needs_sum) || squares.lost);
-        to[0] = (u64)__double_as_longlong(sum.s);
-        to[step] = (u64)__double_as_longlong(sum.t);
-        if (kKind == kMoments) {
-            to[2 * step] = (u64)__double_as_longlong(squares.x[0]);
-            to[3 * step] = (u64)__double_as_longlong(squares.x[1]);
-        }
-        to[(kWords - 1) * step] = skipped | (u64)special << kSpecialAt | (lost ? kPairLost : 0);
-    }
-    __device__ __forceinline__ void read(const u64 *from, u64 step)
-    {
-        const u64 odd = from[(kWords - 1) * step];
-        const bool lost = odd & kPairLost;
-        sum = {__longlong_as_double((i64)from[0]), __longlong_as_double((i64)from[step]), lost};
-        squares.clear();
-        if (kKind == kMoments) {
-            squares.x[0] = __longlong_as_double((i64)from[2 * step]);
-            squares.x[1] = __longlong_as_double((i64)from[3 * step]);
-        }
-        squares.lost = lost;
-        skipped = odd & kSkipped;
-        special = (u32)(odd >> kSpecialAt) & 3;
-    }
-    __device__ __forceinline__ FloatLine<RP_F32, kKind> line(u64 rows) const
-    {
-        FloatLine<RP_F32, kKind> l;
-        l.sums = {sum, squares, rows - skipped, special};
-        l.skipped = skipped;
-        return l;
-    }
-};
-
-// Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact. What adding it
-// to those before rounds off is summed the same two ways. No branch for a column: what they wait for goes on side by side.
-struct ColumnSum {
-    static constexpr LineKind kKind = kSum;
-    using Apart = Odd;
-
-    double sum[kPer];
-    Between rest[kPer];
-    u32 keep;  // of an element: all, or its magnitude
-    u32 noted; // columns of which something is apart: a bit each
-    bool skip;
-
-    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
-    {
-        keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
-        skip = g.skip;
-    }
-    __device__ __forceinline__ void begin()
-    {
-#pragma unroll
-        for (int c = 0; c < kPer; c++) {
-            sum[c] = -0.0;
-            rest[c] = {0, 0};
-        }
-        noted = 0;
-    }
-    __device__ __forceinline__ void add(int c, double x)
-    {
-        const double e = two_sum(sum[c], x, sum[c]);
-        rest[c].join({e, e});
-    }
-
-    // A column of a tile that no double holds: element after element. Infinities and NaNs are noted.
-    __device__ __forceinline__ void add_each(int c, const u32 *p, Odd *odd)
-    {
-        if (!(noted >> c & 1))
-            odd->clear();
-        noted |= 1u << c;
-#pragma unroll 1
-        for (u32 k = 0; k < kRingRows; k++, p += 4 * kColumnThreads) {
-            const u32 bits = *p & keep;
-            if ((bits & ~kSign) < kInfinite)
-                add(c, (double)__uint_as_float(bits));
-            else
-                odd->note(bits, skip, false);
-        }
-    }
-
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], const uint4 *at, Apart *apart)
-    {
-        Between all[kPer];
-        bool known = true;
-#pragma unroll
-        for (int k = 0; k < kRingRows; k++)
-#pragma unroll
-            for (int c = 0; c < kPer; c++) {
-                const double x = (double)__uint_as_float(element(tile[k], c) & keep);
-                if (k == 0)
-                    all[c] = {x, x};
-                else
-                    all[c].join({x, x});
-            }
-#pragma unroll
-        for (int c = 0; c < kPer; c++)
-            known &= all[c].low == all[c].high && fabs(all[c].high) < INFINITY;
-        if (!known) {
-#pragma unroll
-            for (int c = 0; c < kPer; c++)
-                if (!(all[c].low == all[c].high && fabs(all[c].high) < INFINITY)) {
-                    add_each(c, (const u32 *)at + c, apart + c);
-                    all[c].high = -0.0;
-                }
-        }
-#pragma unroll
-        for (int c = 0; c < kPer; c++)
-            add(c, all[c].high);
-    }
-    __device__ __forceinline__ ColumnPart<kSum> part(int c, const Apart *apart) const
-    {
-        ColumnPart<kSum> p;
-        p.clear();
-        p.sum = {sum[c], rest[c].high, !(rest[c].low == rest[c].high)};
-        if (noted >> c & 1) {
-            p.skipped = apart[c].skipped;
-            p.special = apart[c].special;
-        }
-        return p;
-    }
-};
-
-// Sums and those of squares: a window for each column. In local memory what is not in it.
-struct MomentsApart {
-    Odd odd;
-    Pair sum;
-    Terms<2> squares;
-
-    __device__ __forceinline__ void clear()
-    {
-        odd.clear();
-        sum = {-0.0, -0.0, false};
-        squares.clear();
-    }
-};
-
-struct ColumnMoments {
-    static constexpr LineKind kKind = kMoments;
-    using Apart = MomentsApart;
-
-    Window window[kPer]; // which do not count
-    u32 filled;          // elements since all were empty
-    u32 noted;           // columns of which something is apart: a bit each
-    bool skip, one_infinity;
-
-    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
-    {
-#pragma unroll
-        for (int c = 0; c < kPer; c++)
-            window[c].open(1);
-        skip = g.skip;
-        one_infinity = a.plan.sum == 0;
-    }
-    // The next columns' elements are expected to be like these.
-    __device__ __forceinline__ void begin()
-    {
-#pragma unroll
-        for (int c = 0; c < kPer; c++)
-            window[c].open(window[c].first);
-        filled = 0;
-        noted = 0;
-    }
-
-    static __device__ __noinline__ Window emptied(Window w, Apart *apart)
-    {
-        apart->sum.add(w.sum);
-        apart->squares.add(w.lower);
-        apart->squares.add(w.upper_squares());
-        w.open(w.first);
-        return w;
-    }
-
-    // Of a tile's elements those that the window holds remain, in place of the others comes -0.0. The window follows the
-    // largest.
-    static __device__ __noinline__ Window settle(Window w, u32 *x, Apart *apart, bool skip, bool one_infinity)
-    {
-        Magnitudes m;
-        for (u32 k = 0; k < kRingRows; k++) {
-            if ((x[k] & ~kSign) >= kInfinite) {
-                apart->odd.note(x[k], skip, one_infinity);
-                x[k] = kSign;
-            }
-            m.note(x[k]);
-        }
-        const u32 top = m.most >> 23;
-        if (m.most != 0 && (w.too_low(top) || w.too_high(top))) { // zeros fit anywhere
-            w = emptied(w, apart);
-            w.open_for(top);
-        }
-        for (u32 k = 0; k < kRingRows && w.first > 1; k++) {
-            const double v = (double)__uint_as_float(x[k]);
-            if (v == 0 || (x[k] & ~kSign) >= w.first << 23)
-                continue;
-            apart->sum.add(v);
-            apart->squares.add(__dmul_rn(v, v));
-            x[k] = kSign;
-        }
-        return w;
-    }
-
-    __device__ __forceinline__ void use_apart(int c, Apart *apart)
-    {
-        if (!(noted >> c & 1))
-            apart[c].clear();
-        noted |= 1u << c;
-    }
-
-    __device__ __forceinline__ bool fits(int c, const u32 (&x)[kRingRows]) const
-    {
-        Magnitudes m;
-#pragma unroll
-        for (int k = 0; k < kRingRows; k++)
-            m.note(x[k]);
-        return !window[c].too_low(m.most >> 23) && window[c].holds(m);
-    }
-
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], const uint4 *, Apart *apart)
-    {
-        u32 x[kPer][kRingRows];
-        bool all = true;
-#pragma unroll
-        for (int c = 0; c < kPer; c++) {
-#pragma unroll
-            for (int k = 0; k < kRingRows; k++)
-                x[c][k] = element(tile[k], c);
-            all &= fits(c, x[c]);
-        }
-        if (!all) {
-#pragma unroll
-            for (int c = 0; c < kPer; c++) {
-                if (fits(c, x[c]))
-                    continue;
-                u32 y[kRingRows]; // a copy, so that x stays in registers
-#pragma unroll
-                for (int k = 0; k < kRingRows; k++)
-                    y[k] = x[c][k];
-                use_apart(c, apart);
-                window[c] = settle(window[c], y, apart + c, skip, one_infinity);
-#pragma unroll
-                for (int k = 0; k < kRingRows; k++)
-                    x[c][k] = y[k];
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < kRingRows; k++)
-#pragma unroll
-            for (int c = 0; c < kPer; c++)
-                window[c].add<true>(x[c][k]);
-        filled += kRingRows;
-        if (filled < Window::kFull)
-            return;
-#pragma unroll
-        for (int c = 0; c < kPer; c++) {
-            use_apart(c, apart);
-            window[c] = emptied(window[c], apart + c);
-        }
-        filled = 0;
-    }
-    __device__ __forceinline__ ColumnPart<kMoments> part(int c, Apart *apart) const
-    {
-        ColumnPart<kMoments> p;
-        p.clear();
-        if (noted >> c & 1) {
-            emptied(window[c], apart + c);
-            p.sum = apart[c].sum;
-            p.squares = apart[c].squares;
-            p.skipped = apart[c].odd.skipped;
-            p.special = apart[c].odd.special;
-        } else {
-            p.sum.s = window[c].sum;
-            p.squares.x[1] = two_sum(window[c].upper_squares(), window[c].lower, p.squares.x[0]);
-        }
-        return p;
-    }
-};
-
-constexpr u32 kParts = kPer * kColumnThreads; // of a block
+constexpr u32 kParts = kColumns * kColumnThreads; // of a block
 
 // Joins `rows` rows of `across` parts each, which lie one behind the other in `space`, of each word kStep. Whole block.
 template <class Part, u32 kStep> __device__ __forceinline__ void join_rows(u64 *space, u32 rows, u32 across, bool needs_sum)
@@ -366,24 +34,24 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
     u64 *const space = (u64 *)(ring + kRingBytes / sizeof(uint4)); // a part for each thread and column
     const bool needs_sum = a.plan.sum != 0;
     let_next_pass_start();
-    const ColumnItems items(a, w, kPer);
+    const ColumnItems items(a, w, kColumns);
     Columns x;
-    typename Columns::Apart apart[kPer];
+    typename Columns::Apart apart[kColumns];
     x.init(a, g);
     auto take = [&](const ColumnItem &at) {
-        const u32 across = kPer * w.width, row = items.row;
+        const u32 across = kColumns * w.width, row = items.row;
         if (row < w.team) {
 #pragma unroll
-            for (int c = 0; c < kPer; c++)
-                x.part(c, apart).write(space + (row * across + items.side * kPer + c), kParts, needs_sum);
+            for (int c = 0; c < kColumns; c++)
+                x.part(c, apart).write(space + (row * across + items.side * kColumns + c), kParts, needs_sum);
         }
         join_rows<Part, kParts>(space, w.team, across, needs_sum);
-        const u64 rows = items.rows_of(at.team), first = at.number - items.side * kPer;
+        const u64 rows = items.rows_of(at.team), first = at.number - items.side * kColumns;
         const bool quick = Columns::kKind == kSum && w.values && a.finisher == RK_FINISH_TOTAL &&
                            a.cell_bytes == sizeof(double);
         u32 quickly = 0; // columns that are finished
 #pragma unroll
-        for (u32 k = 0; k < kPer && quick; k++) {
+        for (u32 k = 0; k < kColumns && quick; k++) {
             const u32 i = threadIdx.x + k * kColumnThreads;
             Part part;
             part.read(space + min(i, across - 1), kParts);
@@ -399,7 +67,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
             const auto l = part.line(rows);
             const Share s = {first + i, at.team, {0, 1, 0}};
             if (w.values)
-                finish_or_list(l, a, g, w.first_line + s.number, out);
+                finish_or_mark(l, a, g, w.first_line + s.number, out);
             else if (w.pair_words)
                 part.write(pair_word(w, out, s.number, s.team, 0), (u64)(w.walkers / w.team) * w.lines, needs_sum);
             else
@@ -410,7 +78,11 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
     };
     each_item(
         items, a, sizeof(float), ring, [&] { x.begin(); },
-        [&](const uint4(&tile)[kRingRows], const uint4 *at) { x.add_tile(tile, at, apart); }, take);
+        [&](const uint4(&tile)[kRingRows], const uint4 *at) {
+            auto again = [at](u32 k, int c) { return ((const u32 *)at)[k * (4 * kColumnThreads) + c]; };
+            x.add_tile(tile, again, apart);
+        },
+        take);
 }
 
 // What the teams of a column leave to its value. A block has w.width columns.
@@ -466,7 +138,7 @@ WalkFn column_float_kernel(int layout, int dtype)
 {
     if (dtype != RP_F32 || rk_is_stats(layout))
         return NULL;
-    return rk_square_limbs(layout) ? walk_float_columns<ColumnMoments> : walk_float_columns<ColumnSum>;
+    return rk_square_limbs(layout) ? walk_float_columns<ColumnMoments<false>> : walk_float_columns<ColumnSum>;
 }
 
 WalkFn column_finish_kernel(int layout)

@@ -1,6 +1,7 @@
 // The kernels of walking that know every layout: adding by definition, and finishing.
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
+#include "kernels/cuda/pass/whole.h"
 
 namespace rk {
 namespace {
@@ -35,6 +36,19 @@ __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkA
             rk_state_merge(s, (const rk_state *)(mine + d * state_words));
     }
     __syncwarp(mask);
+}
+
+// A line's value, of its state: by doubles, if that goes, for dividing integers takes long. One thread.
+__device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_t *scratch)
+{
+    const int sum = rk_sum_limbs(s.layout), squares = rk_square_limbs(s.layout);
+    const rk_range none = {0, 0}, of_sum = sum ? rk_range_of(s.limb, sum) : none;
+    const rk_range of_squares = squares ? rk_range_of(s.limb + sum, squares) : none;
+    uint64_t words[RP_MAX_CELL_WORDS];
+    if (finish_by_doubles(s, of_sum, of_squares, a.spec, (rk_finisher)a.finisher, words))
+        write_words(a, line, words);
+    else
+        write_cell(a, line, s, scratch);
 }
 
 __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
@@ -73,11 +87,15 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
     __syncthreads(); // before the last block takes the list away
     if (threadIdx.x == 0 && count_in_turn((u32 *)(list - 1), gridDim.x - 1) == gridDim.x - 1)
         list[0] = 0;
-    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < listed; i += stride) {
-        const u64 number = list[1 + i];
+    const u64 known = min(listed, kMostListed), marked = listed > known ? w.lines : 0; // that may be marked
+    const u64 *cells = (const u64 *)a.cells + w.first_line;
+    for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < known + marked; i += stride) {
+        if (i >= known && cells[i - known] != kUncertain)
+            continue;
+        const u64 number = i < known ? list[1 + i] : w.first_line + i - known;
         walk_part(a, g, w, {number, 0, rk_line_of(&a.spec, w.parts.offsets, number)}, mine, state_words);
         if (threadIdx.x % lanes == 0)
-            write_cell(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
+            finish_state(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
         __syncwarp(group_mask(lanes)); // states are free for the next line
     }
 }

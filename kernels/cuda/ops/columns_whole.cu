@@ -1,0 +1,291 @@
+// Columns of f32 of few rows, whole ones by a thread (whole_columns.cuh): exact sums, of magnitudes and squares too, var, min
+// and max. Values in f64.
+#include "kernels/cuda/exact/row_window.cuh"
+#include "kernels/cuda/pass/column_accumulators.cuh"
+#include "kernels/cuda/pass/float_walk.cuh"
+#include "kernels/cuda/pass/whole_columns.cuh"
+
+namespace rk {
+namespace {
+
+// Has a column a value by the quick way? Of variances none if its rows are too few.
+__device__ __forceinline__ bool has_value(const FinishArgs &a)
+{
+    return a.spec.rows > a.spec.ddof || a.finisher != RK_FINISH_SPREAD;
+}
+
+template <LineKind kKind> __device__ __noinline__ void finish_part(const ColumnPart<kKind> &part, const FinishArgs &a,
+                                                                   const SegmentArgs &g, u64 line, u64 *list)
+{
+    finish_or_mark(part.line(a.spec.rows), a, g, line, list);
+}
+
+template <class Columns> __global__ void __launch_bounds__(kWholeThreads, kWholeBlocks)
+    reduce_whole_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                         const __grid_constant__ WalkArgs w, u64 *list)
+{
+    const u64 number = ((u64)blockIdx.x * kWholeThreads + threadIdx.x) * kColumns, line = w.first_line + number;
+    let_next_pass_start();
+    if (number >= w.lines)
+        return;
+    const WholeColumns at(a, w, line);
+    Columns x;
+    typename Columns::Apart apart[kColumns];
+    x.init(a, g);
+    x.begin();
+    at.each_tile<kRingRows>({kSign, kSign, kSign, kSign}, [&](const uint4(&tile)[kRingRows]) {
+        auto again = [&](u32 k, int c) { // of registers
+            u32 column[kRingRows];
+#pragma unroll
+            for (int r = 0; r < kRingRows; r++)
+                column[r] = element(tile[r], c);
+            return chosen(column, (int)k);
+        };
+        x.add_tile(tile, again, apart);
+    });
+    const RowValues values(at.rows, a.spec.ddof, a.spec.op == RP_OP_SEM);
+    double v[kColumns];
+    u32 known = 0; // a bit each
+#pragma unroll
+    for (int c = 0; c < kColumns; c++)
+        known |= (u32)x.value(c, a, values, &v[c]) << c;
+    known = has_value(a) ? known : 0;
+    store_values(a, line, v);
+    if (known == (1u << kColumns) - 1)
+        return;
+#pragma unroll
+    for (int c = 0; c < kColumns; c++)
+        if (!(known >> c & 1))
+            finish_part(x.part(c, apart), a, g, line + c, list);
+}
+
+// ---- min and max ----
+
+template <bool kLeast> __device__ __forceinline__ float better_of(float x, float y)
+{
+#if __CUDA_ARCH__ >= 800
+    return better_float<kLeast>(x, y);
+#else
+    return x != x || y != y ? __uint_as_float(0x7fffffff) : kLeast ? fminf(x, y) : fmaxf(x, y);
+#endif
+}
+
+template <bool kLeast> struct BestColumns {
+    float best[kColumns];
+
+    __device__ __forceinline__ BestColumns()
+    {
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            best[c] = kLeast ? INFINITY : -INFINITY;
+    }
+    static __device__ __forceinline__ uint4 none()
+    {
+        const u32 least = __float_as_uint(kLeast ? INFINITY : -INFINITY);
+        return {least, least, least, least};
+    }
+    __device__ __forceinline__ void add(uint4 row)
+    {
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            best[c] = better_of<kLeast>(best[c], __uint_as_float(element(row, c)));
+    }
+    __device__ __forceinline__ double value(int c) const { return best[c] == best[c] ? (double)best[c] : LineSums<2>::nan(); }
+};
+
+template <bool kLeast> __global__ void __launch_bounds__(kWholeThreads, 2 * kWholeBlocks)
+    best_of_whole_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs,
+                          const __grid_constant__ WalkArgs w, u64 *)
+{
+    const u64 number = ((u64)blockIdx.x * kWholeThreads + threadIdx.x) * kColumns, line = w.first_line + number;
+    if (number >= w.lines)
+        return;
+    BestColumns<kLeast> x;
+    WholeColumns(a, w, line).each_tile<8>(x.none(), [&](const uint4(&tile)[8]) {
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            x.add(tile[k]);
+    });
+    double v[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; c++)
+        v[c] = x.value(c);
+    store_values(a, line, v);
+}
+
+// ---- planes of narrow rows ----
+
+// What a thread makes of its columns
+template <LineKind kKind> struct PlaneColumns;
+
+template <> struct PlaneColumns<kSum> {
+    Between all[kColumns];
+
+    __device__ __forceinline__ void reduce(const PlaneTiles &tiles, u32 keep)
+    {
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            all[c] = {-0.0, -0.0};
+        tiles.each_row([&](uint4 row) {
+#pragma unroll
+            for (int c = 0; c < kColumns; c++) {
+                const double x = (double)__uint_as_float(element(row, c) & keep);
+                all[c].join({x, x});
+            }
+        });
+    }
+    __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
+    {
+        *v = all[c].high;
+        const bool certain = a.finisher != RK_FINISH_MEAN || values.mean(all[c].high, v);
+        return certain & (all[c].low == all[c].high) & (fabs(all[c].high) < INFINITY);
+    }
+};
+
+template <> struct PlaneColumns<kMoments> {
+    double sum[kColumns], upper[kColumns], lower[kColumns];
+    u32 first[kColumns], fits;
+
+    __device__ __forceinline__ double anchor(int c) const { return Window::power(95 + 2 * ((int)first[c] - 150)); }
+    __device__ __forceinline__ void reduce(const PlaneTiles &tiles, u32)
+    {
+        Magnitudes m[kColumns];
+        tiles.each_row([&](uint4 row) {
+#pragma unroll
+            for (int c = 0; c < kColumns; c++)
+                m[c].note(element(row, c));
+        });
+        fits = 0;
+#pragma unroll
+        for (int c = 0; c < kColumns; c++) {
+            const RowWindow window(m[c].most);
+            fits |= (u32)window.holds(m[c].most, 2 * m[c].least + 1) << c;
+            first[c] = window.first;
+            sum[c] = -0.0;
+            upper[c] = anchor(c);
+            lower[c] = 0;
+        }
+        tiles.each_row([&](uint4 row) {
+#pragma unroll
+            for (int c = 0; c < kColumns; c++) {
+                const double x = (double)__uint_as_float(element(row, c)), with = __fma_rn(x, x, upper[c]);
+                lower[c] = __dadd_rn(lower[c], __fma_rn(x, x, -__dsub_rn(with, upper[c])));
+                upper[c] = with;
+                sum[c] = __dadd_rn(sum[c], x);
+            }
+        });
+    }
+    __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
+    {
+        double squares[2];
+        squares[1] = two_sum(__dsub_rn(upper[c], anchor(c)), lower[c], squares[0]);
+        return values.of_squares(a.spec.op, sum[c], squares).round(v) & (fits >> c & 1);
+    }
+};
+
+// Columns that are not as usual: a bit each. Out of line: rare. Whole warp.
+template <LineKind kKind> __device__ __noinline__ void walk_columns_again(const FinishArgs &a, const SegmentArgs &g,
+                                                                          const WalkArgs &w, u64 *list, u64 line, u32 which)
+{
+    for (u32 c = 0; c < kColumns; c++) {
+        const bool mine = which >> c & 1;
+        if (!__any_sync(kFullMask, mine))
+            continue;
+        rk_line column = rk_line_of(&a.spec, w.parts.offsets, line + c);
+        column.n = mine ? column.n : 0;
+        FloatWalk<RP_F32, kKind> x;
+        x.init(a.plan, g.skip);
+        walk_groups(x, w.parts, column, 0, 1, {1, 1u << threadIdx.x % kWarp});
+        x.join(1);
+        if (mine)
+            finish_or_mark(x.line(), a, g, line + c, list);
+    }
+}
+
+template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlaneBlocks)
+    reduce_planes(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                  const __grid_constant__ WalkArgs w, u64 *list)
+{
+    RK_DYNAMIC_SHARED(uint4, shared);
+    let_next_pass_start();
+    const PlaneTiles tiles(a, w, shared);
+    const RowValues values(tiles.rows, a.spec.ddof, a.spec.op == RP_OP_SEM);
+    const u32 keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u, lane = threadIdx.x % kWarp;
+    const u64 warp = ((u64)blockIdx.x * kPlaneThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kPlaneThreads / kWarp);
+    const u64 vectors = w.lines / kColumns, count = (vectors + kWarp - 1) / kWarp;
+    if (warp < count)
+        tiles.request(warp);
+    for (u64 t = warp; t < count; t += warps) {
+        const u64 number = (t * kWarp + lane) * kColumns, line = w.first_line + number;
+        const bool own = number < w.lines;
+        copies_arrived<0>();
+        __syncwarp();
+        PlaneColumns<kKind> x;
+        x.reduce(tiles, keep);
+        __syncwarp();
+        if (t + warps < count)
+            tiles.request(t + warps);
+        double v[kColumns];
+        u32 known = 0; // a bit each
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            known |= (u32)x.value(c, a, values, &v[c]) << c;
+        known = has_value(a) ? known : 0;
+        if (own)
+            store_values(a, line, v);
+        const u32 others = own ? ~known & ((1u << kColumns) - 1) : 0;
+        if (__any_sync(kFullMask, others))
+            walk_columns_again<kKind>(a, g, w, list, line, others);
+    }
+}
+
+template <bool kLeast> __global__ void __launch_bounds__(kPlaneThreads, kPlaneBlocks)
+    best_of_planes(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs,
+                   const __grid_constant__ WalkArgs w, u64 *)
+{
+    RK_DYNAMIC_SHARED(uint4, shared);
+    const PlaneTiles tiles(a, w, shared);
+    const u64 warp = ((u64)blockIdx.x * kPlaneThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kPlaneThreads / kWarp);
+    const u64 vectors = w.lines / kColumns, count = (vectors + kWarp - 1) / kWarp;
+    if (warp < count)
+        tiles.request(warp);
+    for (u64 t = warp; t < count; t += warps) {
+        copies_arrived<0>();
+        __syncwarp();
+        BestColumns<kLeast> x;
+        tiles.each_row([&](uint4 row) { x.add(row); });
+        __syncwarp();
+        if (t + warps < count)
+            tiles.request(t + warps);
+        double v[kColumns];
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            v[c] = x.value(c);
+        const u64 number = (t * kWarp + threadIdx.x % kWarp) * kColumns;
+        if (number < w.lines)
+            store_values(a, w.first_line + number, v);
+    }
+}
+
+} // namespace
+
+WalkFn whole_columns_kernel(int layout, int dtype, bool skip, bool planes)
+{
+    if (dtype != RP_F32 || rk_is_stats(layout))
+        return NULL;
+    if (layout == RP_STATE_MIN || layout == RP_STATE_MAX) {
+        const bool least = layout == RP_STATE_MIN;
+        return skip     ? NULL
+               : planes ? (least ? best_of_planes<true> : best_of_planes<false>)
+                        : (least ? best_of_whole_columns<true> : best_of_whole_columns<false>);
+    }
+    if (rk_square_limbs(layout))
+        return planes ? reduce_planes<kMoments> : reduce_whole_columns<ColumnMoments<true>>;
+    if (rk_sum_limbs(layout))
+        return planes ? reduce_planes<kSum> : reduce_whole_columns<ColumnSum>;
+    return NULL;
+}
+
+size_t plane_shared_bytes(u64 rows) { return kPlaneThreads * rows * sizeof(uint4); }
+
+} // namespace rk

@@ -1,0 +1,26 @@
+// Columns of few rows that threads have whole (whole_columns.cuh), and the list of lines whose values are not certain: what
+// host and device share.
+#pragma once
+
+#include "kernels/cuda/pass/plan.h"
+
+namespace rk {
+
+constexpr int kColumns = 4;              // of a vector of f32
+constexpr u32 kMostWholeRows = 1u << 10; // of a column: row_values.cuh
+constexpr int kWholeThreads = 128;       // of a block
+constexpr u32 kWholeBlocks = 4;          // ... of an SM; for min and max 8
+constexpr int kPlaneThreads = 64;        // of a block that goes through narrow planes
+constexpr u32 kPlaneBlocks = 10;         // ... and blocks of an SM
+constexpr u32 kPlaneRows = 32;           // ... rows of a plane at most
+constexpr u32 kPlaneVectors = 4;         // ... and vectors of such a row
+
+// Lines that are listed at most. Where there may be more (finish_or_mark), others have a mark in place of their value.
+#ifdef __NVCC__
+constexpr u64 kMostListed = 1u << 20;
+#else
+constexpr u64 kMostListed = 64; // without a GPU: so few that a small test meets what is beyond
+#endif
+constexpr u64 kUncertain = 0xfff00dd1cef00d01; // a NaN that is nobody's value
+
+} // namespace rk
