@@ -5,7 +5,9 @@
 enum {
     PANEL_BYTES = 1024, /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
                            block of most / PANEL_BYTES elements is far larger than its state */
-    FILE_STATES = 64 /* a block of a column of a file is as large as so many states: to merge one takes as long as some KiB */
+    FILE_PANEL = 4096,  /* the same of a file, where each piece is a call; wider as long as */
+    FILE_STATES = 64,   /* a block is as large as so many states, for to merge one takes as long as some hundred bytes */
+    FEWEST_ROWS = 64    /* of a block, should messages be short */
 };
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -42,9 +44,9 @@ static void plan_rows(rc_level *l, const rc_sizes *sizes)
 
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
 {
-    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype)),
-                   panel = most / FILE_STATES * l->item / state;
-    return panel > PANEL_BYTES ? panel : PANEL_BYTES;
+    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));
+    const uint64_t wide = most / FILE_STATES * l->item / state / FILE_PANEL * FILE_PANEL;
+    return least(wide > FILE_PANEL ? wide : FILE_PANEL, most / FEWEST_ROWS);
 }
 
 /* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else

@@ -90,12 +90,21 @@ static void label_devices(rd_server *s)
     }
 }
 
+/* Do readers reduce what they read? Not once there are devices, which may still come. */
+static bool readers_reduce(const rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    return k.backend == RP_BACKEND_CPU && !rk_opening(s->requests.engine);
+}
+
 /* Half of a machine's cores fill its memory bus; the others are for small requests. On few cores more: they wait for disks. 16
- * fill the bus of one device; several, or one and the CPU, take seven eighths of the cores (tests/bench/TUNING.md). */
+ * fill the bus of one device. Several, or one and the CPU, or readers that reduce, take seven eighths of the cores
+ * (tests/bench/TUNING.md). */
 unsigned rd_opening_readers(const rd_server *s)
 {
     const unsigned half = rd_half_the_cores(), sharers = rk_sharers(s->requests.engine);
-    const unsigned fit = sharers > 1 ? half * 7 / 4 : half,
+    const unsigned fit = sharers > 1 || readers_reduce(s) ? half * 7 / 4 : half,
                    most = 16 * sharers < RD_MAX_READERS ? 16 * sharers : RD_MAX_READERS;
     if (s->config.readers)
         return (unsigned)s->config.readers;

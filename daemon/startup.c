@@ -151,7 +151,7 @@ static bool open_transport(rd_server *s)
     if (pthread_mutex_init(&s->holdings.lock, NULL) == 0 && rd_inbox_init(&s->inbox, exchanges, rd_waker_ring, &s->waker) &&
         rd_sessions_init(&s->sessions, &s->users, s->config.max_sessions) && rd_fastpath_init(&s->requests.fastpath) &&
         rd_metrics_init(&s->metrics, rd_measure, &s->requests) &&
-        (s->requests.transport = s->transport = rd_transport_open(&s->inbox, exchanges, sizeof(rd_request))))
+        (s->requests.transport = s->transport = rd_transport_open(&s->inbox, exchanges, sizeof(rd_request), &s->workers)))
         return true;
     rd_log(RD_LOG_ERROR, "no memory");
     return false;

@@ -121,8 +121,8 @@ static const option options[] = {
      "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, and with the CPU engine reduce most of what they read, with two buffers of 4 MiB each; "
-     "0 = half the number of cores, but 4 to 16; with several devices up to 7/8, 16 for each. One user gets at most three "
-     "quarters of them"},
+     "0 = half the number of cores, 7/8 of them with the CPU engine or several devices, but 4 to 16, of those 16 for each. One "
+     "user gets at most three quarters of them"},
     {"files-from", CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
      "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
      "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},

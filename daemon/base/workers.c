@@ -5,12 +5,36 @@
 #include <time.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/host_memory.h"
 
 enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
 
 static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1000000;
+static const uint64_t SMALL_NS = 50000000; /* another small request is likely to come so soon */
 
 /* ---- a thread ---- */
+
+static unsigned bulk_now(const rd_workers *w) { return atomic_load_explicit(&w->bulk, memory_order_relaxed); }
+
+static void count_bulk(rd_workers *w, const rd_work *x, bool runs)
+{
+    if (x->bulk)
+        atomic_store_explicit(&w->bulk, bulk_now(w) + (runs ? 1 : -1u), memory_order_relaxed);
+}
+
+static bool small_ones_come(const rd_workers *w)
+{
+    return rd_now_ns() < atomic_load_explicit(&w->small_ns, memory_order_relaxed) + SMALL_NS;
+}
+
+/* Must this bulk work leave its processor to small requests? Not the only one of its user, whom others' slow files would
+ * delay; and those that are stuck take none. */
+static bool gives_way(rd_workers *w, const rd_work *x)
+{
+    const bool gives = x->bulk && *x->running > 0 && bulk_now(w) >= w->bulk_beside_small + w->stuck && small_ones_come(w);
+    w->held_back |= gives;
+    return gives;
+}
 
 static bool may_run(const rd_workers *w, const rd_work *x)
 {
@@ -22,7 +46,7 @@ static rd_work *next_work(rd_workers *w)
 {
     for (rd_work **at = &w->queue; *at; at = &(*at)->next) {
         rd_work *x = *at;
-        if (!may_run(w, x))
+        if (!may_run(w, x) || gives_way(w, x))
             continue;
         *at = x->next;
         if (!x->next)
@@ -40,6 +64,7 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     (*running)++;
     if (busy)
         (*busy)++;
+    count_bulk(w, x, true);
     me->since_ns = rd_now_ns();
     pthread_mutex_unlock(&w->lock);
     x->run(x);
@@ -50,6 +75,11 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     (*running)--;
     if (busy)
         (*busy)--;
+    count_bulk(w, x, false);
+    if (w->held_back && !small_ones_come(w)) {
+        w->held_back = false;
+        pthread_cond_broadcast(&w->work);
+    }
     x->next = NULL;
     *w->over_end = x;
     w->over_end = &x->next;
@@ -145,6 +175,7 @@ bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake
     pthread_mutex_init(&w->lock, NULL);
     init_cond(&w->work);
     w->busy_per_user = busiest;
+    w->bulk_beside_small = rd_cores() > 1 ? rd_cores() - 1 : 1;
     rd_workers_fit(w, most);
     pthread_mutex_lock(&w->lock);
     bool started = start_worker(w);
@@ -177,6 +208,10 @@ unsigned rd_workers_running(rd_workers *w, const unsigned *running)
     pthread_mutex_unlock(&w->lock);
     return n;
 }
+
+void rd_workers_small(rd_workers *w) { atomic_store_explicit(&w->small_ns, rd_now_ns(), memory_order_relaxed); }
+
+bool rd_workers_bulk(const rd_workers *w) { return bulk_now(w) > 0; }
 
 unsigned rd_workers_stuck(rd_workers *w) { return rd_workers_running(w, &w->stuck); }
 

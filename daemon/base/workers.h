@@ -3,11 +3,15 @@
  * No user may occupy all threads: a user whose files block delays only itself.
  *
  * One thread is always there. Others start when work would wait, and end after a while without any. A thread that has been in
- * one work for RD_STUCK_MS hangs in the kernel, maybe for ever. Another one takes its place; its user keeps counting it. */
+ * one work for RD_STUCK_MS hangs in the kernel, maybe for ever. Another one takes its place; its user keeps counting it.
+ *
+ * Bulk works keep a processor busy as long as there are more of them. While small requests come, they leave one processor to
+ * those: else these wait for the scheduler, which lets a thread run on for milliseconds. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +26,7 @@ typedef struct rd_work {
     void (*done)(struct rd_work *w); /* the loop, afterwards */
     unsigned *running;               /* its user's works that are in a thread now; under the lock of the workers */
     unsigned *busy;                  /* those of these that keep a processor busy; NULL: this one waits most of the time */
+    bool bulk;                       /* it is one of many that reduce large data */
     struct rd_work *next;
 } rd_work;
 
@@ -36,13 +41,17 @@ typedef struct rd_worker {
 typedef struct rd_workers {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    rd_work *queue, **queue_end; /* to run, oldest first */
-    rd_work *over, **over_end;   /* run */
-    unsigned queued, idle;       /* works in the queue; threads that wait for one */
-    unsigned most, per_user;     /* threads */
-    unsigned busy_per_user;      /* that keep processors busy */
-    unsigned running, stuck;     /* threads that have not ended, and of these stuck ones, which are replaced */
-    uint64_t rest_ns;            /* so long a thread waits before it ends */
+    rd_work *queue, **queue_end;   /* to run, oldest first */
+    rd_work *over, **over_end;     /* run */
+    unsigned queued, idle;         /* works in the queue; threads that wait for one */
+    unsigned most, per_user;       /* threads */
+    unsigned busy_per_user;        /* that keep processors busy */
+    unsigned running, stuck;       /* threads that have not ended, and of these stuck ones, which are replaced */
+    atomic_uint bulk;              /* bulk works that run; under the lock, and looked at without */
+    unsigned bulk_beside_small;    /* of them while small requests come */
+    bool held_back;                /* one waits for the end of those */
+    atomic_uint_fast64_t small_ns; /* when the last small request came */
+    uint64_t rest_ns;              /* so long a thread waits before it ends */
     bool closing, closed;
     rd_worker worker[RD_MAX_READERS + RD_MAX_STUCK]; /* the first one stays */
     void (*wake)(void *arg);
@@ -55,6 +64,12 @@ bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake
 
 /* Another number of threads, which is not less. */
 void rd_workers_fit(rd_workers *w, unsigned most);
+
+/* Any thread: a small request was answered. */
+void rd_workers_small(rd_workers *w);
+
+/* Any thread: do bulk works keep processors busy? */
+bool rd_workers_bulk(const rd_workers *w);
 
 /* About once a second, the loop: replace threads that are stuck. */
 void rd_workers_watch(rd_workers *w, uint64_t now_ns);

@@ -17,13 +17,14 @@ struct rd_transport {
     rd_exchange_pool *pool;
     rd_listener *listeners[MAX_LISTENERS];
     unsigned listening;
+    const rd_workers *workers;
     rd_unix_threads *unix_threads; /* NULL: none */
     rd_nng_tls *tls;               /* NULL: none */
     atomic_bool refusing;          /* new connections: closed at once */
 };
 
 /* ---- open ---- */
-rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size)
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size, const rd_workers *workers)
 {
     rd_transport *t = calloc(1, sizeof *t);
     if (!t)
@@ -33,6 +34,7 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
         free(t);
         return NULL;
     }
+    t->workers = workers;
     rd_connections_init(&t->connections, inbox, t->pool);
     return t;
 }
@@ -63,7 +65,7 @@ static rd_listener *listen_to(rd_transport *t, const char *url, int passed, char
     if (strncmp(url, "ipc://", 6) != 0)
         return rd_nng_listen(url, t->tls, &events, t, bound, bound_cap, why, cap);
     if (!t->unix_threads)
-        t->unix_threads = rd_unix_open();
+        t->unix_threads = rd_unix_open(t->workers);
     if (t->unix_threads)
         return rd_unix_listen(t->unix_threads, url + 6, passed, &events, t, why, cap);
     snprintf(why, cap, "%s: no threads to serve it", url);

@@ -9,6 +9,7 @@
 #define RD_TRANSPORT_H
 
 #include "daemon/base/peer.h"
+#include "daemon/base/workers.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
 #include "proto/pem.h"
@@ -16,8 +17,8 @@
 typedef struct rd_transport rd_transport;
 
 /* `exchanges` of them, of `exchange_size` bytes each: an rd_exchange first, then the room for the layer that answers, all zero.
- * It does not receive before rd_transport_start. NULL: no memory. */
-rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size);
+ * Beside bulk works of `workers` its threads do not linger. It does not receive before rd_transport_start. NULL: no memory. */
+rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size, const rd_workers *workers);
 
 /* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);

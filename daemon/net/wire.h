@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "daemon/base/peer.h"
+#include "daemon/base/workers.h"
 #include "proto/pem.h"
 
 typedef struct rd_wire rd_wire;         /* a stream */
@@ -81,7 +82,9 @@ struct rd_listener {
 /* The threads that serve all unix sockets, from the first listener to the end. */
 typedef struct rd_unix_threads rd_unix_threads;
 
-rd_unix_threads *rd_unix_open(void);       /* NULL: no memory, or no threads */
+/* They linger for requests that follow closely, but not beside bulk works of `workers`; NULL: there are none. Returns NULL if
+ * there is no memory, or no threads. */
+rd_unix_threads *rd_unix_open(const rd_workers *workers);
 void rd_unix_close(rd_unix_threads *pool); /* no stream is left. NULL is fine */
 
 /* Listen to ipc://PATH, by the socket `passed` that is bound there, or by a new one if that is -1. NULL: `why` says why; the

@@ -19,6 +19,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/host_memory.h"
+#include "daemon/base/workers.h"
 #include "daemon/net/wire.h"
 
 enum {
@@ -94,8 +95,9 @@ struct rd_unix_threads {
     unix_thread threads[MOST_THREADS];
     unsigned n;
     bool linger;
-    rlim_t descriptors;   /* that this process may have */
-    pthread_mutex_t lock; /* of the listeners: the first thread holds it while it accepts */
+    const rd_workers *workers; /* NULL: none */
+    rlim_t descriptors;        /* that this process may have */
+    pthread_mutex_t lock;      /* of the listeners: the first thread holds it while it accepts */
     unix_listener *listeners;
 };
 
@@ -486,11 +488,13 @@ static void unix_kicked(source *s, uint32_t events)
     eventfd_read(((unix_thread *)s)->kicked, &n);
 }
 
-/* Requests that follow each other closely find the thread awake. */
+/* Requests that follow each other closely find the thread awake. But where bulk works keep processors busy, the client that is
+ * woken up may have none but this thread's. */
 static int linger(unix_thread *t, struct epoll_event *events)
 {
+    const bool quiet = t->pool->linger && !(t->pool->workers && rd_workers_bulk(t->pool->workers));
     int n = 0;
-    while (t->pool->linger && n == 0 && rd_now_ns() < t->served_ns + LINGER_NS) {
+    while (quiet && n == 0 && rd_now_ns() < t->served_ns + LINGER_NS) {
         if (has_errands(t))
             run_errands(t);
         n = epoll_wait(t->epoll, events, BATCH, 0);
@@ -570,7 +574,7 @@ static unsigned how_many(void)
     return cores < 8 ? 2 : cores < 16 ? 3 : cores < 32 ? 4 : MOST_THREADS;
 }
 
-rd_unix_threads *rd_unix_open(void)
+rd_unix_threads *rd_unix_open(const rd_workers *workers)
 {
     rd_unix_threads *pool = calloc(1, sizeof *pool);
     struct rlimit r;
@@ -578,6 +582,7 @@ rd_unix_threads *rd_unix_open(void)
         return NULL;
     pool->descriptors = getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : RLIM_INFINITY;
     pthread_mutex_init(&pool->lock, NULL);
+    pool->workers = workers;
     pool->linger = rd_cores() >= MANY_CORES;
     bool whole = true;
     while (whole && pool->n < how_many())

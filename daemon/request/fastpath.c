@@ -220,8 +220,10 @@ static bool answer(rd_fastpath *p, rd_request *r)
         return false;
     }
     r->session = x;
-    if (take(p, r))
+    if (take(p, r)) {
+        rd_workers_small(p->requests->holdings->workers);
         return true;
+    }
     let_go(r);
     rd_session_release(x);
     return false;

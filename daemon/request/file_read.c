@@ -164,6 +164,6 @@ void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work
     rd_charge_anyway(x->all->holdings->users, user, RD_HELD_BUFFERS, 1);
     r->data = x->memory + r->offset % RD_DIRECT_BLOCK;
     r->request->job.task.data = r->data;
-    r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running};
+    r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running, .bulk = !r->direct};
     rd_workers_add(x->all->holdings->workers, &r->work);
 }

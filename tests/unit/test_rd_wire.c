@@ -117,7 +117,7 @@ static int set_up(void **state)
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof path, "%s/s", folder);
-    threads = rd_unix_open();
+    threads = rd_unix_open(NULL);
     door = threads ? rd_unix_listen(threads, path, -1, &events, NULL, why, sizeof why) : NULL;
     if (!door)
         return -1;

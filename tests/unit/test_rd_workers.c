@@ -174,6 +174,48 @@ static void no_user_keeps_all_processors_busy(void **state)
     assert_int_equal(busy + other_busy + running + other, 0);
 }
 
+static void come_small(rd_workers *w, uint64_t ns)
+{
+    rd_workers_small(w);
+    atomic_fetch_add(&w->small_ns, ns);
+}
+
+/* While small requests come, bulk works leave them a processor; but each user has one of them. */
+static void bulk_works_give_way(void **state)
+{
+    (void)state;
+    rd_workers w;
+    unsigned running = 0, other = 0;
+    rd_work work[3], others = {.run = block, .done = count_done, .running = &other, .bulk = true};
+    open_workers(&w);
+    w.bulk_beside_small = 1; /* nothing runs yet */
+    come_small(&w, UINT64_C(3600000000000));
+    for (int i = 0; i < 3; i++) {
+        work[i] = (rd_work){.run = block, .done = count_done, .running = &running, .bulk = true};
+        rd_workers_add(&w, &work[i]);
+    }
+    wait_for(&begun, 1);
+    rd_workers_add(&w, &others);
+    wait_for(&begun, 1);
+    while (threads_of(&w) - idle_of(&w) > 2) /* the others look for work first */
+        sched_yield();
+    pthread_mutex_lock(&w.lock);
+    assert_int_equal(running, 1);
+    assert_int_equal(other, 1);
+    assert_int_equal(w.queued, 2);
+    pthread_mutex_unlock(&w.lock);
+    assert_true(rd_workers_bulk(&w));
+    atomic_store(&w.small_ns, 0);
+    sem_post(&may_end);
+    wait_for(&begun, 2); /* those that were held back */
+    for (int i = 0; i < 3; i++)
+        sem_post(&may_end);
+    wait_for(&woken, 4);
+    close_workers(&w);
+    assert_false(rd_workers_bulk(&w));
+    assert_int_equal(running + other, 0);
+}
+
 static void threads_without_work_end(void **state)
 {
     (void)state;
@@ -208,6 +250,7 @@ int main(void)
         cmocka_unit_test(one_after_the_other_is_work_for_one),
         cmocka_unit_test(no_user_has_them_all),
         cmocka_unit_test(no_user_keeps_all_processors_busy),
+        cmocka_unit_test(bulk_works_give_way),
         cmocka_unit_test(threads_without_work_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

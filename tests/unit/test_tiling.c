@@ -296,8 +296,9 @@ static void panels_of_files(void **state)
             const uint64_t bytes = rp_state_size(rp_state_layout(ops[i], dtype));
             rc_tiling(&l, &sizes);
             assert_true(rc_next_tile(&l, &t));
-            assert_true(t.width * l.item >= 1024 && t.bytes <= RP_MAX_DATA && t.bytes > RP_MAX_DATA / 2);
-            assert_true(l.blocks == 1 || t.width * l.item <= 1024 || t.height * l.item >= 64 * bytes);
+            assert_true(t.width * l.item >= 4096 || l.blocks == 1);
+            assert_true(t.bytes <= RP_MAX_DATA && t.bytes > RP_MAX_DATA / 2);
+            assert_true(l.blocks == 1 || t.width * l.item <= 4096 || t.height * l.item >= 64 * bytes);
         }
 }
 
