@@ -7,7 +7,7 @@
 // is in a window that must shift or is full, is its owner's business.
 #pragma once
 
-#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/exact/moment_sums.cuh"
 
 namespace rk {
 
@@ -40,6 +40,9 @@ struct Window {
     __device__ __forceinline__ int unit_exponent() const { return (int)first - 150; }
     __device__ __forceinline__ double anchor() const { return power(92 + 2 * unit_exponent()); }
     __device__ __forceinline__ double upper_squares() const { return __dsub_rn(upper, anchor()); }
+
+    // All of it
+    __device__ __forceinline__ MomentSums sums() const { return {{sum, 0, false}, {upper_squares(), lower, false}}; }
 
     __device__ __forceinline__ void open(u32 lowest)
     {

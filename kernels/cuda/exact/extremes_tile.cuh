@@ -64,21 +64,26 @@ template <class Element, int kUnroll, int kPerVector, int kStride> struct Extrem
     // A NaN to propagate.
     __device__ __forceinline__ void note_nan(u64 index) { first_nan = index < first_nan ? index : first_nan; }
 
-    // The place of the tile's first element with this key. All vectors are requested at once: they come from far.
-    __device__ static u64 place(const SegmentArgs &args, const unsigned char *row, Key key, u64 at)
+    // The tile at index `at`, to look for a place in; nothing where it is known. A vector behind the last tile is alone: then
+    // it stands for the others, too.
+    static constexpr int kBytes = 16 / kPerVector;
+    __device__ static __forceinline__ void load_tile(const SegmentArgs &args, const unsigned char *row, u64 at,
+                                                     uint4 (&tile)[kUnroll])
     {
-        if (at == RP_NO_INDEX)
-            return at;
-        if (at & kAlone)
-            return at & ~kAlone;
-        constexpr int kBytes = 16 / kPerVector;
-        const auto wanted = (typename Width<kBytes>::Bits)Element::own(Element::bits(key));
-        uint4 tile[kUnroll];
 #pragma unroll
-        for (int u = 0; u < kUnroll; u++) { // a vector behind the last tile is alone: then it stands for the others, too
+        for (int u = 0; u < kUnroll; u++) {
             const u64 index = at + u * kStride;
-            tile[u] = *(const uint4 *)(row + (index + kPerVector <= args.row_len ? index : at) * kBytes);
+            if (!(at & kAlone))
+                tile[u] = *(const uint4 *)(row + (index + kPerVector <= args.row_len ? index : at) * kBytes);
         }
+    }
+
+    // The place of the tile's first element with this key.
+    __device__ static __forceinline__ u64 place(const uint4 (&tile)[kUnroll], Key key, u64 at)
+    {
+        if (at & kAlone)
+            return at == RP_NO_INDEX ? at : at & ~kAlone;
+        const auto wanted = (typename Width<kBytes>::Bits)Element::own(Element::bits(key));
         u64 equal = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
@@ -87,44 +92,66 @@ template <class Element, int kUnroll, int kPerVector, int kStride> struct Extrem
         return at + first / kPerVector * kStride + first % kPerVector;
     }
 
-    // The words of a partial of `stats`: two pairs, zeros, NaNs. Whole block; written when all have passed a barrier.
+    // The words of a partial of `stats`: two pairs, zeros, NaNs. Whole block; written when all have passed a barrier. Only the
+    // tiles of those threads are looked into that have the block's extremes: tiles of all of them lie far apart.
     template <int kThreads> __device__ void write(const SegmentArgs &args, const unsigned char *row, u64 *words) const
     {
-        __shared__ u64 best[kThreads / kWarp][4];
+        constexpr int kWarps = kThreads / kWarp;
+        __shared__ Key keys[kWarps][2];
+        __shared__ u64 places[kWarps][3];
         __shared__ u32 counts[2];
-        const u32 warp = threadIdx.x / kWarp;
+        const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+        Key low = least, high = most;
+#pragma unroll
+        for (int d = kWarp / 2; d; d >>= 1) {
+            low = min(low, __shfl_xor_sync(kFullMask, low, d));
+            high = max(high, __shfl_xor_sync(kFullMask, high, d));
+        }
+        if (lane == 0) {
+            keys[warp][0] = low;
+            keys[warp][1] = high;
+        }
         if (threadIdx.x < 2)
             counts[threadIdx.x] = 0;
-        for (int i = 0; i < 2; i++) {
-            u64 index = i ? place(args, row, most, most_at) : place(args, row, least, least_at), rank = 0;
-            if (index != RP_NO_INDEX)
-                rank = rk_rank(args.dtype, i == 0, Element::own(Element::bits(i ? most : least)));
-            if (first_nan != RP_NO_INDEX) {
-                rank = rk_all_ones(args.dtype);
-                index = first_nan;
-            }
-            for (int d = kWarp / 2; d; d >>= 1) {
-                u64 other = __shfl_xor_sync(kFullMask, rank, d), at = __shfl_xor_sync(kFullMask, index, d);
-                join_pair(rank, index, other, at);
-            }
-            if (threadIdx.x % kWarp == 0) {
-                best[warp][2 * i] = rank;
-                best[warp][2 * i + 1] = index;
-            }
-        }
         __syncthreads();
-        u32 z = warp_sum(zeros), n = warp_sum(nans);
-        if (threadIdx.x % kWarp == 0) {
+#pragma unroll
+        for (int w = 0; w < kWarps; w++) {
+            low = min(low, keys[w][0]);
+            high = max(high, keys[w][1]);
+        }
+        const u64 low_at = least == low ? least_at : RP_NO_INDEX, high_at = most == high ? most_at : RP_NO_INDEX;
+        uint4 tile[2][kUnroll]; // both requested at once: they come from far
+        load_tile(args, row, low_at, tile[0]);
+        load_tile(args, row, high_at, tile[1]);
+        u64 index[3] = {place(tile[0], low, low_at), place(tile[1], high, high_at), first_nan};
+#pragma unroll
+        for (int d = kWarp / 2; d; d >>= 1)
+#pragma unroll
+            for (int i = 0; i < 3; i++)
+                index[i] = min(index[i], __shfl_xor_sync(kFullMask, index[i], d));
+        const u32 z = warp_sum(zeros), n = warp_sum(nans);
+        if (lane == 0) {
+#pragma unroll
+            for (int i = 0; i < 3; i++)
+                places[warp][i] = index[i];
             atomicAdd(&counts[0], z);
             atomicAdd(&counts[1], n);
         }
         __syncthreads();
         if (threadIdx.x < 2) {
-            u64 rank = 0, index = RP_NO_INDEX;
-            for (int w = 0; w < kThreads / kWarp; w++)
-                join_pair(rank, index, best[w][2 * threadIdx.x], best[w][2 * threadIdx.x + 1]);
+            u64 rank = 0, at = RP_NO_INDEX, nan = RP_NO_INDEX;
+            for (int w = 0; w < kWarps; w++) {
+                at = min(at, places[w][threadIdx.x]);
+                nan = min(nan, places[w][2]);
+            }
+            if (at != RP_NO_INDEX)
+                rank = rk_rank(args.dtype, threadIdx.x == 0, Element::own(Element::bits(threadIdx.x ? high : low)));
+            if (nan != RP_NO_INDEX) {
+                rank = rk_all_ones(args.dtype);
+                at = nan;
+            }
             words[2 * threadIdx.x] = rank;
-            words[2 * threadIdx.x + 1] = index == RP_NO_INDEX ? index : index + args.first_index;
+            words[2 * threadIdx.x + 1] = at == RP_NO_INDEX ? at : at + args.first_index;
             words[4 + threadIdx.x] = counts[threadIdx.x];
         }
     }

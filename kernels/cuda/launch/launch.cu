@@ -356,6 +356,9 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
 
 // ---- whole rows ----
 
+// Tiles of `unroll` vectors that a thread may add, and less than another one
+u64 most_tiles(const SegmentKernel &k, u64 per_vector) { return k.max_per_thread / (k.unroll * per_vector) - 2; }
+
 // Blocks for one row: fill the device with all rows, no block without a tile, no thread beyond what it may add exactly.
 u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, const SegmentArgs &g)
 {
@@ -363,13 +366,30 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     u64 tiles = g.row_len / tile, fill = (u64)d->sms * blocks_per_sm * kTuning.waves / g.rows;
     u64 blocks = fill < tiles ? fill : tiles;
     // a thread of the last block also gets the rest of the row: less than another tile, and two odd elements
-    u64 tiles_each = k.max_per_thread / (k.unroll * per_vector) - 2, need = div_up(tiles, tiles_each);
+    u64 need = div_up(tiles, most_tiles(k, per_vector));
     blocks = blocks > need ? blocks : need;
     return blocks ? blocks : 1;
 }
 
-// How `blocks` blocks share the vectors of a row.
-void share_row(const SegmentKernel &k, u64 blocks, SegmentArgs *g)
+constexpr u64 kMostTickets = 1u << 17; // some of 4 times as many lie in scratch: sum_twosum.cu
+
+// The last of a row's `tiles` tiles go by tickets, if they are many.
+void give_tickets(const SegmentKernel &k, u64 blocks, u64 tiles, SegmentArgs *g)
+{
+    const u64 warps = k.threads / kWarp, of_share = div_up(g->rounds, kTuning.ticket_share),
+              of_room = kMostTickets / (blocks * warps);
+    const u64 rounds = g->rounds - (of_share < of_room ? of_share : of_room), tickets = (tiles - rounds * blocks) * warps;
+    const u64 fair = div_up(tickets, blocks * warps), room = most_tiles(k, 16u >> g->element_log2) - rounds;
+    const u64 most = 4 * fair < room ? 4 * fair : room;
+    if (g->rounds < kTuning.ticket_rounds || most <= fair || most > UINT16_MAX)
+        return;
+    g->rounds = (u32)rounds;
+    g->tickets = (u32)tickets;
+    g->most_tickets = (u16)most;
+}
+
+// How `blocks` blocks share the vectors of a row. `tickets`: some of them that way.
+void share_row(const SegmentKernel &k, u64 blocks, bool tickets, SegmentArgs *g)
 {
     const u64 per_vector = 16u >> g->element_log2, tile = (u64)k.threads * k.unroll;
     u64 most = g->row_len / per_vector, least = most - (most > 0); // where a row begins decides
@@ -378,7 +398,13 @@ void share_row(const SegmentKernel &k, u64 blocks, SegmentArgs *g)
         least = most = g->row_len > head ? (g->row_len - head) / per_vector : 0;
     }
     g->rounds = (u32)(least / (tile * blocks));
-    g->share = (u32)(div_up(div_up(most - g->rounds * tile * blocks, k.threads), blocks) * k.threads);
+    if (tickets)
+        give_tickets(k, blocks, most / tile, g);
+    if (g->tickets)
+        most %= tile;
+    else
+        most -= g->rounds * tile * blocks;
+    g->share = (u32)(div_up(div_up(most, k.threads), blocks) * k.threads);
 }
 
 cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
@@ -388,9 +414,13 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
-    share_row(k, per_row, &all);
     FinishArgs finish = a;
-    finish.added = !a.light && per_row > 1 && can_add(a.plan);
+    if (!a.light && per_row > 1 && can_add(a.plan))
+        finish.added = k.sums && !d->slow_doubles ? kAddedBesideSums : kAdded;
+    const bool at_once = per_row <= (u64)d->sms * blocks_per_sm;
+    share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
+    if (per_row * (4 + k.threads / kWarp * all.most_tickets / 2) > s.words)
+        return cudaErrorMemoryAllocation;
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)

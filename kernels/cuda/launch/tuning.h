@@ -21,6 +21,8 @@ struct Tuning {
     u64 ring_share;           // ... rows of a thread that are worth the end of an item
     u64 whole_turns;          // turns of threads from which they have whole columns
     double column_fill;       // ... share of blocks that do something while any does: items are wide if they keep it
+    u64 ticket_rounds;        // tiles that each block has at least, if some go by tickets (segment.cuh)
+    u64 ticket_share;         // ... one of so many then does: SMs do not read at the same speed
     u32 waves;                // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
@@ -30,12 +32,12 @@ constexpr Tuning kTuning = {
     1ull << 15,
     40000, // 570 partials of a f64 sum: more take longer than one more launch
     2048,       16,
-    48u << 10, // what every device gives a block without asking
-    16u << 10, // a tile of a block's threads
-    32,        // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
-    96,        // of 64 rows 534 us for var instead of 483
-    1ull << 32, 64, 2, 0.9,
-    1, // persistent blocks: the tiles are handed out round-robin
+    48u << 10,                      // what every device gives a block without asking
+    16u << 10,                      // a tile of a block's threads
+    32,                             // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
+    96,                             // of 64 rows 534 us for var instead of 483
+    1ull << 32, 64, 2, 0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
+    1,                              // persistent blocks: the tiles are handed out round-robin
 };
 
 } // namespace rk

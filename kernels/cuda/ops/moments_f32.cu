@@ -24,7 +24,7 @@ namespace {
 
 template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
-    static constexpr bool kPrepares = false, kTiles = true;
+    static constexpr bool kPrepares = false, kTiles = true, kByTickets = true;
     static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 1;
@@ -33,6 +33,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static size_t shared_bytes() { return sizeof(ulonglong2) * kRows * kThreads; }
 
     static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
+    static constexpr u32 kFlagRows = 1u << 31; // of a thread's flags: its rows have something
 
     unsigned char *column; // row g of this thread: column + g * kRowBytes
     Window window;
@@ -70,6 +71,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     // To the rows: row g, in which the window begins, gets the lower bits, row g + 2 the others. Not called often.
     __device__ void empty_window()
     {
+        flags |= kFlagRows;
         const int e = window.unit_exponent(), g = (int)(window.first - 1) / 8, shift = (int)(window.first - 1) % 8;
         const i64 sum = __double2ll_rn(window.sum * Window::power(-e)) * (1ll << shift);
         const i64 upper = __double2ll_rn(window.upper_squares() * Window::power(-40 - 2 * e));
@@ -108,7 +110,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             note(bits, index);
             return;
         }
-        flags |= bits != 0x80000000u ? (u32)kFlagNz : 0u;
+        flags |= kFlagRows | (bits != 0x80000000u ? (u32)kFlagNz : 0u);
         if (magnitude >= kLeast)
             add_common(bits);
         else if (magnitude)
@@ -233,7 +235,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     // Finite elements, not all zero, none very small.
     __device__ __forceinline__ void add_common(const uint4 (&tile)[kUnroll])
     {
-        flags |= kFlagNz;
+        flags |= kFlagRows | kFlagNz;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
             u32 x[kPerVector];
@@ -271,6 +273,18 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     }
 
     // ---- flush ----
+
+    // Shared memory of both ways to end, one after the other. A block has 3 KiB beside its rows: with more, L1 shrinks from
+    // 60 to 28 KiB (H100, H200), and loads in flight take 48.
+    struct Ending {
+        i64 sums[kRows][4];
+        u32 flags, skipped;
+    };
+    static __device__ __forceinline__ Ending &ending()
+    {
+        __shared__ Ending shared;
+        return shared;
+    }
 
     // What all threads have in row g, by a warp: the squares in 32-bit pieces, the elements.
     __device__ void sum_row(int g, i64 *sums) const
@@ -319,10 +333,62 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         return (u64)d;
     }
 
+    // Row g as joined by sum_row, to a thread's sums.
+    static __device__ __forceinline__ void add_row(MomentSums &to, const i64 (&row)[4], int g)
+    {
+        const double unit = Window::power(8 * g - 149), unit_of_squares = Window::power(16 * g - 298);
+        to.sum.add((double)(u32)row[3] * unit);
+        to.sum.add((double)(int)(row[3] >> 32) * 0x1p32 * unit);
+#pragma unroll
+        for (int k = 0; k < 3; k++)
+            to.squares.add((double)row[k] * Window::power(32 * k) * unit_of_squares);
+    }
+
+    // As flush, but the sums are left in a few doubles, if these hold them; else that is noted. Whole block.
+    __device__ void flush_sums(const SegmentArgs &args, const unsigned char *row, void *shared, u64 elements, u64 *words,
+                               SumsPartial *partial)
+    {
+        auto &sums = ending().sums;
+        u32 &flags_sum = ending().flags, &skipped_sum = ending().skipped;
+        const int warp = threadIdx.x / kWarp;
+        const u32 others = own_words(args.layout) - (kStats ? 6 : 0), f = warp_or(flags);
+        MomentSums all = window.sums();
+        if (threadIdx.x == 0)
+            flags_sum = skipped_sum = 0;
+        const bool rows = __syncthreads_or(f & kFlagRows);
+        if (rows) {
+            for (int g = warp; g < kRows; g += kThreads / kWarp)
+                sum_row(g, sums[g]);
+            __syncthreads();
+            if (threadIdx.x < kRows)
+                add_row(all, sums[threadIdx.x], (int)threadIdx.x);
+        }
+        if (threadIdx.x % kWarp == 0)
+            atomicOr(&flags_sum, f & ~kFlagRows);
+        if (skipped)
+            atomicAdd(&skipped_sum, skipped);
+        const bool fits = join_block<kThreads / kWarp>(all);
+        if (!fits) { // rare
+            flush(args, row, shared, elements, words);
+            if (threadIdx.x == 0)
+                words[own_words(args.layout) + kWordFlags] |= kFlagLost;
+        } else {
+            if (threadIdx.x < others)
+                words[threadIdx.x] = 0;
+            if (kStats)
+                extremes.template write<kThreads>(args, row, words + others);
+            if (threadIdx.x == 0)
+                write_tail(words + own_words(args.layout), elements, skipped_sum, flags_sum);
+        }
+        if (threadIdx.x == 0)
+            *partial = fits ? SumsPartial{{all.sum.s, all.sum.t}, {all.squares.s, all.squares.t}} : SumsPartial{};
+    }
+
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
-        __shared__ i64 sums[kRows][4];
-        __shared__ u32 flags_sum, skipped_sum;
+        auto &sums = ending().sums;
+        u32 &flags_sum = ending().flags, &skipped_sum = ending().skipped;
+        __syncthreads(); // flush_sums has read them
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
         empty_window();
@@ -343,7 +409,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (kStats)
             extremes.template write<kThreads>(args, row, partial + sum + squares);
         if (j == 0)
-            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
+            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum & ~kFlagRows);
     }
 };
 

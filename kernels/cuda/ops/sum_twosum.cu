@@ -9,9 +9,9 @@
 namespace rk {
 namespace {
 
-template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct PairSum {
+template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDraws = false> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = true;
+    static constexpr bool kPrepares = true, kTiles = true, kByTickets = kDraws;
     static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
@@ -143,11 +143,15 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip> struct Pa
 };
 
 // The block's part of the row at `p` once more, by a way that takes everything; to `words`.
-template <class Any>
-__device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p, void *shared, u64 *words)
+template <class Few, class Any> __device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p,
+                                                                          void *shared, u64 *words, Drawn drawn)
 {
     Any any;
-    u64 elements = add_part(any, args, p, shared);
+    u64 elements;
+    if constexpr (Few::kByTickets)
+        elements = add_tickets<Any, false, true>(any, args, p, shared, &drawn);
+    else
+        elements = add_part(any, args, p, shared);
     any.flush(args, p, shared, elements, words);
     __syncthreads();
 }
@@ -236,11 +240,16 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
     __shared__ u64 words[Few::kWords + kTailWords];
     const u64 number = row * gridDim.x;
     Few few;
-    u64 elements = add_part(few, args, p, shared);
+    Drawn drawn = {(u32 *)(partials + sizeof(PairPartial) / sizeof(u64) * gridDim.x), 0}; // behind the pairs
+    u64 elements;
+    if constexpr (Few::kByTickets)
+        elements = add_tickets<Few, true>(few, args, p, shared, &drawn);
+    else
+        elements = add_part(few, args, p, shared);
     bool kept = few.join(), some = elements > few.skipped;
     u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
-        add_again<Any>(args, p, shared, partial);
+        add_again<Few, Any>(args, p, shared, partial, drawn);
     else if (!finish.light)
         few.write(elements, partial);
     if (finish.added) {
@@ -259,6 +268,8 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
     if (total) {
         if (!last_of_row(total))
             return;
+        if (args.tickets)
+            reset_tickets(total);
         kept = join_pairs(few, args, pairs, some);
     }
     if (!kept || few.flags || !is_value(finish, few.skipped))
@@ -302,7 +313,8 @@ template <class Few, class Any> SegmentKernel pick()
 {
     // the same tiles, for a block may change its way while others do not
     static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL, NULL};
+    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL, NULL, false,
+            Few::kByTickets};
 }
 
 // For rows that may be no more than a tile.
@@ -313,10 +325,14 @@ template <class Few, class Any> SegmentKernel pick_short()
     return k;
 }
 
+constexpr u64 kTicketBytes = 512u << 20; // of a row, from which tickets pay: below, they make it 1 to 4 % slower (H200)
+
 template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning &tuning)
 {
     if (dtype == RP_BF16)
         return pick<PairSum<RP_BF16, 256, 3, 4, kSkip>, BinSum<Bf16Element, kSkip>>();
+    if (dtype == RP_F32 && row_len >= kTicketBytes / 4)
+        return pick<PairSum<RP_F32, 512, 1, 8, kSkip, true>, BinSum<F32Element, kSkip, 512, 8>>();
     if (dtype == RP_F32 && row_len >= tuning.long_f64_row)
         return pick<PairSum<RP_F32, 512, 1, 8, kSkip>, BinSum<F32Element, kSkip, 512, 8>>();
     if (dtype == RP_F32)
@@ -325,7 +341,9 @@ template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning
         return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
     if (row_len < tuning.long_f64_row)
         return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
-    return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();
+    if (row_len < kTicketBytes / 8)
+        return pick<PairSum<RP_F64, 256, 2, 6, kSkip>, DigitSum<256, 6, kSkip>>();
+    return pick<PairSum<RP_F64, 256, 2, 6, kSkip, true>, DigitSum<256, 6, kSkip>>();
 }
 
 } // namespace

@@ -11,6 +11,7 @@ namespace rk {
 struct RowTotal {
     u64 words[kMaxWords]; // of a partial: what blocks have added
     u32 arrived;          // blocks that have come, of a light reduction
+    u32 drawn;            // tickets, of one part of the blocks
 };
 
 struct SegmentArgs {
@@ -20,7 +21,9 @@ struct SegmentArgs {
     bool skip;         // NaNs are left out and counted
     bool nan_error;    // policy `error`
     bool doubles;      // the device is fast at them
+    u16 most_tickets;  // of a warp
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign
+    u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
     RowTotal *totals;  // of these rows
     u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
     // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
@@ -104,9 +107,11 @@ struct SegmentKernel {
     int threads, unroll;
     size_t shared_bytes;
     u32 max_per_thread;
-    WalkFn walk;    // for what it cannot take (lines.cuh); may be NULL: there is no fast way
-    WalkFn columns; // for columns by vectors (column_vectors.cuh); may be NULL
-    SegmentFn tile; // for light reductions of rows of a tile or less (tile.cuh); may be NULL
+    WalkFn walk;          // for what it cannot take (lines.cuh); may be NULL: there is no fast way
+    WalkFn columns;       // for columns by vectors (column_vectors.cuh); may be NULL
+    SegmentFn tile;       // for light reductions of rows of a tile or less (tile.cuh); may be NULL
+    bool sums = false;    // it knows kAddedBesideSums
+    bool tickets = false; // some of its tiles may go by tickets
 };
 
 } // namespace rk

@@ -2,6 +2,7 @@
 // is done once for a request, so its code is cold: what counts is how much of it one warp must wait for after the other.
 #pragma once
 
+#include "kernels/cuda/exact/moment_sums.cuh"
 #include "kernels/cuda/pass/finish.cuh"
 
 namespace rk {
@@ -53,14 +54,15 @@ __device__ __forceinline__ void rest_of_stats(const WordPlan &p, const u64 *word
 }
 
 // One thread's part of the values: of stats mean, var, std and the rest are those of four warps. False: not certain.
-__device__ __forceinline__ bool moment_of(const FinishArgs &a, const LineSums<4> &sums, const u64 *words, u32 part, u64 *cell)
+template <int kTerms> __device__ __forceinline__ bool moment_of(const FinishArgs &a, const LineSums<kTerms> &sums,
+                                                                const u64 *words, u32 part, u64 *cell)
 {
     double v;
     bool sure = true;
     if (a.finisher != RK_FINISH_SUMMARY) {
         if (part)
             return true;
-        sure = sums.value<true>(a.spec, (rk_finisher)a.finisher, &v);
+        sure = sums.template value<true>(a.spec, (rk_finisher)a.finisher, &v);
         cell[0] = (u64)__double_as_longlong(v);
         return sure && !(a.finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
     }
@@ -68,9 +70,71 @@ __device__ __forceinline__ bool moment_of(const FinishArgs &a, const LineSums<4>
         rest_of_stats(a.plan, words, sums.sum.value(), cell);
         return sums.sum.s != 0 && !sums.sum.lost;
     }
-    sure = part ? sums.spread<true>(a.spec.ddof, part == 1 ? &v : NULL, part == 2 ? &v : NULL) : sums.mean(&v);
+    sure = part ? sums.template spread<true>(a.spec.ddof, part == 1 ? &v : NULL, part == 2 ? &v : NULL) : sums.mean(&v);
     cell[part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD] = (u64)__double_as_longlong(v);
     return sure;
+}
+
+// The value, if it is certain, by four warps. Whole block.
+template <int kTerms>
+__device__ __forceinline__ bool write_moments(const FinishArgs &a, u64 row, const LineSums<kTerms> &sums, const u64 *words)
+{
+    __shared__ u64 cell[RP_MAX_CELL_WORDS];
+    const u32 warp = threadIdx.x / kWarp;
+    const bool sure = threadIdx.x % kWarp || warp > 3 || moment_of(a, sums, words, warp, cell);
+    if (__syncthreads_or(!sure))
+        return false;
+    const u32 bytes = a.finisher == RK_FINISH_SUMMARY ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
+    if (threadIdx.x < n)
+        write_bits(bytes, a.cells, row * n + threadIdx.x, cell[threadIdx.x]);
+    __syncthreads();
+    return true;
+}
+
+// Do the flags of a row's words and its count allow for a value by doubles?
+__device__ __forceinline__ bool may_be_certain(const FinishArgs &a, const u64 *words)
+{
+    const u32 flags = (u32)words[a.plan.own + kWordFlags];
+    return !(flags & kFlagSpecial) && words[a.plan.own + kWordCount] && !(flags & kFlagSkipped && a.spec.nan == RP_NAN_ERROR);
+}
+
+// The row whose sums these are, and of which `words` (shared memory) tell the rest; has_moments(a). Whole block.
+static __device__ __noinline__ bool finish_sums(const FinishArgs &a, u64 row, MomentSums of, const u64 *words)
+{
+    if (!may_be_certain(a, words))
+        return false;
+    LineSums<2> sums = {{0, 0, false}, {{0, 0}, false}, words[a.plan.own + kWordCount], 0};
+    sums.sum.t = two_sum(of.sum.s, of.sum.t, sums.sum.s);
+    sums.squares.x[1] = two_sum(of.squares.s, of.squares.t, sums.squares.x[0]);
+    return write_moments(a, row, sums, words);
+}
+
+// The sums that n blocks have left, of which this thread takes its share.
+__device__ __forceinline__ MomentSums share_of_sums(const SumsPartial *partials, u32 n)
+{
+    MomentSums all = {{0, 0, false}, {0, 0, false}};
+    for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
+        const double2 sum = __ldcg((const double2 *)partials[i].sum), squares = __ldcg((const double2 *)partials[i].squares);
+        const MomentSums one = {{sum.x, sum.y, false}, {squares.x, squares.y, false}};
+        if (i == threadIdx.x)
+            all = one;
+        else
+            all.join(one);
+    }
+    return all;
+}
+
+// Rare: these sums to the digits of `words` (shared memory). Whole block.
+static __device__ __noinline__ void add_sums(const FinishArgs &a, const SumsPartial *partials, u32 n, u64 *words)
+{
+    const int e0 = rk_e0(a.plan.dtype);
+    for (u32 i = threadIdx.x; i < n; i += blockDim.x)
+        for (int k = 0; k < 2; k++) {
+            if (a.plan.sum)
+                add_to_digits(__ldcg(&partials[i].sum[k]), e0, words);
+            add_to_digits(__ldcg(&partials[i].squares[k]), 2 * e0, words + a.plan.sum);
+        }
+    __syncthreads();
 }
 
 // The row that `words` (shared memory) are all of, if a few doubles tell its value; has_moments(a). Whole block, of at least
@@ -79,11 +143,10 @@ static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row,
 {
     __shared__ uint64_t limb[RK_LIMBS64 + RK_SQUARE_LIMBS64];
     __shared__ LineSums<4> sums;
-    __shared__ u64 cell[RP_MAX_CELL_WORDS];
     const WordPlan &p = a.plan;
-    const u32 warp = threadIdx.x / kWarp, flags = (u32)words[p.own + kWordFlags];
+    const u32 warp = threadIdx.x / kWarp;
     const bool first = threadIdx.x % kWarp == 0;
-    if (flags & kFlagSpecial || words[p.own + kWordCount] == 0 || (flags & kFlagSkipped && a.spec.nan == RP_NAN_ERROR))
+    if (!may_be_certain(a, words))
         return false;
     if (warp < 2) {
         const int n = warp ? p.digits - p.sum : p.sum, e0 = rk_e0(p.dtype) * (warp ? 2 : 1);
@@ -100,14 +163,7 @@ static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row,
         sums.special = 0;
     }
     __syncthreads();
-    const bool sure = !first || warp > 3 || moment_of(a, sums, words, warp, cell);
-    if (__syncthreads_or(!sure))
-        return false;
-    const u32 bytes = a.finisher == RK_FINISH_SUMMARY ? 8 : (u32)rk_bytes(a.spec.out), n = a.cell_bytes / bytes;
-    if (threadIdx.x < n)
-        write_bits(bytes, a.cells, row * n + threadIdx.x, cell[threadIdx.x]);
-    __syncthreads();
-    return true;
+    return write_moments(a, row, sums, words);
 }
 
 } // namespace rk

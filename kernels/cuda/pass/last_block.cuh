@@ -5,6 +5,7 @@
 // the words away.
 #pragma once
 
+#include "kernels/cuda/exact/moment_sums.cuh"
 #include "kernels/cuda/pass/args.h"
 #include "kernels/cuda/pass/finish.cuh"
 
@@ -19,6 +20,15 @@ __device__ __forceinline__ bool last_of_row(RowTotal *total)
         last = count_in_turn(&total->arrived, gridDim.x - 1) == gridDim.x - 1;
     }
     return __syncthreads_or(last);
+}
+
+constexpr u32 kDrawers = 8; // segment.cuh
+
+// To be called once all blocks of the row have come.
+__device__ __forceinline__ void reset_tickets(RowTotal *totals)
+{
+    if (threadIdx.x < kDrawers)
+        totals[threadIdx.x].drawn = 0;
 }
 
 // The block's words (shared) join those of the row. Whole block.
@@ -61,14 +71,15 @@ __device__ __forceinline__ void leave_pairs(const WordPlan &plan, u64 *of_row, c
         ((ulonglong2 *)of_row)[threadIdx.x * gridDim.x + blockIdx.x] = {pair[0], pair[1]};
 }
 
-// The best of n pairs of rank and index, to `words` (shared). Whole block.
-static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u64 *words)
+// The best of n pairs of rank and index, to `words` (shared); of `ends` times n, which lie one behind the other, of each n.
+// Whole block, of which these have equal shares of warps.
+static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u32 ends, u64 *words)
 {
     __shared__ u64 best[kWarp][2];
-    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+    const u32 lane = threadIdx.x % kWarp, share = blockDim.x / ends, end = threadIdx.x / share, of_share = share / kWarp;
     u64 rank = 0, index = RP_NO_INDEX;
-    for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
-        const ulonglong2 p = __ldcg(&pairs[i]);
+    for (u32 i = threadIdx.x % share; i < n; i += share) {
+        const ulonglong2 p = __ldcg(&pairs[end * n + i]);
         join_pair(rank, index, p.x, p.y);
     }
     for (int round = 0; round < 2; round++) {
@@ -76,21 +87,27 @@ static __device__ __noinline__ void join_ranks(const ulonglong2 *pairs, u32 n, u
             u64 other = __shfl_xor_sync(kFullMask, rank, d), at = __shfl_xor_sync(kFullMask, index, d);
             join_pair(rank, index, other, at);
         }
-        if (round == 0) { // then every warp joins those of all
+        if (round == 0) { // then every warp joins those of its share
             if (lane == 0) {
-                best[warp][0] = rank;
-                best[warp][1] = index;
+                best[threadIdx.x / kWarp][0] = rank;
+                best[threadIdx.x / kWarp][1] = index;
             }
             __syncthreads();
-            rank = lane < blockDim.x / kWarp ? best[lane][0] : 0;
-            index = lane < blockDim.x / kWarp ? best[lane][1] : RP_NO_INDEX;
+            rank = lane < of_share ? best[end * of_share + lane][0] : 0;
+            index = lane < of_share ? best[end * of_share + lane][1] : RP_NO_INDEX;
         }
     }
-    if (threadIdx.x == 0) {
-        words[0] = rank;
-        words[1] = index;
+    if (threadIdx.x % share == 0) {
+        words[2 * end] = rank;
+        words[2 * end + 1] = index;
     }
     __syncthreads();
+}
+
+// Where block `block` of n leaves its sums, behind the pairs of stats.
+__device__ __forceinline__ SumsPartial *sums_of_block(u64 *of_row, u32 n, u32 block)
+{
+    return (SumsPartial *)(of_row + 4 * n) + block;
 }
 
 // The words of a row that n blocks have added up, to `words` (shared). Whole block.
@@ -99,8 +116,7 @@ __device__ __forceinline__ void take_added(const WordPlan &plan, RowTotal *total
     take_words(plan, total, words);
     if (!plan.indexed)
         return;
-    join_ranks((const ulonglong2 *)of_row, n, words + plan.digits);
-    join_ranks((const ulonglong2 *)of_row + n, n, words + plan.digits + 2);
+    join_ranks((const ulonglong2 *)of_row, n, 2, words + plan.digits);
 }
 
 } // namespace rk

@@ -101,13 +101,17 @@ inline WordPlan word_plan(int layout, int dtype)
 
 constexpr u32 kNoFault = ~0u; // every line has a result
 
+// What blocks of a row leave for the next pass: partials; or words that they add up in the row's total (last_block.cuh); or
+// those, but sums of floats in a few doubles each, where these hold them (moment_sums.cuh).
+enum Left : u8 { kPartials, kAdded, kAddedBesideSums };
+
 // What the finish needs of the request.
 struct FinishArgs {
     void *cells;
     u32 cell_bytes;
     bool plain;  // a float sum to be rounded, without an initial element: the hot case
     bool light;  // that, or as simple: finish_light will do
-    bool added;  // blocks add up their words in the row's total (last_block.cuh), where the next pass takes them
+    Left added;  // not kPartials: the next pass takes the words of the row's total
     u8 finisher; // rk_finisher of the operation
     rp_spec spec;
     WordPlan plan; // of a partial

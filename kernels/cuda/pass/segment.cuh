@@ -19,13 +19,17 @@
 //   static constexpr Filling kFilling         what may stand where a row has no elements:
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
+//   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
+//   void flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
 //
 // A row is head + vectors + tail: `head` elements up to the first 16-byte boundary, then 16-byte vectors, then what is left.
-// Vectors go in tiles of kThreads x kUnroll, one tile to each of the row's blocks in every round; of those that do not fill
-// a round every block has an equal share, and the last block takes head and tail.
+// Vectors go in tiles of kThreads x kUnroll, one tile to each of the row's blocks in every round. The last tiles of a long row
+// go by tickets. Of what does not fill a round, or a tile, every block has an equal share; the last block takes head and tail.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cuda/pass/last_block.cuh"
 
@@ -122,6 +126,170 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
     return elements + head + args.row_len - tail;
 }
 
+// ---- tickets: parts of the last tiles of a row, which warps take as they come to it, so that all end at once ----
+//
+// A ticket is a warp's part of a tile: its lanes' vectors, kThreads apart. These tiles follow those that blocks have for
+// themselves. Who draws beyond args.tickets gets none, and no warp takes more than args.most_tickets, for its threads'
+// accumulators. There are kDrawers numbers to draw from, each for a part of the blocks, and each in a row total of its own: one
+// alone would be asked too often.
+
+__device__ __forceinline__ u32 draw(const SegmentArgs &args)
+{
+    const u32 drawer = blockIdx.x % kDrawers;
+    return atomicAdd(&args.totals[drawer].drawn, 1u) * kDrawers + drawer;
+}
+
+// Number of the first vector behind the tiles that blocks have for themselves; of this lane's first one of a ticket
+template <class Accumulator> __device__ __forceinline__ u64 end_of_rounds(const SegmentArgs &args)
+{
+    return args.rounds * ((u64)gridDim.x * (Accumulator::kThreads * Accumulator::kUnroll));
+}
+template <class Accumulator> __device__ __forceinline__ u64 vector_of_ticket(const SegmentArgs &args, u32 ticket)
+{
+    constexpr u32 kTile = Accumulator::kThreads * Accumulator::kUnroll, kWarps = Accumulator::kThreads / kWarp;
+    return end_of_rounds<Accumulator>(args) + ticket / kWarps * kTile + ticket % kWarps * kWarp + threadIdx.x % kWarp;
+}
+
+// The tickets that warps have drawn, if somebody wants to know: each has room for args.most_tickets in `lists`
+struct Drawn {
+    u32 *lists;
+    u32 count; // of this warp
+
+    template <int kThreads> __device__ __forceinline__ u32 *of_warp(const SegmentArgs &args) const
+    {
+        return lists + (blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp) * args.most_tickets;
+    }
+};
+
+// Once more what the warp has drawn.
+template <class Accumulator>
+__device__ __forceinline__ void add_drawn(Accumulator &acc, const SegmentArgs &args, const uint4 *vectors, const Drawn &drawn)
+{
+    for (u32 i = 0; i < drawn.count; i++) {
+        const uint4 *from = vectors + vector_of_ticket<Accumulator>(
+                                          args, __ldcg(&drawn.template of_warp<Accumulator::kThreads>(args)[i]));
+        uint4 tile[Accumulator::kUnroll];
+#pragma unroll
+        for (int u = 0; u < Accumulator::kUnroll; u++)
+            tile[u] = from[u * Accumulator::kThreads];
+        if constexpr (Accumulator::kPrepares)
+            acc.prepare(tile);
+        add_whole(acc, tile, 0, 16 >> args.element_log2);
+    }
+}
+
+// As add_part, with tickets: a loop of its own, for these take registers and time that shorter rows have not. `drawn`:
+// gets what the warp draws; with kAgain those are added first.
+template <class Accumulator, bool kNoted = false, bool kAgain = false>
+__device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared,
+                                           Drawn *drawn = NULL)
+{
+    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
+    constexpr int kWarps = kThreads / kWarp;
+    constexpr bool kPads = Accumulator::kFilling == kPadded;
+    const u32 log2 = args.element_log2, per_vector = 16 >> log2;
+    u32 head = ((16 - ((u32)(uintptr_t)p & 15)) & 15) >> log2;
+    if (head > args.row_len)
+        head = (u32)args.row_len;
+    const uint4 *vectors = (const uint4 *)(p + (head << log2));
+    const u64 nvec = (args.row_len - head) >> (4 - log2), step = (u64)gridDim.x * kTile;
+    const u64 rest = end_of_rounds<Accumulator>(args) + args.tickets / kWarps * kTile + blockIdx.x * args.share;
+    const u32 left = rest < nvec ? (u32)min(nvec - rest, (u64)args.share) : 0;
+    __shared__ u32 taken[kWarps]; // tickets, by the warp's first lane
+    u32 &mine = taken[threadIdx.x / kWarp];
+    const bool first_lane = threadIdx.x % kWarp == 0;
+
+    uint4 now[kUnroll], next[kUnroll];
+    u64 at = blockIdx.x * kTile + threadIdx.x; // this thread's first vector of the next tile
+    u32 round = 0, ticket = ~0u;               // ticket: of the first lane, the next one
+    bool rested = false;
+    if (first_lane)
+        mine = kAgain ? drawn->count : 0;
+    auto take = [&](u32 number) {
+        if (!first_lane)
+            return;
+        if (kNoted)
+            drawn->template of_warp<kThreads>(args)[mine] = number;
+        mine++;
+    };
+    // Requests the warp's next tile: the block's; a ticket's; behind those the block's share of the rest, and padding. False:
+    // there is none. A ticket is drawn while the tile before it is added.
+    auto request = [&]() {
+        bool whole = round < args.rounds;
+        if (!whole) {
+            const u32 number = __shfl_sync(kFullMask, ticket, 0);
+            whole = number < args.tickets;
+            if (whole) {
+                at = vector_of_ticket<Accumulator>(args, number);
+                take(number);
+            }
+        }
+        if (whole) {
+            const uint4 *from = vectors + at;
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                next[u] = load_vector(from + u * kThreads);
+            if (++round >= args.rounds && first_lane)
+                ticket = mine < args.most_tickets ? draw(args) : ~0u;
+            return true;
+        }
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (threadIdx.x + u * kThreads < left)
+                next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
+            else if constexpr (kPads)
+                next[u] = vector_of(Accumulator::kPadding);
+        const bool padded = kPads && left && !rested;
+        rested = true;
+        return padded;
+    };
+    bool more = request();
+    acc.init(shared, args);
+    if constexpr (kAgain)
+        add_drawn(acc, args, vectors, *drawn);
+        // The next tile is requested before this one is added, so loads are always in flight.
+#pragma unroll 1
+    while (more) {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            now[u] = next[u];
+        const u64 index = head + at * per_vector;
+        at += step;
+        more = request();
+        if constexpr (Accumulator::kPrepares)
+            if (!acc.prepare(now)) { // a ticket may be drawn, and not yet looked at
+                if (first_lane && ticket < args.tickets)
+                    take(ticket);
+                break;
+            }
+        add_whole(acc, now, index, per_vector);
+    }
+    if constexpr (!kPads) {
+        if constexpr (Accumulator::kPrepares)
+            acc.prepare_rest(vectors, rest, rest + left);
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (threadIdx.x + u * kThreads < left)
+                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
+    }
+    u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
+    if (args.tickets) {
+        __syncthreads();
+        if constexpr (kNoted)
+            drawn->count = mine;
+        for (int w = 0; w < kWarps; w++)
+            elements += taken[w] * (kWarp * kUnroll * per_vector);
+    }
+    if (blockIdx.x < gridDim.x - 1)
+        return elements;
+    const u64 tail = head + nvec * per_vector;
+    if (threadIdx.x < head)
+        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
+    if (tail + threadIdx.x < args.row_len)
+        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
+    return elements + head + args.row_len - tail;
+}
+
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
 // is made for it (Device::large_shared), so the other one is left empty there: compiling takes minutes.
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
@@ -144,9 +312,17 @@ __device__ __forceinline__ bool is_last(const WordPlan &plan, RowTotal *total, u
         return false;
     take_words(plan, total, words);
     if (plan.indexed)
-        join_ranks((const ulonglong2 *)partials, gridDim.x, words);
+        join_ranks((const ulonglong2 *)partials, gridDim.x, 1, words);
     return true;
 }
+
+// Does it go by tickets?
+template <class Accumulator, class = void> constexpr bool kTickets = false;
+template <class Accumulator> constexpr bool kTickets<Accumulator, std::enable_if_t<Accumulator::kByTickets>> = true;
+
+// Does it leave sums in a few doubles?
+template <class Accumulator, class = void> constexpr bool kLeavesSums = false;
+template <class Accumulator> constexpr bool kLeavesSums<Accumulator, std::void_t<decltype(&Accumulator::flush_sums)>> = true;
 
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
     segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
@@ -159,10 +335,21 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
             Accumulator acc;
-            u64 elements = add_part(acc, args, p, shared);
+            u64 elements;
+            if constexpr (kTickets<Accumulator>)
+                elements = add_tickets(acc, args, p, shared);
+            else
+                elements = add_part(acc, args, p, shared);
             u64 *of_row = partials + row * gridDim.x * finish.plan.all;
             const bool here = finish.light || finish.added;
-            acc.flush(args, p, shared, elements, here ? words : of_row + blockIdx.x * finish.plan.all);
+            bool left = false;
+            if constexpr (kLeavesSums<Accumulator>) {
+                left = finish.added == kAddedBesideSums;
+                if (left)
+                    acc.flush_sums(args, p, shared, elements, words, sums_of_block(of_row, gridDim.x, blockIdx.x));
+            }
+            if (!left)
+                acc.flush(args, p, shared, elements, here ? words : of_row + blockIdx.x * finish.plan.all);
             __syncthreads(); // `shared` is free for the next row
             if (finish.added) {
                 add_words(finish.plan, args.totals + row, words);
@@ -170,6 +357,8 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
                     leave_pairs(finish.plan, of_row, words);
             }
             const bool last = finish.light && is_last(finish.plan, args.totals + row, of_row, words);
+            if (last && args.tickets)
+                reset_tickets(args.totals);
             if (last && threadIdx.x < kWarp)
                 finish_light(finish, args.first_row + row, words);
         }
@@ -185,7 +374,9 @@ template <class Accumulator> SegmentKernel segment_kernel()
             Accumulator::kMaxPerThread,
             NULL,
             NULL,
-            NULL};
+            NULL,
+            kLeavesSums<Accumulator>,
+            kTickets<Accumulator>};
 }
 
 } // namespace rk
