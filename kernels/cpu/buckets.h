@@ -124,18 +124,17 @@ enum {
     PAIRS_AHEAD = 8192                /* bytes to prefetch */
 };
 
-/* The places of n pairs, a multiple of LANES64. False: there are infinities or NaNs. */
-static __attribute__((noinline)) bool take_apart32(const acc *a, pair64 **at, const void *data, size_t n)
+/* The places of n pairs, a multiple of LANES64, in bytes. False: there are infinities or NaNs. */
+static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *data, size_t n)
 {
     const vu64_loose *x = data;
     const uint64_t one = ((uint64_t)1 << 55) + (1 << 23); /* carries from exponents of all ones to the signs */
     vu64 odd = {0};
     uint64_t any = 0;
-    vu64 copy;
-    for (int j = 0; j < LANES64; j++)
-        copy[j] = (uintptr_t)a->pair[j % COPIES32];
     for (size_t i = 0; i < n / LANES64; i++) {
-        *(vu64 *)(void *)(at + i * LANES64) = ((x[i] >> 23 & 0xf0) | (x[i] >> 51 & 0xf00)) + copy;
+        if (i * VB % 64 == 0)
+            prefetch(x + i, PAIRS_AHEAD);
+        *(vu64 *)(void *)(at + i * LANES64) = (x[i] >> 23 & 0xf0) | (x[i] >> 51 & 0xf00);
         odd |= (x[i] + one) ^ x[i];
     }
     for (int j = 0; j < LANES64; j++)
@@ -157,27 +156,25 @@ INLINE pair64 load_pair32(const void *p)
     return v;
 }
 
-INLINE void add_pairs32(pair64 *const *at, const char *x, size_t n, bool magnitudes)
+INLINE void add_pairs32(acc *a, const uint64_t *at, const char *x, size_t n, bool magnitudes)
 {
     typedef VEC(int64_t, 16) bits;
     const bits kept = (bits){0} + (magnitudes ? INT64_MAX : -1);
-    for (size_t i = 0; i < n; i += 8) {
-        prefetch(x + 8 * i, PAIRS_AHEAD);
+    for (size_t i = 0; i < n; i += 8)
         for (size_t k = i; k < i + 8; k++)
-            *at[k] += (pair64)((bits)load_pair32(x + 8 * k) & kept);
-    }
+            *(pair64 *)(void *)((char *)a->pair[k % COPIES32] + at[k]) += (pair64)((bits)load_pair32(x + 8 * k) & kept);
 }
 
 static void add_apart32(acc *a, const char *x, size_t n)
 {
-    _Alignas(VB) pair64 *at[PAIRS];
-    if (!take_apart32(a, at, x, n))
+    _Alignas(VB) uint64_t at[PAIRS];
+    if (!take_apart32(at, x, n))
         for (size_t i = 0; i < 2 * n; i++)
             add_f32(a, ((const u32_loose *)(const void *)x)[i]);
     else if (a->magnitudes)
-        add_pairs32(at, x, n, true);
+        add_pairs32(a, at, x, n, true);
     else
-        add_pairs32(at, x, n, false);
+        add_pairs32(a, at, x, n, false);
 }
 
 typedef struct class_sums {

@@ -5,10 +5,7 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/exact/state.h"
 
-enum {
-    COUNT_ROUNDS = 255,     /* what a lane of 8 bits holds */
-    COUNT_AHEAD = 24 * 1024 /* bytes to prefetch: a block of stats, and what the loop over its sums has prefetched */
-};
+enum { COUNT_ROUNDS = 255 }; /* what a lane of 8 bits holds */
 
 typedef struct tally {
     uint64_t nonzero, nans; /* a NaN is nonzero */
@@ -50,8 +47,6 @@ COUNT_SOME(64)
             vu##W hit = {0}, nan = {0};                                                         \
             for (int k = 0; k < COUNT_ROUNDS && n - i >= LANES; k++, i += LANES) {              \
                 vi##W v = *(const vi##W##_loose *)(const void *)(x + i);                        \
-                if (k * VB % 64 == 0)                                                           \
-                    prefetch_far(x + i, COUNT_AHEAD);                                           \
                 hit = count_set_##W(hit, v, (int##W##_t)(MAGNITUDE));                           \
                 if (INF != 0)                                                                   \
                     nan = count_above_##W(nan, v & (int##W##_t)(MAGNITUDE), (int##W##_t)(INF)); \

@@ -6,16 +6,17 @@
 
 #include "kernels/cpu/digits.h"
 
+#if VB == 64
+
 enum {
     FEW64 = 1500,                /* shorter arrays are not worth clearing and emptying the slots */
     APART64 = 64,                /* elements that are taken apart together */
     SLOTS_TOGETHER = 2 * LANES64 /* whose exponents are a digit's */
 };
 
-/* Where the slots are and the signed parts of n elements, a multiple of LANES64, at most APART64: 0 for zeros and for those that are odd,
+/* The slots and the signed parts of n elements, a multiple of LANES64, at most APART64: 0 for zeros and for those that are odd,
  * subnormals, infinities and NaNs. Are there any? */
-static __attribute__((noinline)) bool take_apart64(const void *data, size_t n, bool magnitudes, const int64_t *slots,
-                                                   int64_t **slot, int64_t *part)
+static __attribute__((noinline)) bool take_apart64(const void *data, size_t n, bool magnitudes, uint64_t *slot, int64_t *part)
 {
     const vu64_loose *x = data;
     const uint64_t hidden = (uint64_t)1 << 52;
@@ -23,13 +24,14 @@ static __attribute__((noinline)) bool take_apart64(const void *data, size_t n, b
     for (size_t i = 0; i < n / LANES64; i++) {
         const __m512i zero = _mm512_setzero_si512();
         __m512d v = (__m512d)x[i];
+        prefetch(x + i, 8192);
         vu64 m = ((x[i] & (hidden - 1)) | hidden);
         m = (vu64)_mm512_sllv_epi64((__m512i)m, (__m512i)(x[i] >> 52 & 1));
         m = (vu64)_mm512_mask_mov_epi64((__m512i)m, _mm512_fpclass_pd_mask(v, 0xbf), zero);
         if (!magnitudes)
             m = (vu64)_mm512_mask_sub_epi64((__m512i)m, _mm512_movepi64_mask((__m512i)v), zero, (__m512i)m);
         odd |= _mm512_fpclass_pd_mask(v, 0xb9);
-        *(vu64 *)(void *)(slot + i * LANES64) = (x[i] >> 50 & 8 * (SLOTS64 - 1)) + (uintptr_t)slots;
+        *(vu64 *)(void *)(slot + i * LANES64) = x[i] >> 53 & (SLOTS64 - 1);
         *(vu64 *)(void *)(part + i * LANES64) = m;
     }
     return odd != 0;
@@ -45,16 +47,14 @@ INLINE bool add_over(int64_t *to, int64_t v)
 
 static void add_apart64(acc *a, const void *data, size_t n)
 {
-    _Alignas(VB) int64_t *slot[APART64];
+    _Alignas(VB) uint64_t slot[APART64];
     _Alignas(VB) int64_t part[APART64];
     const u64_loose *x = data;
-    bool odd = take_apart64(x, n, a->magnitudes, a->slot, slot, part);
-    for (size_t i = 0; i < n; i += LANES64) {
-        prefetch(x + i, 8192);
+    bool odd = take_apart64(x, n, a->magnitudes, slot, part);
+    for (size_t i = 0; i < n; i += LANES64)
         for (size_t k = i; k < i + LANES64; k++)
-            if (__builtin_expect(add_over(slot[k], part[k]), 0))
-                a->slot_over[slot[k] - a->slot] += part[k] < 0 ? -1 : 1;
-    }
+            if (__builtin_expect(add_over(&a->slot[slot[k]], part[k]), 0))
+                a->slot_over[slot[k]] += part[k] < 0 ? -1 : 1;
     for (size_t i = 0; odd && i < n; i++)
         if ((((x[i] >> 52) + 1) & 0x7ff) <= 1 && x[i] << 1 != 0)
             add_f64(a, x[i]);
@@ -110,4 +110,5 @@ ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
         empty_buckets64(a);
 }
 
+#endif
 #endif

@@ -226,9 +226,7 @@ INLINE vu64 square_low(vu64 v)
 #endif
 }
 
-/* Ask for the line that a loop will want some time later. Past the end of an array this does nothing. The second leaves it in L2:
- * for what is more than L1 has room for. */
+/* Ask for the line that a loop will want some time later. Past the end of an array this does nothing. */
 INLINE void prefetch(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead)); }
-INLINE void prefetch_far(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead), 0, 2); }
 
 #endif
