@@ -1,20 +1,23 @@
 /* Sums of elements whose exponents lie too far apart for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent. Two f32 go together to a pair of doubles, one of 256
- * for the classes of their exponents: an addition in memory takes as long for both as for one. The callers know about the signs
- * of zeros. */
+ * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent (with AVX-512: slots.h). Two f32 go together to a pair of
+ * doubles, one of 256 for the classes of their exponents: an addition in memory takes as long for both as for one. The callers
+ * know about the signs of zeros. */
 #ifndef RK_CPU_BUCKETS_H
 #define RK_CPU_BUCKETS_H
 
 #include "kernels/cpu/digits.h"
+#include "kernels/cpu/inexact.h"
+#if VB == 64
+#include "kernels/cpu/slots.h"
+#else
+
+/* ---- f64 ---- */
 
 enum {
     FEW64 = 6000, /* shorter arrays are not worth clearing and emptying the buckets */
-    FEW32 = 1500,
-    FOLD = 16,  /* neighbours that are emptied together */
-    FULL64 = 52 /* log2 of the adds that surely fit */
+    FOLD = 16,    /* neighbours that are emptied together */
+    FULL64 = 52   /* log2 of the adds that surely fit */
 };
-
-/* ---- f64 ---- */
 
 /* The sum of an exponent's bucket and, subtracted, that of negative elements. */
 INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
@@ -109,16 +112,19 @@ ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
         empty_buckets64(a);
 }
 
+#endif
+
 /* ---- f32: an element of class c, with an exponent field from 16 c to 16 c + 15, is a multiple of u = 2^(16 c - 150) below
  * 2^39 u. So 2^14 of a class sum exactly. ---- */
 
 enum {
-    MOST_ADDS32 = 1 << 14,
-    PAIRS = 512,       /* whose places are found together */
-    PAIRS_AHEAD = 8192 /* bytes to prefetch */
+    FEW32 = 1500,
+    MOST_ADDS32 = 2 * COPIES32 << 14, /* 2^14 to a sum, if they all go to the same pair */
+    PAIRS = 64,                       /* whose places are found together */
+    PAIRS_AHEAD = 8192                /* bytes to prefetch */
 };
 
-/* The places of n pairs, a multiple of LANES64. False: there are infinities or NaNs. */
+/* The places of n pairs, a multiple of LANES64, in bytes. False: there are infinities or NaNs. */
 static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *data, size_t n)
 {
     const vu64_loose *x = data;
@@ -128,7 +134,7 @@ static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *dat
     for (size_t i = 0; i < n / LANES64; i++) {
         if (i * VB % 64 == 0)
             prefetch(x + i, PAIRS_AHEAD);
-        *(vu64 *)(void *)(at + i * LANES64) = (x[i] >> 27 & 15) | (x[i] >> 55 & 0xf0);
+        *(vu64 *)(void *)(at + i * LANES64) = (x[i] >> 23 & 0xf0) | (x[i] >> 51 & 0xf00);
         odd |= (x[i] + one) ^ x[i];
     }
     for (int j = 0; j < LANES64; j++)
@@ -136,47 +142,85 @@ static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *dat
     return !(any & ((uint64_t)1 << 63 | (uint64_t)1 << 31));
 }
 
+/* GCC would load first and convert then. */
 INLINE pair64 load_pair32(const void *p)
 {
-#ifdef __x86_64__
-    return (pair64)_mm_cvtps_pd((__m128)_mm_loadl_epi64(p));
+    pair64 v;
+#ifdef __AVX__
+    __asm__("vcvtps2pd %1, %0" : "=x"(v) : "m"(*(const char(*)[8])p));
+#elif defined(__x86_64__)
+    __asm__("cvtps2pd %1, %0" : "=x"(v) : "m"(*(const char(*)[8])p));
 #else
-    return (pair64)vcvt_f64_f32(vld1_f32((const float *)p));
+    v = (pair64)vcvt_f64_f32(vld1_f32((const float *)p));
 #endif
+    return v;
+}
+
+INLINE void add_pairs32(acc *a, const uint64_t *at, const char *x, size_t n, bool magnitudes)
+{
+    typedef VEC(int64_t, 16) bits;
+    const bits kept = (bits){0} + (magnitudes ? INT64_MAX : -1);
+    for (size_t i = 0; i < n; i += 8)
+        for (size_t k = i; k < i + 8; k++)
+            *(pair64 *)(void *)((char *)a->pair[k % COPIES32] + at[k]) += (pair64)((bits)load_pair32(x + 8 * k) & kept);
 }
 
 static void add_apart32(acc *a, const char *x, size_t n)
 {
-    typedef VEC(int64_t, 16) bits;
-    const bits kept = (bits){0} + (a->magnitudes ? INT64_MAX : -1);
     _Alignas(VB) uint64_t at[PAIRS];
-    if (take_apart32(at, x, n)) {
-        for (size_t i = 0; i < n; i += 8)
-            for (size_t k = i; k < i + 8; k++)
-                a->pair[at[k]] += (pair64)((bits)load_pair32(x + 8 * k) & kept);
-        return;
-    }
-    for (size_t i = 0; i < 2 * n; i++)
-        add_f32(a, ((const u32_loose *)(const void *)x)[i]);
+    if (!take_apart32(at, x, n))
+        for (size_t i = 0; i < 2 * n; i++)
+            add_f32(a, ((const u32_loose *)(const void *)x)[i]);
+    else if (a->magnitudes)
+        add_pairs32(a, at, x, n, true);
+    else
+        add_pairs32(a, at, x, n, false);
 }
 
+typedef struct class_sums {
+    double first[CLASSES32], second[CLASSES32]; /* of pairs */
+} class_sums;
+
 /* A class as a first element is added over all seconds, and the other way round. */
-static void empty_buckets32(acc *a)
+static __attribute__((noinline)) void sum_classes(const acc *a, class_sums *out)
 {
-    pair64 first[CLASSES32] = {{0}}, second[CLASSES32] = {{0}};
+    class_sums sums = {{0}, {0}};
     for (int s = 0; s < CLASSES32; s++)
         for (int f = 0; f < CLASSES32; f++) {
-            first[f] += a->pair[s * CLASSES32 + f];
-            second[s] += a->pair[s * CLASSES32 + f];
+            pair64 v = a->pair[0][s * CLASSES32 + f];
+            for (int k = 1; k < COPIES32; k++)
+                v += a->pair[k][s * CLASSES32 + f];
+            sums.first[f] += v[0];
+            sums.second[s] += v[1];
         }
-    for (int c = 0; c < CLASSES32; c++) {
-        double sum = first[c][0] + second[c][1];
-        uint64_t bits;
-        memcpy(&bits, &sum, sizeof bits);
-        if (sum != 0)
-            add_part_f64(a, bits);
-    }
-    count_adds(a, CLASSES32);
+    *(volatile class_sums *)out = sums;
+}
+
+static void add_part_double(acc *a, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (v != 0)
+        add_part_f64(a, bits);
+}
+
+static void empty_buckets32(acc *a)
+{
+    class_sums sums;
+    inexact_clear(&sums);
+    sum_classes(a, &sums);
+    if (!inexact_seen(&sums))
+        for (int c = 0; c < CLASSES32; c++) {
+            add_part_double(a, sums.first[c]);
+            add_part_double(a, sums.second[c]);
+        }
+    else
+        for (int k = 0; k < COPIES32; k++)
+            for (int i = 0; i < CLASSES32 * CLASSES32; i++) {
+                add_part_double(a, a->pair[k][i][0]);
+                add_part_double(a, a->pair[k][i][1]);
+            }
+    count_adds(a, 2 * COPIES32 * CLASSES32 * CLASSES32);
     memset(a->pair, 0, sizeof a->pair);
     a->bucket_adds = 0;
 }

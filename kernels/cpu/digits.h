@@ -15,7 +15,9 @@ typedef unsigned __int128 u128;
 enum {
     CARRY_AFTER = 1 << 28, /* adds of less than 2^33 to each digit that surely fit */
     BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
-    CLASSES32 = 16         /* of 16 exponents */
+    SLOTS64 = 1024,        /* 10 bits of exponent */
+    CLASSES32 = 16,        /* of 16 exponents */
+    COPIES32 = 4           /* of the sums, in turn: an addition soon after one to the same place has to wait */
 };
 
 typedef VEC(double, 16) pair64;
@@ -37,7 +39,11 @@ typedef struct acc {
             uint64_t bucket[BUCKETS64]; /* sums of significands */
             uint32_t over[BUCKETS64];   /* how often a bucket went over 2^64 */
         };
-        pair64 pair[CLASSES32 * CLASSES32]; /* f32: sums of first and of second elements, by the classes of both */
+        struct {
+            int64_t slot[SLOTS64]; /* with AVX-512: sums of significands with signs */
+            int32_t slot_over[SLOTS64];
+        };
+        pair64 pair[COPIES32][CLASSES32 * CLASSES32]; /* f32: sums of first and of second elements, by both classes */
     };
 } acc;
 

@@ -25,7 +25,7 @@ enum {
     MOST_LEVELS = VB == 64   ? 8
                   : VB == 32 ? 4
                              : 3, /* of f64; more take longer than buckets */
-    MOST_LEVELS32 = VB == 64   ? 6
+    MOST_LEVELS32 = VB == 64   ? 4
                     : VB == 32 ? 3
                                : 2,
     HIGHEST_ANCHOR = 1000, /* above this S could overflow */

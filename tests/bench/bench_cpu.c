@@ -1,5 +1,5 @@
-/* How fast the CPU engine is: exact sums beside a plain vector sum of the same build, and the cost of one small task.
- * Prints GB/s and ns; the sums also as a JSON object a line, for tests/bench/run.py. Usage: bench_cpu [THREADS [FILE]] */
+/* How fast the CPU engine is: exact sums beside a plain vector sum of the same build, other operations beside sums or integers,
+ * and the cost of one small task. Prints GB/s and ns; what has a peer also as a JSON object a line, for tests/bench/run.py. Usage: bench_cpu [THREADS [FILE]] */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -59,11 +59,17 @@ PLAIN(plain_f32, float)
 PLAIN(plain_f64, double)
 
 /* ---- timing: every thread does its share of the data, again and again ---- */
+typedef struct what {
+    const char *who;
+    int op, dtype;
+    bool plain;
+} what;
+
 typedef struct share {
     const char *data;
     size_t bytes;
-    int dtype, rounds;
-    bool exact;
+    what w;
+    int rounds;
     pthread_barrier_t *start;
     uint64_t begin, end;
     double sink;
@@ -71,14 +77,15 @@ typedef struct share {
 
 static void once(share *s)
 {
-    if (!s->exact) {
-        s->sink += s->dtype == RP_F64 ? plain_f64(s->data, s->bytes) : plain_f32(s->data, s->bytes);
+    const int dtype = s->w.dtype;
+    if (s->w.plain) {
+        s->sink += dtype == RP_F64 ? plain_f64(s->data, s->bytes) : plain_f32(s->data, s->bytes);
         return;
     }
     rk_state state;
-    rk_state_init(&state, rp_state_layout(RP_OP_SUM, s->dtype), s->dtype);
-    rk_simd_best()->reduce[state.layout][s->dtype](&state, s->data, s->bytes / rp_dtype_size(s->dtype), 0, 0);
-    s->sink += (double)state.limb[2];
+    rk_state_init(&state, rp_state_layout(s->w.op, dtype), dtype);
+    rk_simd_best()->reduce[state.layout][dtype](&state, s->data, s->bytes / rp_dtype_size(dtype), 0, 0);
+    s->sink += (double)state.limb[0];
 }
 
 static void *work(void *arg)
@@ -93,7 +100,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static double gbps(const char *data, size_t bytes, int dtype, bool exact, int threads)
+static double gbps(const char *data, size_t bytes, what w, int threads)
 {
     pthread_barrier_t start;
     pthread_t t[64];
@@ -102,8 +109,7 @@ static double gbps(const char *data, size_t bytes, int dtype, bool exact, int th
     rounds = rounds < 1 ? 1 : rounds;
     pthread_barrier_init(&start, NULL, (unsigned)threads);
     for (int i = 0; i < threads; i++) {
-        s[i] = (share){
-            data + bytes / (size_t)threads * (size_t)i, bytes / (size_t)threads, dtype, rounds, exact, &start, 0, 0, 0};
+        s[i] = (share){data + bytes / (size_t)threads * (size_t)i, bytes / (size_t)threads, w, rounds, &start, 0, 0, 0};
         pthread_create(&t[i], NULL, work, &s[i]);
     }
     uint64_t begin = UINT64_MAX, end = 0;
@@ -124,50 +130,70 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rates of the plain and the exact sum, in order. In turn, so that a change of the machine's mood hits both. */
-static void sample(const char *data, size_t bytes, int dtype, int threads, double rates[2][SAMPLES])
+/* Rates of a peer and of what is compared with it, in order. In turn, so that a change of the machine's mood hits both. */
+static void sample(const char *data, size_t bytes, const what pair[2], int threads, double rates[2][SAMPLES])
 {
     for (int i = 0; i < SAMPLES; i++)
-        for (int exact = 0; exact < 2; exact++)
-            rates[exact][i] = gbps(data, bytes, dtype, exact, threads);
-    for (int exact = 0; exact < 2; exact++)
-        qsort(rates[exact], SAMPLES, sizeof(double), by_value);
+        for (int k = 0; k < 2; k++)
+            rates[k][i] = gbps(data, bytes, pair[k], threads);
+    for (int k = 0; k < 2; k++)
+        qsort(rates[k], SAMPLES, sizeof(double), by_value);
 }
 
-static void report(FILE *json, int dtype, int kind, size_t bytes, int threads, double rates[2][SAMPLES])
+static void compare(FILE *json, const char *data, size_t bytes, const what pair[2], const char *kind, int threads)
 {
+    double rates[2][SAMPLES];
     char name[64], size[16];
+    sample(data, bytes, pair, threads, rates);
     snprintf(size, sizeof size, bytes >> 20 ? "%zu MiB" : "%zu KiB", bytes >> 20 ? bytes >> 20 : bytes >> 10);
-    snprintf(name, sizeof name, "cpu sum %s %s %s, %s", rp_dtype_name(dtype), kind ? "full-range" : "normal", size,
+    snprintf(name, sizeof name, "cpu %s %s %s %s, %s", rp_op_name(pair[1].op), rp_dtype_name(pair[1].dtype), kind, size,
              threads > 1 ? "all threads" : "1 thread");
-    double plain = rates[0][SAMPLES / 2], exact = rates[1][SAMPLES / 2];
-    printf("%-44s plain %6.1f GB/s, exact %6.1f GB/s, ratio %.2f\n", name, plain, exact, exact / plain);
-    for (int i = 0; json && i < 2; i++)
+    double peer = rates[0][SAMPLES / 2], ours = rates[1][SAMPLES / 2];
+    printf("%-48s %-8s %6.1f GB/s, ours %6.1f GB/s, ratio %.2f\n", name, pair[0].who, peer, ours, ours / peer);
+    fflush(stdout);
+    for (int k = 0; json && k < 2; k++)
         fprintf(json,
                 "{\"group\": \"cpu\", \"case\": \"%s\", \"who\": \"%s\", \"unit\": \"GB/s\", \"median\": %.3f, "
                 "\"low\": %.3f, \"high\": %.3f, \"runs\": %d}\n",
-                name, i ? "reduced" : "plain", rates[i][SAMPLES / 2], rates[i][0], rates[i][SAMPLES - 1], SAMPLES);
+                name, pair[k].who, rates[k][SAMPLES / 2], rates[k][0], rates[k][SAMPLES - 1], SAMPLES);
 }
 
-static void bench_sums(int most_threads, FILE *json)
+enum { MOST_BYTES = 1 << 30 };
+
+static void fill_all(char *data, int dtype, int kind)
 {
-    static const size_t sizes[] = {64 << 10, 1 << 20, 1 << 30};
     const size_t made = 64 << 20; /* and repeated */
-    char *data = malloc(1 << 30);
+    fill(data, dtype, made / rp_dtype_size(dtype), kind);
+    for (size_t at = made; at < MOST_BYTES; at += made)
+        memcpy(data + at, data, made);
+}
+
+static void bench_sums(char *data, int most_threads, FILE *json)
+{
+    static const size_t sizes[] = {64 << 10, 1 << 20, MOST_BYTES};
     for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
         for (int kind = NORMAL; kind <= FULL_RANGE; kind++) {
-            fill(data, dtype, made / rp_dtype_size(dtype), kind);
-            for (size_t at = made; at < 1u << 30; at += made)
-                memcpy(data + at, data, made);
+            const what pair[2] = {{"plain", RP_OP_SUM, dtype, true}, {"reduced", RP_OP_SUM, dtype, false}};
+            fill_all(data, dtype, kind);
             for (int threads = 1; threads <= most_threads; threads += most_threads > 1 ? most_threads - 1 : 1)
-                for (int i = 0; i < 3; i++) {
-                    double rates[2][SAMPLES];
-                    sample(data, sizes[i], dtype, threads, rates);
-                    report(json, dtype, kind, sizes[i], threads, rates);
-                    fflush(stdout);
-                }
+                for (int i = 0; i < 3; i++)
+                    compare(json, data, sizes[i], pair, kind ? "full-range" : "normal", threads);
         }
-    free(data);
+}
+
+/* Beside sums, and extremes beside those of integers. */
+static void bench_beside(char *data, int threads, FILE *json)
+{
+    const what sum = {"sum", RP_OP_SUM, RP_F32, false}, i32 = {"i32", RP_OP_MAX, RP_I32, false};
+    fill_all(data, RP_F32, NORMAL);
+    for (int k = 0; k < 2; k++) {
+        const what moments[2] = {sum, {"reduced", k ? RP_OP_STATS : RP_OP_VAR, RP_F32, false}};
+        const what end[2] = {i32, {"reduced", k ? RP_OP_MIN : RP_OP_MAX, RP_F32, false}};
+        compare(json, data, 1 << 20, moments, "normal", 1);
+        compare(json, data, MOST_BYTES, moments, "normal", threads);
+        compare(json, data, 64 << 10, end, "normal", 1);
+        compare(json, data, 1 << 20, end, "normal", 1);
+    }
 }
 
 /* One op of every layout; NaNs are looked for. */
@@ -239,6 +265,9 @@ int main(int argc, char **argv)
         perror(argv[2]);
         return 1;
     }
-    bench_sums(threads, json);
+    char *data = malloc(MOST_BYTES);
+    bench_sums(data, threads, json);
+    bench_beside(data, threads, json);
+    free(data);
     return json && fclose(json) ? 1 : 0;
 }

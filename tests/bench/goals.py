@@ -31,6 +31,10 @@ GOALS = (
     Goal("16 processes of 4 KiB requests: 0.9 of a bare nng echo", r"requests, 16 processes, 4 KiB", ("nng-echo",), 1 / 0.9),
     Goal("p99 of small requests under a large one: 3 times idle", r"p99 of 4 KiB, .*", ("idle",), 3.0),
     Goal("CPU: 0.8 of a plain vector sum", r"cpu sum f\d\d \S+ 1024 MiB, all threads", ("plain",), 1 / 0.8),
+    Goal("CPU, in the cache: 0.8 of a plain vector sum", r"cpu sum f\d\d normal (64 KiB|1 MiB), 1 thread", ("plain",), 1 / 0.8),
+    Goal("CPU, in the cache: 0.3 of it at full range", r"cpu sum f\d\d full-range (64 KiB|1 MiB), 1 thread", ("plain",), 1 / 0.3),
+    Goal("CPU: var and stats in 1.3 times a sum's time", r"cpu (var|stats) f32 \S+ 1024 MiB, all threads", ("sum",), 1.3),
+    Goal("CPU, in the cache: extremes of f32 as fast as of i32", r"cpu (max|min) f32 .*", ("i32",), 1 / 0.95),
 )
 
 

@@ -372,18 +372,22 @@ static void test_odd_elements_in_buckets(void **state)
     free(x);
 }
 
-/* Wide finite data for long enough that buckets fill up and are emptied in between. */
+/* Wide finite data for long enough that buckets fill up and are emptied in between, by elements of one sign and of the other. */
 static void test_full_buckets(void **state)
 {
     (void)state;
     const uint64_t lengths[] = {3000000, 60000}; /* f32: more than 2^19 in one bucket; f64: more than 2^12 */
     uint8_t *x = memory(4 * lengths[0]);
-    for (int dtype = RP_F32; dtype <= RP_F64; dtype++) {
-        uint64_t n = lengths[dtype - RP_F32];
-        for (uint64_t i = 0; i < n; i++) /* two exponents far apart, largest fractions */
-            t_store(dtype, x + i * rp_dtype_size(dtype), i % 8 ? 0x1.fffffeffffffp100 : -0x1.fffffep-120);
-        check_sums(dtype, 0, x, n, "two far exponents", 0);
-    }
+    for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
+        for (int sign = 1; sign >= -1; sign -= 2) {
+            const uint64_t n = lengths[dtype - RP_F32];
+            const int far = dtype == RP_F64 ? 900 : 100;
+            for (uint64_t i = 0; i < n; i++) /* two exponents far apart, largest fractions */
+                t_store(dtype, x + i * rp_dtype_size(dtype),
+                        i % 8 ? ldexp(sign * 0x1.fffffeffffffp0, far + (i % 2 && dtype == RP_F64))
+                              : -sign * ldexp(0x1.fffffep0, -far));
+            check_sums(dtype, 0, x, n, "two far exponents", (uint64_t)(sign + 1));
+        }
     for (uint64_t i = 0; i < 200000; i++) /* both ends of a class of 16 exponents, and a far one in every lane */
         t_store(RP_F32, x + 4 * i, i % 7 == 0 ? -0x1.fffffep-120 : i % 3 ? 0x1.fffffep112 : 0x1.000002p97);
     check_sums(RP_F32, 0, x, 200000, "both ends of a class", 0);
