@@ -428,6 +428,20 @@ def test_what_was_planned_is_done_again(libraries, make, dtype):
 
 
 @pytest.mark.parametrize("make", [OfTorch, OfCupy])
+def test_what_is_known_is_little_and_holds_no_tensor(libraries, make):
+    memory = libraries.device.make(4096)
+    for n in range(1, _plan.RECIPES + 9):
+        t = make(memory, np.ones(n % 500 + 1, "u1"))
+        for _ in range(2):
+            assert reduced.max(t, nan=("propagate", "omit")[n // 500]) == 1
+    assert 1 < len(_again._known) <= _plan.RECIPES
+    seen = weakref.ref(t)
+    del t
+    libraries.planned.clear()
+    assert seen() is None
+
+
+@pytest.mark.parametrize("make", [OfTorch, OfCupy])
 def test_the_short_way_is_left(libraries, make):
     """For errors, other arguments, and tensors that cannot be reduced where they are."""
     device, client = libraries.device, _client.default()

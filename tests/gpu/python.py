@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import importlib
 import json
+import math
 import statistics
 import sys
 import time
@@ -245,13 +246,14 @@ def freed(library):
     print("numba: allocations where freed ones lay")
 
 
-OPS = ("sum", "var", "std", "argmax", "norm", "max", "stats")
+OPS = ("sum", "var", "std", "argmax", "norm", "norm 1", "norm inf", "max", "stats")
+ORDERS = {"norm": 2, "norm 1": 1, "norm inf": math.inf}
 BLOCK = 10  # calls of one library in turn: the GPU takes some 0.2 ms to change between the contexts of two processes
 
 
 def kernel_us(op, x):
     """What the GPU works for a reduction of x, by the daemon's clock."""
-    p, took = _plan.plan("norm2" if op == "norm" else op, x), []
+    p, took = _plan.plan(f"norm{ORDERS[op]}" if op in ORDERS else op, x), []
     for _ in range(20):
         _run._call(p, _client.default())
         took.append(p.result.compute_ns / 1e3)
@@ -289,10 +291,14 @@ def times(libraries, powers):
         for op in OPS:
             calls = {}
             for name, x in tensors.items():
-                m, f = libraries[name].lib, getattr(reduced, op)
-                calls[f"reduced of {name}'s"] = lambda f=f, x=x: f(x)
-                peer = m.linalg.norm if op == "norm" else getattr(m, op, None)
-                calls[name] = (lambda peer=peer, x=x: peer(x).item()) if peer else lambda x=x: their_stats(x)
+                m, order = libraries[name].lib, ORDERS.get(op)
+                if order:
+                    calls[f"reduced of {name}'s"] = lambda x=x: reduced.norm(x, order)
+                    calls[name] = lambda m=m, x=x: m.linalg.norm(x, order).item()
+                else:
+                    f, peer = getattr(reduced, op), getattr(m, op, None)
+                    calls[f"reduced of {name}'s"] = lambda f=f, x=x: f(x)
+                    calls[name] = (lambda peer=peer, x=x: peer(x).item()) if peer else lambda x=x: their_stats(x)
             kernel = kernel_us(op, next(iter(tensors.values())))
             found = in_turn(calls, next(iter(libraries.values())).wait)
             rows.append({"op": op, "n": 1 << power, "kernel_us": kernel, **found})

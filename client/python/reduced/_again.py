@@ -1,8 +1,7 @@
-"""The short way of tensors on a GPU: what was planned for an earlier tensor of the same type, shape and strides is done again. Of 30 us
+"""The short way of tensors on a GPU: what was planned for an earlier tensor of the same type, shape and strides is done again. Of 13 us
 that NumPy's arguments take on the way to the library, 5 are left."""
 from __future__ import annotations
 
-import threading
 from ctypes import byref, c_double, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
 
@@ -13,12 +12,11 @@ from ._arrays import shortcuts
 from ._client import Client
 from ._errors import Error
 from ._lib import check, lib
-from ._plan import RECIPES, Plan, Recipe, plan
+from ._plan import Plan, Recipe, make_room, plan
 from ._run import LONG, run
 from ._sources import address
 
 _known: dict[Any, Repeat] = {}
-_changing = threading.Lock()
 _device: Any = None  # the module, when there are tensors
 _exact = (int, type(None))
 _values: dict[str, Any] = {"f8": c_double, "i8": c_int64, "u8": c_uint64}
@@ -66,10 +64,8 @@ def _first(key: Any, p: Plan, client: Client | None) -> Any:
     from . import _device
     value = run(p, client)
     if p.recipe is not None and 0 < p.source.nbytes <= LONG:
-        with _changing:
-            while len(_known) >= RECIPES:
-                _known.pop(next(iter(_known)))
-            _known[key] = Repeat(p.recipe, p)
+        make_room(_known)
+        _known[key] = Repeat(p.recipe, p)
     return value
 
 

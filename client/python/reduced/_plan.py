@@ -193,11 +193,16 @@ def _key(data: Remote, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
     return op, axis, dtype, data.dtype, data.shape, data.strides, others
 
 
+def make_room(kept: dict[Any, Any]) -> None:
+    """For one more; other threads may do the same."""
+    for key in list(kept)[:max(0, len(kept) - RECIPES + 1)]:
+        kept.pop(key, None)
+
+
 def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
     """The recipe, without the elements that it was made for."""
     del p.data
-    while len(_recipes) >= RECIPES:
-        _recipes.pop(next(iter(_recipes)), None)
+    make_room(_recipes)
     _recipes[key] = recipe
 
 
