@@ -1,7 +1,7 @@
 /* Sums of elements whose exponents lie too far apart for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent (with AVX-512: slots.h). Two f32 go together to a pair of
- * doubles, one of 256 for the classes of their exponents: an addition in memory takes as long for both as for one. The callers
- * know about the signs of zeros. */
+ * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent (with AVX-512: slots.h). Two f32 go together to a
+ * pair of doubles, one of 256 for the classes of their exponents: an addition in memory takes as long for both as for one.
+ * The callers know about the signs of zeros. */
 #ifndef RK_CPU_BUCKETS_H
 #define RK_CPU_BUCKETS_H
 

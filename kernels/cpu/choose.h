@@ -12,9 +12,9 @@ enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
-/* The first whole steps of n elements, for without_nans where one end is wanted: returns how many elements those are. `*numbers`
- * becomes false if NaNs are among them. A processor begins one maximum of 64 bytes of integers in a cycle. Other units of it
- * compare for NaNs, two vectors at a time. */
+/* The first whole steps of n elements, for without_nans where one end is wanted: returns how many elements those are.
+ * `*numbers` becomes false if NaNs are among them. A processor begins one maximum of 64 bytes of integers in a cycle. Other
+ * units of it compare for NaNs, two vectors at a time. */
 #if VB == 64
 #define END_STEPS(W, MASK)                                                                                                 \
     INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \

@@ -1,6 +1,6 @@
-/* The buckets of f64 with AVX-512: a slot for two neighbouring exponents, of elements of either sign. Vectors find the slots and
- * the signed significands; one addition in memory for each element is left. All slots take 8 KiB, so they stay in an L1 that
- * holds the data, too, and that two threads may share. */
+/* The buckets of f64 with AVX-512: a slot for two neighbouring exponents, of elements of either sign. Vectors find the slots
+ * and the signed significands; one addition in memory for each element is left. All slots take 8 KiB, so they stay in an L1
+ * that holds the data, too, and that two threads may share. */
 #ifndef RK_CPU_SLOTS_H
 #define RK_CPU_SLOTS_H
 

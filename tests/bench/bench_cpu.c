@@ -1,5 +1,6 @@
 /* How fast the CPU engine is: exact sums beside a plain vector sum of the same build, other operations beside sums or integers,
- * and the cost of one small task. Prints GB/s and ns; what has a peer also as a JSON object a line, for tests/bench/run.py. Usage: bench_cpu [THREADS [FILE]] */
+ * and the cost of one small task. Prints GB/s and ns; what has a peer also as a JSON object a line, for tests/bench/run.py.
+ * Usage: bench_cpu [THREADS [FILE]] */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

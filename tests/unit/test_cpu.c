@@ -372,7 +372,8 @@ static void test_odd_elements_in_buckets(void **state)
     free(x);
 }
 
-/* Wide finite data for long enough that buckets fill up and are emptied in between, by elements of one sign and of the other. */
+/* Wide finite data for long enough that buckets fill up and are emptied in between, by elements of one sign and of the
+ * other. */
 static void test_full_buckets(void **state)
 {
     (void)state;
