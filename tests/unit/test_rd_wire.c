@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +48,13 @@ int epoll_ctl(int epoll, int what, int fd, struct epoll_event *e)
 }
 
 /* Of many cores: where there are few, no thread stays awake for what may come. */
-long sysconf(int name)
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
-    long (*real)(int) = dlsym(RTLD_NEXT, "sysconf");
-    return name == _SC_NPROCESSORS_ONLN ? 32 : real(name);
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < 32; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
 }
 
 static void count(int *what)
