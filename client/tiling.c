@@ -6,7 +6,7 @@ enum {
     PANEL_BYTES = 1024, /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
                            block of most / PANEL_BYTES elements is far larger than its state */
     FILE_PANEL = 4096,  /* the same of a file, where each piece is a call; wider as long as */
-    FILE_STATES = 64,   /* a block is as large as so many states, for to merge one takes as long as some hundred bytes */
+    FILE_STATES = 64,   /* states that a block is as large as: merging one takes as long as reading some hundred bytes */
     FEWEST_ROWS = 64    /* of a block, should messages be short */
 };
 

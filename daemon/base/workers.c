@@ -27,8 +27,8 @@ static bool small_ones_come(const rd_workers *w)
     return rd_now_ns() < atomic_load_explicit(&w->small_ns, memory_order_relaxed) + SMALL_NS;
 }
 
-/* Must this bulk work leave its processor to small requests? Not the only one of its user, whom others' slow files would
- * delay; and those that are stuck take none. */
+/* Does this bulk work leave its processor to small requests? The only work of a user does not, because slow files of others
+ * would delay that user. Works that are stuck take no processor. */
 static bool gives_way(rd_workers *w, const rd_work *x)
 {
     const bool gives = x->bulk && *x->running > 0 && bulk_now(w) >= w->bulk_beside_small + w->stuck && small_ones_come(w);

@@ -11,7 +11,7 @@ enum { RD_MESSAGE_AT = 4 };
 /* Room for more of the frame that is read. */
 rd_step rd_frame_room_grow(rd_connection *c);
 
-/* The memory of a whole frame is the caller's, for rd_frame_room_free; it is no longer charged. */
+/* Gives the memory of a whole frame to the caller, who frees it by rd_frame_room_free. It stops being charged. */
 uint8_t *rd_frame_room_take(rd_connection *c);
 
 /* `size` of the frame. NULL is fine. */

@@ -285,7 +285,7 @@ static void run_errands(unix_thread *t)
     }
     for (; x; x = next) {
         next = x->next;
-        x->run(x); /* it is no longer ours */
+        x->run(x); /* which may free it */
         atomic_fetch_sub_explicit(&t->n_errands, 1, memory_order_relaxed);
         t->served_ns = rd_now_ns();
     }

@@ -16,13 +16,20 @@
 enum {
     FEW64 = 6000, /* shorter arrays are not worth clearing and emptying the buckets */
     FOLD = 16,    /* neighbours that are emptied together */
-    FULL64 = 52   /* log2 of the adds that surely fit */
+    FULL64 = 51   /* log2 of the adds after which they are emptied: twice as many surely fit */
 };
 
 /* The sum of an exponent's bucket and, subtracted, that of negative elements. */
 INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
 {
     return a->magnitudes ? (i128)(positive + negative) : (i128)(positive - negative);
+}
+
+INLINE void clear_buckets64(acc *a)
+{
+    memset(a->bucket, 0, sizeof a->bucket);
+    memset(a->over, 0, sizeof a->over);
+    a->bucket_adds = 0;
 }
 
 static void empty_buckets64(acc *a)
@@ -36,9 +43,7 @@ static void empty_buckets64(acc *a)
         if (v)
             acc_add(a, v, e + RK_E0_64);
     }
-    memset(a->bucket, 0, sizeof a->bucket);
-    memset(a->over, 0, sizeof a->over);
-    a->bucket_adds = 0;
+    clear_buckets64(a);
 }
 
 /* *to += v; did it go over 2^64? GCC would take the addition in memory apart. */
@@ -82,7 +87,22 @@ static void take_odd64(acc *a, const u64_loose *x, size_t n)
     }
 }
 
-/* GCC would clone these two into slower copies. n is at most BLOCK64. */
+INLINE void bucket_block64(acc *a, const u64_loose *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        prefetch(x + i, 8192);
+        for (int k = 0; k < 8; k++)
+            bucket_f64(a, x[i + k]);
+    }
+    for (; i < n; i++)
+        bucket_f64(a, x[i]);
+    take_odd64(a, x, n);
+}
+
+#endif
+
+/* GCC would clone this and fill_buckets32 into slower copies. n is at most BLOCK64, and with AVX-512 a multiple of LANES64. */
 ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
 {
     const u64_loose *x = data;
@@ -93,26 +113,14 @@ ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
         return;
     }
     if (!a->bucketed) {
-        memset(a->bucket, 0, sizeof a->bucket);
-        memset(a->over, 0, sizeof a->over);
+        clear_buckets64(a);
         a->bucketed = 64;
-        a->bucket_adds = 0;
     }
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        prefetch(x + i, 8192);
-        for (int k = 0; k < 8; k++)
-            bucket_f64(a, x[i + k]);
-    }
-    for (; i < n; i++)
-        bucket_f64(a, x[i]);
-    take_odd64(a, x, n);
+    bucket_block64(a, x, n);
     a->bucket_adds += n;
-    if (a->bucket_adds >> (FULL64 - 1))
+    if (a->bucket_adds >> FULL64)
         empty_buckets64(a);
 }
-
-#endif
 
 /* ---- f32: an element of class c, with an exponent field from 16 c to 16 c + 15, is a multiple of u = 2^(16 c - 150) below
  * 2^39 u. So 2^14 of a class sum exactly. ---- */

@@ -10,6 +10,7 @@
 
 enum {
     FEW64 = 1500,                /* shorter arrays are not worth clearing and emptying the slots */
+    FULL64 = 31,                 /* log2 of the adds after which they are emptied */
     APART64 = 64,                /* elements that are taken apart together */
     SLOTS_TOGETHER = 2 * LANES64 /* whose exponents are a digit's */
 };
@@ -67,6 +68,13 @@ INLINE int64_t fold_slots(vi64 v)
     return _mm512_reduce_add_epi64(_mm512_sllv_epi64((__m512i)v, (__m512i)places));
 }
 
+INLINE void clear_buckets64(acc *a)
+{
+    memset(a->slot, 0, sizeof a->slot);
+    memset(a->slot_over, 0, sizeof a->slot_over);
+    a->bucket_adds = 0;
+}
+
 static void empty_buckets64(acc *a)
 {
     for (int i = 0; i < SLOTS64; i += SLOTS_TOGETHER) {
@@ -82,32 +90,14 @@ static void empty_buckets64(acc *a)
     for (int i = 0; i < SLOTS64; i++)
         if (a->slot_over[i])
             acc_add(a, (i128)a->slot_over[i] * ((i128)1 << 64), 2 * i + RK_E0_64);
-    memset(a->slot, 0, sizeof a->slot);
-    memset(a->slot_over, 0, sizeof a->slot_over);
-    a->bucket_adds = 0;
+    clear_buckets64(a);
 }
 
-/* n: a multiple of LANES64, at most BLOCK64 */
-ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
+/* n: a multiple of LANES64 */
+INLINE void bucket_block64(acc *a, const u64_loose *x, size_t n)
 {
-    const u64_loose *x = data;
-    count_adds(a, (uint32_t)n);
-    if (a->n < FEW64) {
-        for (size_t i = 0; i < n; i++)
-            add_f64(a, x[i]);
-        return;
-    }
-    if (!a->bucketed) {
-        memset(a->slot, 0, sizeof a->slot);
-        memset(a->slot_over, 0, sizeof a->slot_over);
-        a->bucketed = 64;
-        a->bucket_adds = 0;
-    }
     for (size_t i = 0; i < n; i += APART64)
         add_apart64(a, x + i, n - i < APART64 ? n - i : APART64);
-    a->bucket_adds += n;
-    if (a->bucket_adds >> 31)
-        empty_buckets64(a);
 }
 
 #endif

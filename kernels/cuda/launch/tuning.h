@@ -22,7 +22,7 @@ struct Tuning {
     u64 whole_turns;          // turns of threads from which they have whole columns
     double column_fill;       // ... share of blocks that do something while any does: items are wide if they keep it
     u64 ticket_rounds;        // tiles that each block has at least, if some go by tickets (segment.cuh)
-    u64 ticket_share;         // ... one of so many then does: SMs do not read at the same speed
+    u64 ticket_share;         // ... one tile of this number goes by a ticket then: SMs do not read at the same speed
     u32 waves;                // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 

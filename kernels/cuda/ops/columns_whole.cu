@@ -14,6 +14,17 @@ __device__ __forceinline__ bool has_value(const FinishArgs &a)
     return a.spec.rows > a.spec.ddof || a.finisher != RK_FINISH_SPREAD;
 }
 
+// The values of columns, and which of them are certain: a bit each
+template <class Columns> __device__ __forceinline__ u32 make_values(const Columns &x, const FinishArgs &a,
+                                                                    const RowValues &values, double (&v)[kColumns])
+{
+    u32 known = 0;
+#pragma unroll
+    for (int c = 0; c < kColumns; c++)
+        known |= (u32)x.value(c, a, values, &v[c]) << c;
+    return has_value(a) ? known : 0;
+}
+
 template <LineKind kKind> __device__ __noinline__ void finish_part(const ColumnPart<kKind> &part, const FinishArgs &a,
                                                                    const SegmentArgs &g, u64 line, u64 *list)
 {
@@ -45,11 +56,7 @@ template <class Columns> __global__ void __launch_bounds__(kWholeThreads, kWhole
     });
     const RowValues values(at.rows, a.spec.ddof, a.spec.op == RP_OP_SEM);
     double v[kColumns];
-    u32 known = 0; // a bit each
-#pragma unroll
-    for (int c = 0; c < kColumns; c++)
-        known |= (u32)x.value(c, a, values, &v[c]) << c;
-    known = has_value(a) ? known : 0;
+    const u32 known = make_values(x, a, values, v);
     store_values(a, line, v);
     if (known == (1u << kColumns) - 1)
         return;
@@ -60,15 +67,6 @@ template <class Columns> __global__ void __launch_bounds__(kWholeThreads, kWhole
 }
 
 // ---- min and max ----
-
-template <bool kLeast> __device__ __forceinline__ float better_of(float x, float y)
-{
-#if __CUDA_ARCH__ >= 800
-    return better_float<kLeast>(x, y);
-#else
-    return x != x || y != y ? __uint_as_float(0x7fffffff) : kLeast ? fminf(x, y) : fmaxf(x, y);
-#endif
-}
 
 template <bool kLeast> struct BestColumns {
     float best[kColumns];
@@ -88,7 +86,7 @@ template <bool kLeast> struct BestColumns {
     {
 #pragma unroll
         for (int c = 0; c < kColumns; c++)
-            best[c] = better_of<kLeast>(best[c], __uint_as_float(element(row, c)));
+            best[c] = better_float<kLeast>(best[c], __uint_as_float(element(row, c)));
     }
     __device__ __forceinline__ double value(int c) const { return best[c] == best[c] ? (double)best[c] : LineSums<2>::nan(); }
 };
@@ -226,11 +224,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlan
         if (t + warps < count)
             tiles.request(t + warps);
         double v[kColumns];
-        u32 known = 0; // a bit each
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            known |= (u32)x.value(c, a, values, &v[c]) << c;
-        known = has_value(a) ? known : 0;
+        const u32 known = make_values(x, a, values, v);
         if (own)
             store_values(a, line, v);
         const u32 others = own ? ~known & ((1u << kColumns) - 1) : 0;

@@ -12,21 +12,10 @@ namespace {
 
 enum Kind { kInteger, kFloat, kFloatSkip };
 
-// Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
-template <bool kLeast> __device__ __forceinline__ u32 better_f32(u32 a, u32 b)
-{
-    const float x = __uint_as_float(a), y = __uint_as_float(b);
-#if __CUDA_ARCH__ >= 800
-    return __float_as_uint(better_float<kLeast>(x, y));
-#else
-    return x != x || y != y ? 0x7fffffff : __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
-#endif
-}
-
 // A thread's vectors of f32 as one element.
 template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(const uint4 (&tile)[kUnroll])
 {
-    auto better = better_f32<kLeast>;
+    auto better = better_float_bits<kLeast>;
     auto of_vector = [&](uint4 v) { return better(better(v.x, v.y), better(v.z, v.w)); };
     u32 all = of_vector(tile[0]);
 #pragma unroll
@@ -257,9 +246,9 @@ template <bool kLeast> struct TileBest {
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &) {}
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64) { best = best_f32<kLeast>(tile); }
-    __device__ __forceinline__ void add(Bits bits, u64) { best = better_f32<kLeast>(best, bits); }
+    __device__ __forceinline__ void add(Bits bits, u64) { best = better_float_bits<kLeast>(best, bits); }
 
-    // Bits to keys, signed numbers of the elements' order, and back; better_f32's NaN is the greatest.
+    // Bits to keys, signed numbers of the elements' order, and back; better_float's NaN is the greatest.
     static __device__ __forceinline__ u32 in_order(u32 x) { return x ^ ((u32)((int)x >> 31) & 0x7fffffff); }
     // To the opposite order for the least, and back; but the greatest remains where it is.
     static __device__ __forceinline__ u32 turned(u32 key) { return kLeast ? ~key - 1 : key; }

@@ -27,16 +27,6 @@ template <bool kFloat> struct Order {
     }
     // An element that no other one is worse than: an infinity, or the rank 0
     __device__ __forceinline__ u32 worst() const { return !kFloat ? flip : flip ? kInfinite : kInfinite | 1u << 31; }
-    // Of two; of floats a NaN if one is a NaN
-    template <bool kLeast> static __device__ __forceinline__ u32 better_float_bits(u32 a, u32 b)
-    {
-        const float x = __uint_as_float(a), y = __uint_as_float(b);
-#if __CUDA_ARCH__ >= 800
-        return __float_as_uint(better_float<kLeast>(x, y));
-#else
-        return x != x || y != y ? 0x7fffffff : __float_as_uint(kLeast ? fminf(x, y) : fmaxf(x, y));
-#endif
-    }
     // The best of `count` elements: a rank
     template <int kCount, class Get> __device__ __forceinline__ u32 best(Get get) const
     {

@@ -106,11 +106,12 @@ template <int kLater> __device__ __forceinline__ void copies_arrived()
 #endif
 }
 
-#if __CUDA_ARCH__ >= 800
 // Of two f32 the lesser or the greater one, or NaN 0x7fffffff if one is a NaN; -0 < +0.
 template <bool kLeast> __device__ __forceinline__ float better_float(float x, float y)
 {
-#ifdef __NVCC__
+#if __CUDA_ARCH__ < 800
+    return x != x || y != y ? __uint_as_float(0x7fffffff) : kLeast ? fminf(x, y) : fmaxf(x, y);
+#elif defined(__NVCC__)
     float better;
     if constexpr (kLeast)
         asm("min.NaN.f32 %0, %1, %2;" : "=f"(better) : "f"(x), "f"(y));
@@ -123,6 +124,13 @@ template <bool kLeast> __device__ __forceinline__ float better_float(float x, fl
 #endif
 }
 
+// The same of their bits.
+template <bool kLeast> __device__ __forceinline__ u32 better_float_bits(u32 a, u32 b)
+{
+    return __float_as_uint(better_float<kLeast>(__uint_as_float(a), __uint_as_float(b)));
+}
+
+#if __CUDA_ARCH__ >= 800
 // The same of two pairs of f16 or bf16; NaN 0x7fff.
 template <bool kLeast, bool kBrain> __device__ __forceinline__ u32 better_pair(u32 a, u32 b)
 {
