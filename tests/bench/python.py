@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The Python package beside numpy.sum, math.fsum, and PyPI's xsum and accupy if they are installed; and what a call costs beyond C.
 
-    REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py [10^6 10^8]
+    REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py [--only reduced,numpy,xsum] [10^6 10^8]
 
 What the package reduces itself it does (on a daemon without a GPU everything here); REDUCE_LOCAL=no measures the way by the daemon. A
 daemon of its own is started by $PATH. Each figure is the median of several calls, all in turn in one process."""
+import argparse
 import contextlib
 import ctypes
 import math
@@ -12,7 +13,6 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -23,6 +23,7 @@ from reduced import _abi, _client
 from reduced._lib import lib
 
 CALLS, BLOCKS, BLOCK = 4000, 200, 50
+SLOW = "math.fsum", "accupy.fsum"  # seconds at 10^8: twice is enough
 CALL = r"""
 #include <stddef.h>
 #include <time.h>
@@ -57,22 +58,27 @@ def peers():
     return found
 
 
-def processor_time(daemon):
-    """Seconds of all threads of this process and the daemon."""
-    threads = pathlib.Path(f"/proc/{daemon}/task").glob("*/schedstat")
-    return time.process_time() + sum(int(t.read_text().split()[0]) for t in threads) / 1e9
+def daemon_time(daemon):
+    """Processor seconds of all its threads."""
+    return sum(int(t.read_text().split()[0]) for t in pathlib.Path(f"/proc/{daemon}/task").glob("*/schedstat")) / 1e9
 
 
-def large(n, daemon):
+def timed(f, a, daemon):
+    """Seconds by the wall's clock, and processor seconds of this process and the daemon. To ask for the latter takes 0.2 ms."""
+    theirs, ours, wall = daemon_time(daemon), time.process_time(), time.perf_counter()
+    f(a)
+    wall, ours = time.perf_counter() - wall, time.process_time() - ours
+    return wall, ours + daemon_time(daemon) - theirs
+
+
+def large(n, daemon, only):
     a = np.random.default_rng(1).standard_normal(n)
-    names = peers()
+    names = {name: f for name, f in peers().items() if not only or name.partition(".")[0] in only}
     times = {name: [] for name in names}
-    for _ in range(5):
+    for _ in range(5 if n > 10**7 else 25):
         for name, f in names.items():
-            if len(times[name]) < 2 or name != "math.fsum" or n < 10**7:
-                wall, processor = time.perf_counter(), processor_time(daemon)
-                f(a)
-                times[name].append((time.perf_counter() - wall, processor_time(daemon) - processor))
+            if len(times[name]) < 2 or name not in SLOW or n < 10**7:
+                times[name].append(timed(f, a, daemon))
     ours = [statistics.median(t) for t in zip(*times["reduced.sum"])]
     for name, both in times.items():
         wall, processor = (statistics.median(t) for t in zip(*both))
@@ -118,11 +124,19 @@ def small():
         print(f"16 doubles, {what}: the call of C {c_us:.2f} us, reduced.sum {python:.2f} us, median of the differences {more:.2f} us")
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description="What reduced.sum takes, beside its peers.")
+    parser.add_argument("numbers", type=int, nargs="*", default=[10**6, 10**8], help="of doubles")
+    parser.add_argument("--only", type=lambda s: {"reduced", *s.split(",")}, help="these peers: reduced,numpy,math,xsum,accupy")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
+    asked = arguments()
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(["reduced", "--listen", f"ipc://{folder}/s"], stderr=subprocess.DEVNULL) as p:
         with reduced.Client(f"ipc://{folder}/s", autostart=False, wait=True) as client:
             _client._default = client
             small()
-            for n in map(int, sys.argv[1:] or (10**6, 10**8)):
-                large(n, p.pid)
+            for n in asked.numbers:
+                large(n, p.pid, asked.only)
         p.terminate()
