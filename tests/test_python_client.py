@@ -1,11 +1,14 @@
 """Clients of the package: jobs, streams, states, resident data, asyncio, threads, forks, and daemons that go away."""
 import asyncio
 import concurrent.futures
+import contextlib
 import fractions
+import functools
 import math
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -50,6 +53,31 @@ def test_a_task_can_be_cancelled(package):  # noqa: F811
     assert len({t.result() for t in busy}) == 1
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_tasks_go_on_after_callbacks_that_fail(package):  # noqa: F811
+    """One thread completes them all."""
+    def leave(_):
+        raise SystemExit
+    mine = package.submit("var", BIG)
+    with contextlib.suppress(concurrent.futures.InvalidStateError):
+        mine.set_result("mine")
+    left = package.submit("var", BIG)
+    left.add_done_callback(leave)
+    assert left.result(60) == package.var(BIG) and mine.result(60) in ("mine", left.result())
+    assert package.submit("sum", [1, 2]).result(60) == 3
+
+
+def test_a_callback_may_wait_for_other_tasks(package):  # noqa: F811
+    found = queue.SimpleQueue()
+
+    def callback(_):
+        others = [package.submit("max", [i, 7]) for i in range(3)]
+        found.put([t.result(60) for t in others] + [package.submit("min", []).exception(60), package.submit("sum", BIG).result(60)])
+    package.submit("sum", [1]).add_done_callback(callback)
+    *maxima, error, total = found.get(timeout=60)
+    assert maxima == [7, 7, 7] and isinstance(error, package.EmptyError) and total == math.fsum(BIG)
+
+
 def test_progress_and_deadlines(package):  # noqa: F811
     seen = []
     package.sum(BIG, progress=lambda done, total: seen.append((done, total)))
@@ -68,6 +96,58 @@ def test_many_at_once(package, shared):  # noqa: F811
     assert package.many([]) == []
     with pytest.raises(package.EmptyError):
         package.many([("max", [1]), ("max", [])])
+
+
+def test_errors_of_many_name_the_request(package):  # noqa: F811
+    strict = {"nan": "raise"}
+    for kind, text, requests in (
+            (package.EmptyError, r"max of no elements \(requests\[1\]\)$", [("sum", [1]), ("max", [])]),
+            (package.NanError, r"^NAN: holds a NaN \(requests\[2\]\)$", [("max", [1]), ("sum", [1.0], strict), ("sum", [np.nan], strict), ("sum", [1.0], strict)]),
+            (package.OverflowError_, r"9223372036854775808 \(requests\[1\]\)$", [("sum", [1, 2]), ("sum", [2**63 - 1, 1])]),
+            (TypeError, r"^a: .* \(requests\[0\]\)$", [("sum", "x")]),
+            (ValueError, r"^f: no reduction is called 'median' \(requests\[1\]\)$", [("sum", [1]), ("median", [1])])):
+        with pytest.raises(kind, match=text):
+            package.many(requests)
+    with pytest.raises(package.OverflowError_) as e:
+        package.many([("sum", [1, 2]), ("sum", [2**63 - 1, 1])])
+    assert e.value.exact == 2**63 and e.value.index is None
+
+
+@pytest.mark.parametrize("f", ["Stats", "quick", "np", "_stats", "", None, 5, sum, np.sum, reduced.Stats, reduced.many, reduced.state])
+def test_what_is_not_a_reduction_is_named(package, f):  # noqa: F811
+    for call in (lambda: package.submit(f, [1]), lambda: package.many([(f, [1])])):
+        with pytest.raises((TypeError, ValueError), match="^f: "):
+            call()
+
+
+def test_callers_functions_are_reductions_too(package):  # noqa: F811
+    along = functools.partial(package.sum, axis=0)
+    assert package.submit(along, np.ones((2, 3))).result().tolist() == package.many([(along, np.ones((2, 3)))])[0].tolist() == [2, 2, 2]
+    assert package.submit(lambda a, **kw: package.sum([2 * x for x in a], **kw), [1, 2]).result() == 6
+    with pytest.raises(TypeError, match="^f: .* does not pass its `client`"):
+        package.submit(lambda a, client: 5, [1])
+
+
+def test_arguments_that_tasks_do_not_have(package):  # noqa: F811
+    for text, call in (("progress is of calls", lambda: package.submit("sum", [1], progress=print)),
+                       ("progress is of calls", lambda: asyncio.run(package.aio.sum([1], progress=print))),
+                       ("progress is of calls", lambda: package.many([("sum", [1], {"progress": print})])),
+                       ("requests: deadline", lambda: package.many([("sum", [1], {"deadline": 1})])),
+                       ("requests: client", lambda: package.many([("sum", [1], {"client": None})])),
+                       ("client is a Client", lambda: package.submit("sum", [1], client="x"))):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+def test_extremes_of_nans_alone_in_the_background(package):  # noqa: F811
+    nans = [np.nan, np.nan]
+    found = [package.nanmax(nans), package.submit("nanmax", nans).result(), asyncio.run(package.aio.nanmin(nans)),
+             *package.many([("nanmax", nans), ("nanmax", nans), (package.nanmin, nans)])]
+    assert all(math.isnan(x) for x in found) and package.many([("nanmax", nans), ("nanmax", [np.nan, 3])])[1] == 3
+    rows = np.array([[np.nan, np.nan], [1, np.nan]])
+    assert str(package.submit("nanmin", rows, axis=1).result()) == "[nan  1.]"
+    with pytest.raises(package.EmptyError):
+        package.submit("nanmax", []).result()
 
 
 def test_streams(package):  # noqa: F811
@@ -89,6 +169,86 @@ def test_streams(package):  # noqa: F811
         s.append([1])
     with pytest.raises(package.EmptyError), package.stream("max", "f8"):
         pass
+
+
+def test_streams_of_several_values(package):  # noqa: F811
+    found = {}
+    for op in ("stats", "minmax", "ptp", "norm"):
+        with package.stream(op, "f8") as s:
+            s.append([3.0])
+            s.append(np.array([[4.0, 0.0]]))
+        found[op] = s.value
+    a = [3.0, 4, 0]
+    assert found == {"stats": package.stats(a), "minmax": package.minmax(a), "ptp": 4, "norm": 5}
+    assert isinstance(found["stats"], package.Stats) and isinstance(found["minmax"], package.MinMax)
+    assert package.state("ptp", a).finish() == 4 and package.state("norm", a).finish() == 5
+
+
+def test_streams_of_dates(package):  # noqa: F811
+    d = np.array(["2020-01-01", "NaT", "2021-05-05"], "M8[D]")
+    for op, chunk, kw, value in (("max", d[::2], {}, d[2]), ("ptp", d, {"nan": "omit"}, d[2] - d[0]), ("count_nonzero", d, {}, 3),
+                                 ("argmax", d, {"nan": "omit", "masked": True}, 2), ("sum", (d - d[0])[::2], {}, d[2] - d[0])):
+        with package.stream(op, chunk.dtype, **kw) as s:
+            s.append(chunk)
+        assert s.value == value and type(s.value) is (int if isinstance(value, int) else type(value))
+    with pytest.raises(ValueError, match="chunk: it has a NaT"), package.stream("max", d.dtype) as s:
+        s.append(d)
+    with pytest.raises(package.NanError), package.stream("max", d.dtype, nan="raise") as s:
+        s.append(d)
+    with pytest.raises(TypeError, match="op: the mean"):
+        package.stream("mean", "m8[D]")
+
+
+def test_bad_arguments_of_streams_and_states_are_named(package):  # noqa: F811
+    def masked(chunk, where):
+        with package.stream("sum", "f8", masked=True) as s:
+            s.append(chunk, where)
+    for kind, text, call in (
+            (ValueError, "op: no reduction is called 'median'", lambda: package.stream("median", "f8")),
+            (ValueError, "op: no reduction is called None", lambda: package.stream(None, "f8")),
+            (TypeError, "dtype: ", lambda: package.stream("sum", "x9")),
+            (ValueError, "where: its shape", lambda: masked([1.0, 2], [True] * 3)),
+            (TypeError, "where is an array of bool", lambda: masked([1.0, 2], [1, 2])),
+            (TypeError, "dtype: ", lambda: package.state("sum", dtype="x9")),
+            (TypeError, "out: ", lambda: package.state("sum", [1.0]).finish(out="x9")),
+            (TypeError, "data is bytes", lambda: package.State.from_bytes("sum", "f8", "xx")),
+            (ValueError, "ddof is an integer", lambda: package.state("var", [1.0], ddof=0.5)),
+            (ValueError, "ddof is an integer", lambda: package.state("var", [1.0]).finish(ddof=-1)),
+            (ValueError, "index is an integer", lambda: package.state("argmax", [1.0]).add([2.0], index="x")),
+            (ValueError, "index is an integer", lambda: package.state("argmax", [1.0]).add([2.0], index=-1)),
+            (package.TypeError_, "other is a state of max of float64, not of sum", lambda: package.state("sum", [1.0]).merge(package.state("max", [1.0]))),
+            (TypeError, "a stream cannot be pickled", lambda: pickle.dumps(package.stream("sum", "f8")))):
+        with pytest.raises(kind, match=text):
+            call()
+    assert repr(package.stream("ptp", "f4")) == "<reduced.Stream range of float32>"
+
+
+def test_threads_share_a_stream_and_a_state(package):  # noqa: F811
+    s, state, ended = package.stream("sum", "f8"), package.state("sum", dtype="f8"), []
+
+    def add():
+        for _ in range(200):
+            s.append(np.ones(1000))
+            state.add(np.ones(1000)).merge(package.state("sum", [1.0]))
+
+    def append():
+        try:
+            while True:
+                s.append(np.ones(1000))
+        except ValueError as e:
+            ended.append(str(e))
+    for work in (add, append):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        if work is append:
+            s.abort() if state.count % 2 else s.finish()
+        for t in threads:
+            t.join()
+        if work is add:
+            assert s.finish() == 800_000 and float(state) == state.count == 800_800
+            s = package.stream("sum", "f8")
+    assert ended == ["the stream is finished"] * 4
 
 
 def test_a_stream_with_a_fraction_as_ddof(package):  # noqa: F811

@@ -1,5 +1,6 @@
 """The Python package where something fails: busy, silent and dying daemons, full pipes, Ctrl-C, arrays that change, forks, threads in
 any order. Each ends in a typed exception or the right value, and the next call works."""
+import concurrent.futures
 import gc
 import math
 import os
@@ -210,7 +211,11 @@ def test_arrays_that_are_freed_or_resized_while_a_job_runs(package):  # noqa: F8
 @pytest.mark.skipif(bool(sanitizer()), reason="a forked child of a sanitized Python is not one of its own")
 def test_what_a_forked_child_may_not_use(package):  # noqa: F811
     """Streams and tasks stay the parent's; a new call opens a connection."""
-    s, task = package.stream("sum", "f8"), package.submit("sum", BIG)
+    s, task, seen = package.stream("sum", "f8"), package.submit("sum", BIG), []
+    pending = _jobs.Task.__new__(_jobs.Task)  # one that is not done at the fork
+    concurrent.futures.Future.__init__(pending)
+    pending.add_done_callback(lambda _: seen.append(os.getpid()))
+    _jobs._under_way.add(pending)
     s.append([1.5])
     ended = _jobs._ended  # whose lock another thread may have held in the moment of the fork
     pid = os.fork()
@@ -221,11 +226,14 @@ def test_what_a_forked_child_may_not_use(package):  # noqa: F811
                 s.append([1.0])
             except package.ForkedError:
                 code = 0 if _jobs._ended is not ended and package.sum([1, 2]) == 3 and package.submit("max", [1, 5]).result(60) == 5 else 2
+            if not isinstance(pending.exception(60), package.ForkedError) or os.getpid() in seen:
+                code = 3
             del s, task
             gc.collect()
         finally:
             os._exit(code)
-    assert os.waitpid(pid, 0)[1] == 0
+    _jobs._under_way.discard(pending)
+    assert os.waitpid(pid, 0)[1] == 0 and not pending.done()
     s.append([2.5])
     assert s.finish() == 4.0 and task.result() == TOTAL
 

@@ -63,6 +63,23 @@ class Nullable:
         self._data, self._mask = np.array([1, 2, 3]), np.array([False, True, False])
 
 
+def test_both_extremes_of_masked_elements(package):  # noqa: F811
+    a = np.ma.masked_array(np.arange(12.0).reshape(3, 4), mask=[[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1]])
+    for keepdims in (False, True):
+        found = package.minmax(a, axis=1, keepdims=keepdims)
+        for ours, theirs in zip(found, (a.min(1, keepdims=keepdims), a.max(1, keepdims=keepdims))):
+            assert isinstance(ours, np.ma.MaskedArray) and ours.tolist() == theirs.tolist() and ours.shape == theirs.shape
+    assert package.minmax(a) == (1, 10) and package.minmax(a[1]) == (np.ma.masked, np.ma.masked)
+
+
+def test_masks_of_out(package):  # noqa: F811
+    a = np.ma.masked_array(np.arange(6.0).reshape(2, 3), mask=[[1, 0, 0], [1, 1, 1]])
+    for out in (np.ma.masked_all(2), np.ma.masked_array(np.zeros(2))):
+        assert package.sum(a, axis=1, out=out) is out and out.tolist() == [3, None]
+    plain = np.ma.masked_array([5.0, 5.0], mask=[0, 1])
+    assert package.sum(np.ones((2, 3)), axis=1, out=plain).tolist() == [3, None]  # as NumPy: its mask stays
+
+
 def test_columns_with_missing_values(package):  # noqa: F811
     assert package.sum(Nullable()) == 4 and package.max(Nullable()) == 3
 
@@ -105,6 +122,28 @@ def test_files(package, tmp_path):  # noqa: F811
         package.file(tmp_path / "several.npz")
 
 
+def test_files_that_cannot_be_read(package, tmp_path):  # noqa: F811
+    (tmp_path / "odd").write_bytes(b"1234567890")
+    (tmp_path / "text").write_text("1 2 3")
+    (tmp_path / "empty").touch()
+    os.mkfifo(tmp_path / "fifo")
+    for kind, text, name, args, kw in (
+            (TypeError, "path is the name of a file", None, (), {}),
+            (ValueError, "path: .*text' is not a .npy file", "text", (), {}),
+            (ValueError, "path: .*empty' is not a .npy file", "empty", (), {}),
+            (ValueError, "path: .*fifo' is not a regular file", "fifo", ("f8",), {}),
+            (ValueError, "path: '/dev/zero' is not a regular file", "/dev/zero", ("f8", 10), {}),
+            (TypeError, "dtype: ", "odd", ("x9",), {}),
+            (ValueError, "path: the 10 bytes .* multiple of the 8-byte", "odd", ("f8",), {}),
+            (ValueError, "offset is from 0 to the 10 bytes", "odd", ("u1",), {"offset": -1}),
+            (ValueError, "offset is from 0 to the 10 bytes", "odd", ("u1",), {"offset": 11}),
+            (ValueError, "shape: 100 has more elements than the 10 bytes", "odd", ("u1", 100), {}),
+            (ValueError, "shape: .* more elements than the 0 bytes", "empty", ("f8", (2, 5)), {})):
+        with pytest.raises(kind, match=text):
+            package.file(tmp_path / name if name else None, *args, **kw)
+    assert package.sum(package.file(tmp_path / "odd", "u1", offset=10)) == 0 and package.file(tmp_path / "empty", "f8", (3, 0)).shape == (3, 0)
+
+
 BAD = [
     (TypeError, "a: elements of type object", ([object()],), {}),
     (TypeError, "a: elements of type object", ([2**70],), {}),
@@ -126,7 +165,12 @@ BAD = [
     (ValueError, "out: .*read-only", (np.ones((2, 3)), 0), {"out": np.broadcast_to(np.zeros(()), 3)}),
     (ValueError, "where: its shape", (np.ones((2, 3)),), {"where": np.ones(2, bool)}),
     (TypeError, "where is an array of bool", (np.ones(3),), {"where": [1, 0, 1]}),
-    (ValueError, "initial: elements of type int8", (np.ones(3, "i1"),), {"initial": 1000}),
+    (ValueError, "initial: elements of type uint64", (np.ones(3, "u1"),), {"initial": -1}),
+    (ValueError, "initial: elements of type int64", (np.ones(3, "i1"),), {"initial": 1000.5}),
+    (ValueError, "initial: elements of type float64 cannot be 1j", ([1.0],), {"initial": 1j}),
+    (TypeError, "dtype: the sum of timedelta64.D. cannot be float64", (np.ones(3, "m8[D]"),), {"dtype": float}),
+    (TypeError, "a: structured", (np.ma.masked_array([(1, 2)], dtype=[("x", "i4"), ("y", "i4")]),), {}),
+    (TypeError, "progress is a function", ([1.0],), {"progress": 5}),
     (ValueError, "initial: elements of type int64", ([1, 2],), {"initial": 0.5}),
     (TypeError, "initial is one number", ([1, 2],), {"initial": "x"}),
     (TypeError, "dtype: the sum of complex128 cannot be float64", ([1j],), {"dtype": float}),
@@ -147,6 +191,23 @@ BAD = [
 def test_bad_arguments_are_named(package, kind, text, args, kw):  # noqa: F811
     with pytest.raises(kind, match=text):
         package.sum(*args, **kw)
+
+
+BAD_CLIENTS = [
+    (TypeError, "url: ", {"url": 5}),
+    (TypeError, "name: ", {"name": 5}),
+    (TypeError, "local is True, False or None", {"local": "no"}),
+    (TypeError, "idle_exit is a number", {"idle_exit": "x"}),
+    (TypeError, "idle_exit is a number", {"idle_exit": None}),
+    (ValueError, "idle_exit must be above 0", {"idle_exit": -5}),
+    (ValueError, "idle_exit must be .* at most", {"idle_exit": 1e12}),
+]
+
+
+@pytest.mark.parametrize("kind, text, kw", BAD_CLIENTS, ids=range(len(BAD_CLIENTS)))
+def test_bad_arguments_of_clients_are_named(package, kind, text, kw):  # noqa: F811
+    with pytest.raises(kind, match=text):
+        package.Client(**{"url": "ipc:///nowhere", "autostart": False, **kw})
 
 
 NO_ARRAYS = [(TypeError, [object()]), (TypeError, np.zeros(2, [("x", "f8")])), (ValueError, [[1, 2], [3]]), (TypeError, ["a"]), (TypeError, np.zeros(2, "V4"))]
@@ -225,6 +286,18 @@ def test_missing_values_of_polars(package):  # noqa: F811
     assert package.sum(s) == exact + 1 and package.argmin(s) == 2 and package.count_nonzero(s) == 2 and package.mean(s.cast(polars.Float32)) == 2**59
     assert package.any(polars.Series([None, True])) is True and package.sum(polars.Series([2, exact])) == exact + 2
     assert np.isnat(package.max(polars.Series([None, 0], dtype=polars.Date)))
+
+
+def test_resident_arrays_are_given_other_shapes(package):  # noqa: F811
+    r = package.put("shapes", np.arange(12.0))
+    assert [r.reshape(*shape).shape for shape in ((-1,), (2, -1), ([4, 3],), ((3, 4),), (12,))] == [(12,), (2, 6), (4, 3), (3, 4), (12,)]
+    assert package.Resident("shapes", shape=12).shape == (12,) and np.sum(r.reshape(-1, 4), axis=0).tolist() == [12, 15, 18, 21]
+    for kind, text, call in ((ValueError, "shape: ", lambda: r.reshape(5, -1)), (TypeError, "shape is", lambda: r.reshape(1.5)),
+                             (TypeError, "name is a string", lambda: package.Resident(5)), (TypeError, "name is a string", lambda: package.put(b"x", [1.0])),
+                             (package.ShapeError, "a: ", lambda: package.put("none", []))):
+        with pytest.raises(kind, match=text):
+            call()
+    r.drop()
 
 
 def test_names_are_listed(package):  # noqa: F811

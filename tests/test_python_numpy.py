@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pythonpackage import both_ways as package  # noqa: F401
-from reduced import _layout
+from reduced import _functions, _layout
 
 SEED = 20261122
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
@@ -140,6 +140,12 @@ def test_ddofs_that_are_none(package):  # noqa: F811
     assert package.sem([1.0, 2.0], ddof=np.float64(1)) == 0.5 and package.stats([1.0, 2.0], ddof=1.0).var == 0.5
 
 
+def test_a_ddof_in_an_array_of_no_dimension(package):  # noqa: F811
+    assert package.var(np.arange(4.0), ddof=np.array(1)) == np.var(np.arange(4.0), ddof=1)
+    with pytest.raises(ValueError, match="ddof is a number"):
+        package.var(np.arange(4.0), ddof=np.array([1, 2]))
+
+
 def test_the_mean_that_numpy_takes_is_not_needed(package):  # noqa: F811
     a = awkward((4, 5))
     for name in ("var", "std", "nanvar", "nanstd"):
@@ -182,6 +188,16 @@ def test_integers_are_exact_or_an_error_that_has_the_value(package):  # noqa: F8
     assert stats.sum == 2**63 + 5 and stats.argmax == 0
     assert package.sum(np.ones(3, bool)) == 3 and package.prod([2.5, 4], dtype="f4") == np.float32(10)
     assert package.sum([1, 2], dtype=float) == 3.0 and package.sum([1.5, 1.5], dtype=int) == 2
+
+
+def test_an_initial_value_that_the_elements_cannot_be(package):  # noqa: F811
+    for a, initial in ((np.array([1, 2], "i1"), 1000), (np.array([1, 2], "u1"), 1000), (np.array([True, True]), 5), (np.array([3, -2], "i2"), -40000)):
+        for f, theirs in ((package.sum, np.sum), (package.prod, np.prod)):
+            assert f(a, initial=initial) == theirs(a, initial=initial)
+            ours, numpys = (g(a[:, None], axis=1, initial=initial, where=[True]) for g in (f, theirs))
+            assert ours.tolist() == numpys.tolist() and ours.dtype == numpys.dtype
+    with pytest.raises(ValueError, match="initial: elements of type int8"):
+        package.max(np.array([1, 2], "i1"), initial=1000)
 
 
 def test_where_initial_and_out(package):  # noqa: F811
@@ -247,6 +263,27 @@ def test_extremes_of_nans_alone(package):  # noqa: F811
         assert np.array_equal(package.nanmax(t, axis=1), np.array(["NaT", 3], unit), equal_nan=True) and np.isnat(package.nanmin(t[0]))
     with pytest.raises(package.EmptyError):  # a place has no NaN
         package.nanargmax(a, axis=1, where=[True, False, False])
+
+
+def test_extremes_of_bfloat16s_that_are_all_nan(package):  # noqa: F811
+    kind = pytest.importorskip("ml_dtypes").bfloat16
+    a = np.array([[np.nan, np.nan], [1, np.nan]], kind)
+    found = package.nanmin(a, axis=1)
+    assert math.isnan(package.nanmax(a[0])) and found.dtype == kind and math.isnan(found[0]) and found[1] == 1
+
+
+def test_whole_arrays_of_dates_give_numbers_of_python(package):  # noqa: F811
+    d = np.array(["2020-01-01", "NaT", "2019-01-01"], "M8[D]")
+    assert [type(f(d)) for f in (package.argmax, package.nanargmin, package.count_nonzero, package.any)] == [int, int, int, bool]
+    assert (package.argmax(d), package.nanargmin(d), package.count_nonzero(d)) == (1, 2, 3)
+
+
+def test_arrays_below_a_mebibyte_need_no_plan(package, monkeypatch):  # noqa: F811
+    sizes = [np.arange(n, dtype=float) for n in (1, 8192, 8193, 131072)]
+    with monkeypatch.context() as m:
+        m.setattr(_functions, "reduce", None)
+        assert [[f(a) for f in (package.sum, package.min, package.max)] for a in sizes] == [[a.sum(), a.min(), a.max()] for a in sizes]
+    assert package.sum(np.ones(131073)) == 131073
 
 
 def test_nans(package):  # noqa: F811

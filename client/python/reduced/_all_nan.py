@@ -19,11 +19,11 @@ def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, whe
     if o.keep is not None or offsets is not None or not (dated or float_code(x.dtype)):
         return None
     least = f.__name__ == "max"  # it stands for NaN
-    beyond = np.int64(NAT + 1 if least else ~NAT).view(x.dtype) if dated else x.dtype.type("-inf" if least else "inf")
+    beyond = np.int64(NAT + 1 if least else ~NAT).view(x.dtype) if dated else np.asarray(-np.inf if least else np.inf).astype(x.dtype)
     numbers = ~is_nan(x)
     values = np.asarray(f(np.where(numbers, x, beyond), axis, None, keepdims, None, where, **kw)).astype(x.dtype)
     counts = count_nonzero(numbers, axis, keepdims=keepdims, where=where, **kw)
-    values = np.where(counts, values, np.array("NaT" if dated else "nan", x.dtype))
+    values = np.where(counts, values, np.array("NaT" if dated else np.nan).astype(x.dtype))
     if out is not None:
         return put_out(values, out)
     return values if values.ndim else values[()] if dated else float(values)

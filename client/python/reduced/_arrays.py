@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._client import Client
+from ._elements import element
 from ._sources import Source
 
 Array = np.ndarray[Any, Any]
@@ -110,6 +111,7 @@ def operand(a: Any, name: str = "a") -> Operand:
     if type(a) in _foreign and (found := _foreign[type(a)](a)) is not None:
         return Operand(found)
     if isinstance(a, np.ma.MaskedArray):
+        element(a.dtype, name)  # the masks of structured arrays are structured, too
         keep = None if a.mask is np.ma.nomask else ~np.ma.getmaskarray(a)
         return Operand(np.asarray(a.data), keep, masked=True)
     if isinstance(a, np.ndarray):

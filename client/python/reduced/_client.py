@@ -46,8 +46,11 @@ class Gpu(NamedTuple):
     lost: bool    # it has failed; the daemon goes on with the others
 
 
-def _bytes(text: str | os.PathLike[str] | None) -> bytes | None:
-    return None if text is None else os.fsencode(text)
+def _bytes(text: str | os.PathLike[str] | None, name: str = "tls") -> bytes | None:
+    try:
+        return None if text is None else os.fsencode(text)
+    except TypeError as e:
+        raise TypeError(f"{name}: {e}") from None
 
 
 def _local(local: bool | None) -> int:
@@ -81,6 +84,10 @@ class Client:
             raise ValueError(f"priority is normal, high or background, not {priority!r}")
         if tls is not None and not isinstance(tls, TLS):
             raise TypeError(f"tls is a reduced.TLS, not {type(tls).__name__}")
+        if local is not None and not isinstance(local, bool):
+            raise TypeError(f"local is True, False or None, not {local!r}")
+        if not milliseconds(idle_exit, "idle_exit"):
+            raise TypeError(f"idle_exit is a number of seconds, not {idle_exit!r}")
         self._options: dict[str, Any] = {
             "url": url, "name": name, "autostart": autostart, "wait": wait, "retry": retry, "connect_timeout": connect_timeout,
             "reconnect_timeout": reconnect_timeout, "timeout": timeout, "idle_exit": idle_exit, "tls": tls, "priority": priority,
@@ -109,13 +116,13 @@ class Client:
                 tls = o["tls"] or TLS()
                 flags = _abi.AUTOSTART * o["autostart"] | _abi.WAIT * o["wait"] | _abi.NO_RETRY * (not o["retry"])
                 opts = _abi.OpenOpts(
-                    size=ctypes.sizeof(_abi.OpenOpts), flags=flags, name=_bytes(o["name"]), daemon=_bytes(program("reduced")),
+                    size=ctypes.sizeof(_abi.OpenOpts), flags=flags, name=_bytes(o["name"], "name"), daemon=_bytes(program("reduced")),
                     connect_timeout_ms=milliseconds(o["connect_timeout"], "connect_timeout"),
                     reconnect_timeout_ms=milliseconds(o["reconnect_timeout"], "reconnect_timeout"),
-                    timeout_ms=milliseconds(o["timeout"], "timeout"), idle_exit_s=max(1, round(o["idle_exit"])),
+                    timeout_ms=milliseconds(o["timeout"], "timeout"), idle_exit_s=max(1, round(milliseconds(o["idle_exit"], "idle_exit") / 1000)),
                     tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]], local=_local(o["local"]))
                 handle = ctypes.c_void_p()
-                check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"]), ctypes.byref(opts)))
+                check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"], "url"), ctypes.byref(opts)))
                 self._handle = handle
             return self._handle
 

@@ -2,9 +2,13 @@
 from __future__ import annotations
 
 import os
+import stat
+from math import prod
 from typing import Any
 
 import numpy as np
+
+from ._state import dtype_of
 
 
 def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, offset: int = 0, order: Any = "C") -> np.ndarray[Any, Any]:
@@ -15,14 +19,32 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     >>> reduced.sum(reduced.file("m.npy"), axis=1)
     array([ 1., 12.])
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path is the name of a file, not {path!r:.60}")
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; a stream reduces what comes in pieces")
     if dtype is None:
         try:
-            found = np.load(path, mmap_mode="r")
-        except ValueError:  # nothing can be mapped of an array without elements
-            found = np.load(path)
+            found = _npy(path)
+        except (ValueError, EOFError) as e:
+            raise ValueError(f"path: {os.fspath(path)!r} is not a .npy file that can be reduced ({e}); with `dtype` it is one of raw elements") from e
         if not isinstance(found, np.ndarray):
             raise TypeError(f"path: {os.fspath(path)!r} has several arrays; use np.load and name one")
         return found
-    if os.path.getsize(path) <= offset:
-        return np.empty(shape or 0, dtype)
-    return np.memmap(path, dtype, "r", offset, shape, order)
+    kind, nbytes = dtype_of(dtype), os.path.getsize(path)
+    if not isinstance(offset, (int, np.integer)) or not 0 <= offset <= nbytes:
+        raise ValueError(f"offset is from 0 to the {nbytes} bytes of {os.fspath(path)!r}, not {offset!r}")
+    left = nbytes - offset
+    if shape is None and left % kind.itemsize:
+        raise ValueError(f"path: the {left} bytes of {os.fspath(path)!r} from byte {offset} on are not a multiple of the {kind.itemsize}-byte element")
+    wanted = left // kind.itemsize if shape is None else prod(shape) if isinstance(shape, (tuple, list)) else shape
+    if wanted * kind.itemsize > left:
+        raise ValueError(f"shape: {shape!r} has more elements than the {left} bytes of {os.fspath(path)!r} from byte {offset} on")
+    return np.memmap(path, kind, "r", offset, shape, order) if wanted else np.empty(0 if shape is None else shape, kind, order)
+
+
+def _npy(path: Any) -> Any:
+    try:
+        return np.load(path, mmap_mode="r")
+    except ValueError:  # nothing can be mapped of an array without elements
+        return np.load(path)

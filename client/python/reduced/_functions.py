@@ -17,6 +17,7 @@ from numpy import ndarray
 from ._abi import MAX, MEAN, MIN, SUM
 from ._again import reduce
 from ._errors import EmptyError
+from ._plan import Plan
 from ._prepare import Prepared
 from ._quick import REAL, SAME, quick
 from ._results import fit, plain
@@ -342,14 +343,18 @@ def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
     skip = _omitting(f)
 
     def chosen(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, **kw: Any) -> Any:
-        try:
-            return skip(a, axis, out, keepdims, initial, where, **kw)
-        except EmptyError:
+        def nothing(**kw: Any) -> Any:
             from ._all_nan import fill
-            found = fill(f, a, axis, out, keepdims, where, **kw)
+            return fill(f, a, axis, out, keepdims, where, **kw)
+        try:
+            found = skip(a, axis, out, keepdims, initial, where, **kw)
+        except EmptyError:
+            found = nothing(**kw)
             if found is None:
                 raise
-            return found
+        if isinstance(found, Plan):  # of _jobs.py
+            found.of_nothing = lambda client: nothing(offsets=kw.get("offsets"), client=client)
+        return found
     chosen.__name__, chosen.__qualname__ = skip.__name__, skip.__qualname__
     chosen.__wrapped__ = f  # type: ignore[attr-defined]
     chosen.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT); NaN of floats that all are. The arguments are the same, but for `nan`."

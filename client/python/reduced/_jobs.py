@@ -2,17 +2,24 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
+import functools
 import os
+import sys
 import threading
-from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import Any, Callable, Iterable
+import time
+from concurrent.futures import Future, InvalidStateError
+from queue import Empty, SimpleQueue
+from types import FunctionType, MethodType
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
+from . import __all__ as exported
 from . import _abi, _functions
 from ._client import Client, default
+from ._errors import Error, ForkedError
 from ._lib import check, milliseconds
 from ._plan import Plan
 from ._run import Job, run, wait
@@ -44,23 +51,59 @@ class Task(Future[Any]):
 
     def _run(self, client: Client, plan: Plan) -> None:
         """For elements on the GPU or with the daemon, which the library has no jobs for."""
-        try:
-            self.set_result(run(plan, client))
-        except BaseException as e:
-            self.set_exception(e)
+        self._complete(lambda: run(plan, client), plan, client)
 
     def _finish(self) -> None:
         with self._starting:
             job = self._job
         assert job
-        try:
+
+        def end() -> Any:
             job.wait()
-            self.set_result(job.plan.value())
-        except BaseException as e:
-            self.set_exception(e)
+            return job.plan.value()
+        try:
+            self._complete(end, job.plan, job.client)
         finally:
             job.free()
             _under_way.discard(self)
+
+    def _complete(self, end: Callable[[], Any], plan: Plan, client: Client) -> None:
+        """With the value of `end`, or what it raises."""
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            try:
+                value = end()
+            except Error as e:
+                value = plan.instead(e, client)
+        except BaseException as e:
+            error = e
+        with contextlib.suppress(InvalidStateError):  # the caller has completed it
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The value, which is waited for."""
+        self._help(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What it failed with, which is waited for; None: nothing."""
+        self._help(timeout)
+        return super().exception(timeout)
+
+    def _help(self, timeout: float | None) -> None:
+        """A callback that waits for another task stands in the way of the thread that completes tasks: it completes them meanwhile."""
+        if threading.current_thread() is not _finisher:
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            try:
+                _ended.get(timeout=None if end is None else max(0.0, end - time.monotonic()))._finish()
+            except Empty:
+                return
 
     def cancel(self) -> bool:
         """Ask the reduction to end soon, with CancelledError as its exception; False: it is done."""
@@ -81,7 +124,10 @@ _finisher: threading.Thread | None = None
 
 def _finish_all() -> None:
     while True:
-        _ended.get()._finish()
+        try:
+            _ended.get()._finish()
+        except BaseException:  # of a callback, such as SystemExit: other tasks wait for this thread
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def _start_finisher() -> None:
@@ -102,24 +148,16 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the tasks are the parent's, and so is a thread that may hold the queue's lock."""
+    """In a forked child: the tasks are the parent's, and so are threads that may hold their locks."""
     global _ended, _finisher
     _ended, _finisher = SimpleQueue(), None
+    for task in list(_under_way):
+        vars(task).update(_condition=threading.Condition(), _done_callbacks=[])  # of Future
+        task.set_exception(ForkedError("FORKED: this task belongs to the process that submitted it, not to its forked child"))
     _under_way.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
-
-
-class _Starter:
-    """Stands for a client, and makes a task of a plan."""
-
-    def __init__(self, client: Client | None):
-        self.client = client
-
-    def take(self, plan: Plan) -> Task:
-        _start_finisher()
-        return Task(self.client or plan.source.client or default(), plan)
 
 
 class _Collector:
@@ -130,22 +168,39 @@ class _Collector:
 
 
 Function = Callable[..., Any] | str
+NAMES = frozenset(name for name in exported if callable(getattr(_functions, name, None)) and not isinstance(getattr(_functions, name), type))
 
 
-def _function(f: Function) -> Callable[..., Any]:
-    if callable(f):
-        return f
-    if f.startswith("_") or not callable(getattr(_functions, f, None)):
-        raise ValueError(f"no reduction is called {f!r}")
-    return getattr(_functions, f)  # type: ignore[no-any-return]
+def _function(f: Any) -> Callable[..., Any]:
+    """A reduction of this package, or a function or partial of the caller's that calls one with the `client` that it is given."""
+    if isinstance(f, str):
+        if f not in NAMES:
+            raise ValueError(f"f: no reduction is called {f!r}")
+        return getattr(_functions, f)  # type: ignore[no-any-return]
+    whole = not isinstance(f, functools.partial) and str(getattr(f, "__module__", "")).partition(".")[0] == "reduced"
+    if not isinstance(f, (FunctionType, MethodType, functools.partial)) or whole and vars(_functions).get(getattr(f, "__name__", "")) is not f:
+        raise TypeError(f"f: {f!r:.60} is not a reduction of this package")
+    return f
+
+
+def _plan(f: Any, a: Any, *args: Any, **kw: Any) -> Plan:
+    """The plan that a function makes."""
+    found = _function(f)(a, *args, client=_Collector(), **kw)
+    if not isinstance(found, Plan):
+        raise TypeError(f"f: {f!r:.60} does not pass its `client` to a reduction")
+    return found
 
 
 def _asked(request: Any) -> Plan:
     """The plan of one of `many`."""
     if not isinstance(request, (tuple, list)) or len(request) not in (2, 3) or not isinstance(request[-1], dict) and len(request) == 3:
         raise TypeError(f"requests: each is (function or its name, array), and may have a dict; not {request!r:.60}")
-    f, a, *kw = request
-    return _function(f)(a, client=_Collector(), **(kw[0] if kw else {}))  # type: ignore[no-any-return]
+    f, a, *others = request
+    kw = others[0] if others else {}
+    for name in ("client", "deadline"):
+        if name in kw:
+            raise TypeError(f"requests: {name} is that of all of them together")
+    return _plan(f, a, **kw)
 
 
 def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: Any) -> Task:
@@ -155,13 +210,17 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
     >>> reduced.submit("sum", [1, 2, 3]).result()
     6
     """
-    return _function(f)(a, *args, client=_Starter(client), **kw)  # type: ignore[no-any-return]
+    if client is not None and not isinstance(client, Client):
+        raise TypeError(f"client is a Client, not {client!r}")
+    plan = _plan(f, a, *args, **kw)
+    _start_finisher()
+    return Task(client or plan.source.client or default(), plan)
 
 
 def _joinable(p: Plan) -> Any:
     """What requests must share to travel as segments of one; None: it travels alone."""
     s = p.spec
-    if not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
+    if p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
         return None
     return s.op, s.dtype, s.out, s.nan, s.flags, s.ddof
 
@@ -182,6 +241,23 @@ def _joined(plans: list[Plan]) -> Plan:
     return Plan(first.op, first.element, spec, Memory(data), cells, spread, [offsets, data])
 
 
+@contextlib.contextmanager
+def _naming(numbers: list[int]) -> Iterator[None]:
+    """Errors name the request: of those that share a message by the index of its result."""
+    try:
+        yield
+    except Error as e:
+        if len(numbers) == 1:
+            e.args = (f"{e.args[0]} (requests[{numbers[0]}])",)
+        elif e.index is not None:
+            e.args, e.index = (f"{e.args[0].replace(f'row {e.index}: ', '')} (requests[{numbers[e.index]}])",), None
+        raise
+    except (TypeError, ValueError) as e:
+        if type(e) in (TypeError, ValueError):
+            e.args = (f"{e} (requests[{numbers[0]}])",)
+        raise
+
+
 def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, deadline: float | None = None) -> list[Any]:
     """Several reductions at once: small arrays of one type share a message, and all messages are under way together. A request
     is (function or its name, array), and may have a dict of further arguments.
@@ -190,26 +266,37 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
     [0.30000000000000004, 4, 2.0]
     """
     ms = milliseconds(deadline, "deadline")
-    plans = [_asked(request) for request in requests]
-    groups: dict[Any, list[Plan]] = {}
-    for p in plans:
-        groups.setdefault(_joinable(p) or id(p), []).append(p)
-    batches = [_joined(g) if len(g) > 1 else g[0] for g in groups.values()]
-    jobs: list[Job] = []
+    plans: list[Plan] = []
+    groups: dict[Any, list[int]] = {}
+    for i, request in enumerate(requests):
+        with _naming([i]):
+            plans.append(_asked(request))
+        groups.setdefault(_joinable(plans[i]) or id(plans[i]), []).append(i)
+    batches = [(_joined([plans[i] for i in g]) if len(g) > 1 else plans[g[0]], g) for g in groups.values()]
+    values: dict[int, Any] = {}  # of requests that cannot be of their cells
+    jobs: list[tuple[Job, list[int]]] = []
     try:
-        for p in batches:
+        for p, g in batches:
             p.spec.deadline_ms = ms
             if p.source.jobs and p.cells.size:
-                jobs.append(Job(client or default(), p))
-        for job in jobs:
-            wait(job, None)
+                jobs.append((Job(client or default(), p), g))
+        for job, g in jobs:
+            with _naming(g):
+                try:
+                    wait(job, None)
+                except Error as e:
+                    values[g[0]] = job.plan.instead(e, job.client)
     finally:
-        for job in jobs:
+        for job, _ in jobs:
             job.free()
-    for p in batches:
-        if not p.source.jobs and p.cells.size:
-            check(p.source.run(client or p.source.client or default(), ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
-    for g, p in zip(groups.values(), batches):
-        if len(g) > 1:
-            p.value()
-    return [p.value() for p in plans]
+    for p, g in batches:
+        with _naming(g):
+            if not p.source.jobs and p.cells.size:
+                check(p.source.run(client or p.source.client or default(), ctypes.byref(p.spec), p.cells.ctypes.data, p.cells.nbytes, None))
+            if len(g) > 1:
+                p.value()
+    found = []
+    for i, p in enumerate(plans):
+        with _naming([i]):
+            found.append(values[i] if i in values else p.value())
+    return found

@@ -10,9 +10,10 @@ import numpy as np
 from . import _abi
 from ._arrays import Array, Remote, operand
 from ._elements import Element, float_code
+from ._errors import EmptyError
 from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
-from ._prepare import Prepared
+from ._prepare import Prepared, roomy
 from ._results import Finish, Make
 from ._sources import Source, in_memory
 
@@ -36,6 +37,7 @@ def divisor(op: str, ddof: Any) -> Any:
         return int(ddof)
     from fractions import Fraction
     try:
+        ddof = ddof.item() if isinstance(ddof, np.ndarray) else ddof
         exact = Fraction(*ddof.as_integer_ratio())
     except (AttributeError, ValueError, OverflowError):  # a string, a NaN, an infinity
         raise ValueError(f"ddof is a number, not {ddof!r}") from None
@@ -49,16 +51,24 @@ def divisor(op: str, ddof: Any) -> Any:
 class Plan:
     """One request: what to reduce (`spec`, `source`), room for its cells, and what to make of them (`finish`)."""
 
-    __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep", "recipe")
+    __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep", "recipe", "of_nothing")
 
     def __init__(self, op: str, el: Element, spec: Any, source: Source, cells: Array, finish: Callable[[Array], Any], keep: Any):
         self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
         self.recipe: Recipe | None = None  # one that others may have, too
+        self.of_nothing: Callable[[Any], Any] | None = None  # the value by a client where no element can be chosen; its None: an error
         self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
 
     def value(self) -> Any:
         """What the caller gets, when the cells are there."""
         return self.finish(self.cells)
+
+    def instead(self, error: Exception, client: Any) -> Any:
+        """What the caller gets where the library found nothing to choose from; else the error is raised."""
+        found = self.of_nothing(client) if self.of_nothing and isinstance(error, EmptyError) else None
+        if found is None:
+            raise error
+        return found
 
 
 def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
@@ -87,7 +97,7 @@ def first_element(initial: Any, el: Element) -> Array:
             one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
-    if el.kind != "f" and one != initial:  # nor is NaT equal to itself
+    if el.kind != "f" and one != initial or np.iscomplexobj(initial):  # nor is NaT equal to itself
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 
@@ -218,6 +228,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     whole = type(ddof) is int
     o, key = operand(a), None
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
+    if initial is not None:
+        o = o._replace(data=roomy(op, o.data, initial))
     if isinstance(o.data, Remote) and out is initial is where is offsets is None:
         key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
         if key in _recipes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
-CHOICES = ("min", "max", "range", "argmin", "argmax")               # which there are none of no elements
+CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # which there are none of no elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
 OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
 OVER_BOTH = ("sumsq", "norm2")                                     # one value of real and imaginary parts
@@ -128,6 +128,18 @@ def in_memory(data: Any, why: str) -> Array:
     return data.copy(why) if isinstance(data, Remote) else data
 
 
+def roomy(op: str, data: Any, initial: Any) -> Any:
+    """The elements, as int64 or uint64 where NumPy takes an `initial` of their sum or product that they themselves cannot be."""
+    if op not in ("sum", "prod") or data.dtype.kind not in "biu" or data.dtype.itemsize == 8:
+        return data
+    least, most = (0, 1) if data.dtype.kind == "b" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
+    try:
+        fits = bool(least <= initial <= most)
+    except (TypeError, ValueError):  # a string, several numbers
+        return data
+    return data if fits else in_memory(data, "`initial`").astype(np.uint64 if data.dtype.kind == "u" else np.int64)
+
+
 def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     """The elements as `dtype` asks for them, and the type of the result. Floats and sums of integers keep their elements, because
     their result is rounded once; NumPy would round each element."""
@@ -138,7 +150,7 @@ def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     except TypeError as e:
         raise TypeError(f"dtype: {e}") from None
     known = wanted.kind in "biufc" or float_code(wanted) or wanted == have
-    if not known or have.kind == "c" and wanted.kind != "c":
+    if not known or have.kind == "c" and wanted.kind != "c" or have.kind in "mM" and wanted != have:
         raise TypeError(f"dtype: the {op} of {have} cannot be {wanted}")
     integral = have.kind in "biu"
     to_integers = wanted.kind in "biu" and (not integral or op in REAL_VALUED)

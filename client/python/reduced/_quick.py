@@ -9,9 +9,10 @@ import numpy as np
 from . import _client
 from ._elements import FLOATS, INTEGERS
 from ._lib import check, lib
+from ._run import AT_ONCE
 from ._sources import BEHIND_HEAD, HEAD_KNOWN
 
-LIMIT = 1 << 13 if HEAD_KNOWN else -1  # elements: larger arrays spend their time elsewhere
+LIMIT = AT_ONCE if HEAD_KNOWN else -1  # bytes: a plan takes 17 us, as long as the sum of 10^5 doubles
 pointer_at = c_void_p.from_address
 VALUES: dict[str, Any] = {"f": c_double, "i": c_int64, "u": c_uint64}
 Kinds = dict[np.dtype[Any], tuple[int, Any]]  # type of the elements -> reduce_dtype, and the value in C
@@ -25,7 +26,7 @@ def quick(op: int, kinds: Kinds, a: np.ndarray[Any, Any]) -> Any:
     global _simple
     kind = kinds.get(a.dtype)
     n = a.size
-    if kind is None or n > LIMIT or not a.flags.c_contiguous:
+    if kind is None or a.nbytes > LIMIT or not a.flags.c_contiguous:
         return None
     if _simple is None:
         _simple = lib()["reduce_simple"]

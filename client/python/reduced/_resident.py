@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from . import _abi, _functions
 from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
+from ._errors import ShapeError
 from ._lib import milliseconds
 from ._run import AT_ONCE, aside
 from ._sources import Memory, Source, address
@@ -19,6 +21,24 @@ EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resid
 DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32: "i4", _abi.U32: "u4", _abi.I64: "i8", _abi.U64: "u8",
           _abi.F16: "f2", _abi.F32: "f4", _abi.F64: "f8"}
 NUMPYS = {"amin": "min", "amax": "max"}  # NumPy's other names
+
+
+def encoded(name: Any) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"name is a string, not {name!r:.60}")
+    return name.encode()
+
+
+def shape_of(shape: Any, n: int) -> tuple[int, ...]:
+    """A shape of n elements, of which one length may be -1, as for NumPy."""
+    try:
+        found = tuple(index(i) for i in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        raise TypeError(f"shape is a tuple of integers, not {shape!r:.60}") from None
+    others = prod(i for i in found if i != -1)
+    if found.count(-1) == 1 and others and not n % others:
+        found = tuple(n // others if i == -1 else i for i in found)
+    return found
 
 
 class _Named(Source):
@@ -44,7 +64,7 @@ class Resident(Remote):
 
     def __init__(self, name: str, dtype: Any = None, shape: Any = None, *, client: Client | None = None):
         r = _abi.Resident(size=ctypes.sizeof(_abi.Resident))
-        (client or default()).call("reduce_find", name.encode(), ctypes.byref(r))
+        (client or default()).call("reduce_find", encoded(name), ctypes.byref(r))
         if dtype is None and r.dtype not in DTYPES:
             raise TypeError(f"dtype: that of {name!r} is not one of NumPy's; name it, for example ml_dtypes.bfloat16")
         self.name = name
@@ -53,7 +73,7 @@ class Resident(Remote):
             raise TypeError(f"dtype: {name!r} does not have elements of {self.dtype}")
         n = r.bytes // self.dtype.itemsize
         known = tuple(r.shape[:r.dims]) if r.dims and not r.order else (n,)
-        self.shape = known if shape is None else tuple(shape)
+        self.shape = known if shape is None else shape_of(shape, n)
         if prod(self.shape) != n:
             raise ValueError(f"shape: {name!r} has {n} elements, not those of {self.shape}")
         self.client = client
@@ -86,7 +106,7 @@ class Resident(Remote):
 
     def reshape(self, *shape: Any) -> Resident:
         """The same elements with another shape."""
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return Resident(self.name, self.dtype, wanted, client=self.client)
 
     def drop(self) -> None:
@@ -123,7 +143,9 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
         raise TypeError("a: a masked array cannot be resident; fill it first")
     data = np.ascontiguousarray(o.data.copy("put") if isinstance(o.data, Remote) else o.data)
     data = data.astype(data.dtype.newbyteorder("="), copy=False)
-    el = element(data.dtype)
+    el, encoded_name = element(data.dtype), encoded(name)
+    if not data.size:
+        raise ShapeError("a: an array without elements cannot be resident", "a")
     if el.parts == 2:
         raise TypeError("a: complex numbers cannot be resident; put their real and imaginary parts")
     opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), flags=_abi.REPLACE * replace, ttl_ms=milliseconds(ttl, "ttl"),
@@ -131,8 +153,8 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
     shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
     opts.shape = ctypes.addressof(shape)
     to = client or default()
-    aside(data.nbytes > AT_ONCE, lambda: to.call("reduce_put", name.encode(), el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
-          lambda: None, lambda stored: stored and to.attempt("reduce_drop", name.encode()))
+    aside(data.nbytes > AT_ONCE, lambda: to.call("reduce_put", encoded_name, el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
+          lambda: None, lambda stored: stored and to.attempt("reduce_drop", encoded_name))
     return Resident(name, data.dtype, data.shape or (1,), client=client)
 
 

@@ -52,19 +52,31 @@ class Finish:
         if self.scalar and p.masked is not None and not p.masked.any() and not self.make and p.asked != "count_nonzero":
             return np.ma.masked
         if self.make:
-            return self.make(values, p, self.full if self.keepdims else None if self.shape else ())
-        if self.scalar and not self.given and not p.element.dated:
-            return plain(values[()], p.wanted)  # of complex numbers, and of masked arrays
+            found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
+            return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
+        if self.scalar and not self.given and p.wanted.kind not in "mM":
+            return plain(np.asarray(fit(values, p.wanted, p.asked))[()], p.wanted)  # of complex numbers, and of masked arrays
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
         if self.out is not None:
-            return put_out(values, self.out)
+            put_out(values, self.out)
+            if self.p.masked is not None and isinstance(self.out, np.ma.MaskedArray):
+                self.out.mask = ~self.marked(self.p.masked, self.keepdims)
+            return self.out
         if self.p.masked is not None and not self.scalar:
             return np.ma.MaskedArray(values, mask=~self.marked(self.p.masked, self.keepdims))
         if self.p.matrix and values.ndim == 2:
             return values.view(np.matrix)
         return values[()] if self.scalar else values
+
+    def masked_pair(self, pair: Any) -> Any:
+        """The smallest and the largest of masked arrays."""
+        marks: Any = self.p.masked
+        if self.scalar:
+            return pair if marks.any() else pair._make((np.ma.masked, np.ma.masked))
+        lost = ~self.marked(marks, self.keepdims)
+        return pair._make(np.ma.MaskedArray(x, mask=lost) for x in pair)
 
     def marked(self, marks: Array, keepdims: bool = False) -> Array:
         """Whether some element of each result is marked."""

@@ -103,11 +103,15 @@ def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: C
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress is a function of two numbers, not {progress!r}")
     if client is None:
         client = plan.source.client or default()
     elif not isinstance(client, Client):
         if not hasattr(client, "take"):
             raise TypeError(f"client is a Client, not {client!r}")
+        if progress is not None:
+            raise TypeError("progress is of calls that wait; that of a task is its method progress()")
         return client.take(plan)
     if not plan.cells.size:
         return plan.value()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from math import prod
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from . import _abi
 from ._arrays import remote, to_numpy
 from ._elements import Element, element
+from ._errors import TypeError_
 from ._lib import check, lib
 from ._plan import NANS, cell_dtype, plan
 from ._prepare import elements_of, result_dtype
@@ -18,6 +20,30 @@ from ._run import run
 from ._sources import address
 
 HERE = 1 << 12  # elements: more of them are reduced by the daemon
+OTHER_NAMES = {"ptp": "range", "norm": "norm2", "amin": "min", "amax": "max"}
+
+
+def named(op: Any) -> str:
+    """The library's name of an operation."""
+    found = OTHER_NAMES.get(op, op) if isinstance(op, str) else op
+    if not isinstance(found, str) or found not in _abi.OPS:
+        raise ValueError(f"op: no reduction is called {op!r}; there are {', '.join(_abi.OPS)}")
+    return found
+
+
+def dtype_of(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+        return found
+    except TypeError as e:
+        raise TypeError(f"{name}: {e}") from None
+
+
+def divisor_of(ddof: Any) -> int:
+    """That of a state, which has no fractions."""
+    if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
+        raise ValueError(f"ddof is an integer of 0 or more for a state, not {ddof!r}")
+    return int(ddof)
 
 
 class State:
@@ -32,17 +58,16 @@ class State:
     """
 
     def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0):
-        if op not in _abi.OPS:
-            raise ValueError(f"op: no reduction is called {op!r}")
         if nan not in NANS:
             raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-        self.op, self.nan, self.ddof = op, nan, ddof
-        self.dtype = np.dtype(dtype).newbyteorder("=")
+        self.op, self.nan, self.ddof = named(op), nan, divisor_of(ddof)
+        self.dtype = dtype_of(dtype).newbyteorder("=")
         self._element: Element = element(self.dtype, "dtype")
         if self._element.parts == 2 or self._element.dated:
             raise TypeError(f"dtype: no state has elements of {self.dtype}")
-        self._code = _abi.OPS[op].code, self._element.code
+        self._code = _abi.OPS[self.op].code, self._element.code
         self.count = 0  # of the elements that were added here
+        self._using = threading.Lock()  # several threads may add elements
         self._bytes = ctypes.create_string_buffer(lib().reduce_state_size(*self._code) or 1)
         check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
 
@@ -52,36 +77,49 @@ class State:
         if far is not None and far.dtype != self.dtype:
             raise TypeError(f"a: elements of {far.dtype} where {self.dtype} is expected")
         data: Any = elements_of(a, self.dtype, "a") if far is None else far
-        first, size = self.count if index is None else index, prod(data.shape)
+        if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):
+            raise ValueError(f"index is an integer of 0 or more, not {index!r}")
+        size = prod(data.shape)
         if far is None and size <= HERE:
-            check(lib().reduce_state_add_at(self._bytes, address(data), size, NANS[self.nan], first))
-        else:
-            p = plan(self.op, data, nan=self.nan, state=True)
-            p.spec.index_base = first
+            with self._using:
+                check(lib().reduce_state_add_at(self._bytes, address(data), size, NANS[self.nan], self.count if index is None else int(index)))
+                self.count += size
+            return self
+        p = plan(self.op, data, nan=self.nan, state=True)
+        with self._using:
+            p.spec.index_base, self.count = self.count if index is None else int(index), self.count + size
+        try:
             self._merge(run(p, client).tobytes())
-        self.count += size
+        except BaseException:
+            with self._using:
+                self.count -= size
+            raise
         return self
 
     def _merge(self, other: bytes) -> None:
         check(lib().reduce_state_check(other, len(other), *self._code))
-        check(lib().reduce_state_merge(self._bytes, other))
+        with self._using:
+            check(lib().reduce_state_merge(self._bytes, other))
 
     def merge(self, other: State) -> State:
         """Add the elements of another state of the same operation and type."""
         if not isinstance(other, State):
             raise TypeError(f"other is a State, not {type(other).__name__}")
+        if (other.op, other.dtype) != (self.op, self.dtype):
+            raise TypeError_(f"TYPE: other is a state of {other.op} of {other.dtype}, not of {self.op} of {self.dtype}", "other")
         self._merge(bytes(other))
-        self.count += other.count
+        with self._using:
+            self.count += other.count
         return self
 
     def finish(self, *, out: Any = None, ddof: int | None = None) -> Any:
         """The value, rounded once; `out`: as a short type of floats. stats: a dict."""
-        wanted = np.dtype(out) if out is not None else result_dtype(self.op, self._element)
+        wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
-                         ddof=self.ddof if ddof is None else ddof, rows=1)
+                         ddof=self.ddof if ddof is None else divisor_of(ddof), rows=1)
         cells = np.empty(2 if self.op == "minmax" else 1, cell_dtype(self.op, el, code))
-        check(lib().reduce_state_finish(self._bytes, ctypes.byref(spec), address(cells)))
+        check(lib().reduce_state_finish(bytes(self), ctypes.byref(spec), address(cells)))
         if self.op == "stats":
             return {name: cells[0][name].item() for name in cells.dtype.names or ()}
         values = tuple(v if out is not None else plain(v, wanted) for v in (fit(cells, wanted, self.op) if out is not None else cells))
@@ -93,7 +131,7 @@ class State:
         if not n:
             raise TypeError(f"op: states of {self.op} have no words that can be added")
         found = np.empty(n, np.int64)
-        check(lib().reduce_state_to_words(self._bytes, address(found), n))
+        check(lib().reduce_state_to_words(bytes(self), address(found), n))
         return found
 
     @classmethod
@@ -108,12 +146,17 @@ class State:
     def from_bytes(cls, op: str, dtype: Any, data: bytes, **kw: Any) -> State:
         """The state of `bytes(state)`, also one that the daemon or `reducectl --partial` wrote."""
         s = cls(op, dtype, **kw)
+        try:
+            data = bytes(memoryview(data))
+        except TypeError:
+            raise TypeError(f"data is bytes, not {type(data).__name__}") from None
         check(lib().reduce_state_check(data, len(data), *s._code))
         s._bytes = ctypes.create_string_buffer(data, len(s._bytes))
         return s
 
     def __bytes__(self) -> bytes:
-        return self._bytes.raw
+        with self._using:
+            return self._bytes.raw
 
     def __iadd__(self, a: Any) -> State:
         return self.add(a)

@@ -2,30 +2,56 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+import threading
+from math import prod
 from typing import Any, Callable
 
 import numpy as np
 
 from . import _abi
+from ._arrays import Array
 from ._client import Client, default
+from ._functions import _minmax, _stats
+from ._errors import ForkedError, NanError
 from ._lib import check, lib, milliseconds
-from ._plan import Plan, plan
-from ._prepare import elements_of
+from ._plan import PLACES, Plan, plan
+from ._prepare import COUNTS, elements_of
 from ._run import AT_ONCE, aside
 from ._sources import address
+from ._state import dtype_of, named
+
+
+MAKES = {"minmax": _minmax, "stats": _stats}  # of reductions with several values
+
+
+def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
+    """A bool for each element of a piece, one behind the other."""
+    asked = np.asarray(True if where is None else where)
+    if asked.dtype != bool and asked.size:
+        raise TypeError(f"where is an array of bool, not of {asked.dtype}")
+    try:
+        return np.ascontiguousarray(np.broadcast_to(asked, shape if asked.shape != (prod(shape),) else asked.shape), bool).reshape(-1)
+    except ValueError:
+        raise ValueError(f"where: its shape {asked.shape} cannot be broadcast to {shape}") from None
 
 
 class Stream:
     """One reduction of elements that are appended in pieces, and then `finish`ed: more than memory holds, or a pipe's. With `with`
-    the end of the block finishes it, and an exception drops it. `value` is the result."""
+    the end of the block finishes it, and an exception drops it. `value` is the result. Several threads may append to one stream."""
 
     def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
-        self.dtype, self._masked = np.dtype(dtype), masked
+        self.op, self.dtype, self._masked = named(op), dtype_of(dtype), masked
         if self.dtype.kind == "c" or not self.dtype.isnative:
             raise TypeError(f"dtype: a stream of {self.dtype.str} is not possible; append its parts, or native elements")
-        self._plan: Plan | None = plan(op, np.empty(0, self.dtype), initial=initial, nan=nan, ddof=ddof)
+        if self.dtype.kind in "mM" and self.op == "mean":
+            raise TypeError(f"op: the mean of a stream of {self.dtype} is not possible; divide its sum")
+        self._nan = nan
+        self._plan: Plan | None = plan(self.op, np.empty(0, self.dtype), initial=initial, nan=nan, ddof=ddof, make=MAKES.get(self.op))
+        self._using = threading.Lock()  # its messages must come one after the other
+        self._pid = os.getpid()
         spec = self._plan.spec
         spec.deadline_ms, spec.flags = milliseconds(deadline, "deadline"), spec.flags | _abi.MASKED * masked
         self._client = client or default()  # it must live as long
@@ -34,37 +60,73 @@ class Stream:
 
     def append(self, chunk: Any, where: Any = None) -> None:
         """A piece of elements; with `masked`, `where` has one bool for each. Ctrl-C within it drops the stream."""
-        if not self._handle:
-            raise ValueError("the stream is finished")
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
-        a, handle, keep = elements_of(chunk, self.dtype, "chunk"), self._handle, None
+        a, handle, keep = elements_of(chunk, self.dtype, "chunk"), self._opened(), None
         if self._masked:
-            keep = np.ascontiguousarray(np.broadcast_to(True if where is None else np.asarray(where, bool), a.shape))
+            keep = mask_of(where, np.shape(chunk))
+        if self.dtype.kind in "mM":
+            a, keep = self._dates(a, keep)
 
         def append() -> None:
-            if keep is None:
-                check(lib().reduce_stream_append(handle, address(a), a.nbytes))
-            else:
-                check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))
+            with self._using:
+                self._opened()
+                if keep is None:
+                    check(lib().reduce_stream_append(handle, address(a), a.nbytes))
+                else:
+                    check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))
 
-        aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: lib().reduce_stream_abort(handle))
+        aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: self._drop(handle))
+
+    def _dates(self, a: Array, keep: Array | None) -> tuple[Array, Array | None]:
+        """The elements and their mask without NaT, which the daemon takes for an integer."""
+        late = np.isnat(a) if keep is None else np.isnat(a) & keep
+        if not late.any() or self.op in COUNTS:
+            return a, keep
+        if self._nan == "raise":
+            raise NanError("NAN: a NaN or NaT was found and the policy is 'raise'", "nan")
+        if keep is not None and self._nan == "omit":
+            return a, keep & ~late
+        if self._nan != "omit" or self.op in PLACES:
+            raise ValueError(f"chunk: it has a NaT, with which the {self.op} of a stream is not possible")
+        return a[~late], keep
+
+    def _opened(self) -> Any:
+        """The library's handle."""
+        if os.getpid() != self._pid:
+            raise ForkedError("FORKED: this stream belongs to the process that began it, not to its forked child")
+        handle = self._handle
+        if not handle:
+            raise ValueError("the stream is finished")
+        return handle
+
+    def _drop(self, handle: Any) -> None:
+        with self._using:
+            lib().reduce_stream_abort(handle)
 
     def finish(self) -> Any:
         """End it; its value."""
-        if not self._handle:
-            raise ValueError("the stream is finished")
         assert self._plan
-        handle, self._handle = self._handle, None
-        check(lib().reduce_stream_finish(handle, address(self._plan.cells), self._plan.cells.nbytes, None))
+        self._opened()  # of a forked child nobody else unlocks it
+        with self._using:
+            handle, self._handle = self._opened(), None
+            check(lib().reduce_stream_finish(handle, address(self._plan.cells), self._plan.cells.nbytes, None))
         self.value = self._plan.value()
         return self.value
 
     def abort(self) -> None:
-        """Drop it."""
-        handle, self._handle = getattr(self, "_handle", None), None
-        if handle:
-            lib().reduce_stream_abort(handle)
+        """Drop it, after what other threads append."""
+        if getattr(self, "_handle", None) and os.getpid() == self._pid:
+            with self._using:
+                handle, self._handle = self._handle, None
+                if handle:
+                    lib().reduce_stream_abort(handle)
+
+    def __repr__(self) -> str:
+        return f"<reduced.Stream {self.op} of {self.dtype}{'' if self._handle else ', finished'}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a stream cannot be pickled: it belongs to its process")
 
     def __enter__(self) -> Stream:
         return self
