@@ -1,4 +1,4 @@
-"""What callers pass: anything that NumPy makes an array of, masked arrays, pandas, tensors of a GPU, resident data."""
+"""What callers pass: anything that NumPy can make an array of, masked arrays, pandas, tensors on a GPU, resident data."""
 from __future__ import annotations
 
 import os
@@ -14,8 +14,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Remote:
-    """Elements that NumPy does not see: on the GPU, with the daemon. Subclasses give a source, and a copy for what the daemon
-    cannot do in place."""
+    """Elements outside this process's memory: on the GPU or with the daemon. Subclasses give a source, and a copy for what the daemon
+    cannot reduce in place."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -23,7 +23,7 @@ class Remote:
     fixed = False    # what is planned for these elements depends on shape, strides and type alone
     readable = True  # the elements can be copied into memory
     masks = False    # they can be reduced with a mask
-    client: Client | None = None  # that they belong to
+    client: Client | None = None  # the one that holds them
 
     def source(self) -> Source:
         raise NotImplementedError
@@ -37,11 +37,11 @@ class Remote:
         raise NotImplementedError
 
     def part(self, first: int, n: int) -> Source:
-        """The source of n elements that lie one behind the other."""
+        """The source of n consecutive elements."""
         raise NotImplementedError
 
     def masked(self, keep: Any) -> Source:
-        """The source of those that count: `keep` has bools in the order of memory, here or on the GPU. If `masks`."""
+        """The source of the elements that count, for classes with `masks`. `keep` has bools in memory order, here or on the GPU."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class Operand(NamedTuple):
     keep: Array | None = None
     masked: bool = False          # the caller passed a masked array
     filename: Any = None          # of a memmap
-    matrix: bool = False          # the caller passed a matrix of NumPy, which has always two axes
+    matrix: bool = False          # the caller passed a NumPy matrix, which always has two axes
 
 
 PLAIN = (list, tuple, int, float, complex, np.generic)
@@ -68,7 +68,7 @@ def _from_pandas(a: Any) -> Operand | None:
 
 
 def _from_polars(a: Any) -> Operand | None:
-    """A Series with missing values. NumPy would make floats of its integers."""
+    """A Series with missing values, whose integers NumPy would turn into floats."""
     if not (type(a).__module__.partition(".")[0] == "polars" and hasattr(a, "is_not_null") and a.null_count()):
         return None
     kind = str(a.dtype)
@@ -100,12 +100,12 @@ def remote(a: Any) -> Remote | None:
     return found if isinstance(found, Remote) else None
 
 
-shortcuts: dict[type, Any] = {}  # of some of these classes: functions that give what _again.py must know of a tensor
-_foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: to find out what they are takes 2 us
+shortcuts: dict[type, Any] = {}  # for some of these classes: a function that gives _again.py what it needs of a tensor
+_foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: detecting them takes 2 us
 
 
 def operand(a: Any, name: str = "a") -> Operand:
-    """Of whatever a caller passes. TypeError or ValueError names the argument."""
+    """The operand for whatever a caller passes. TypeError or ValueError names the argument."""
     if type(a) is np.ndarray:
         return Operand(a)
     if type(a) in _foreign and (found := _foreign[type(a)](a)) is not None:

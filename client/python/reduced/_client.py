@@ -1,4 +1,4 @@
-"""A connection to a daemon; the one that calls use by default is opened by the first of them."""
+"""A connection to a daemon. The first call that names no client opens the default one."""
 from __future__ import annotations
 
 import ctypes
@@ -42,8 +42,8 @@ class Gpu(NamedTuple):
     """A GPU of a daemon, or an engine of the CPU."""
 
     name: str     # "GPU-" and its UUID, as nvidia-smi -L prints it; or "CPU-0"
-    ordinal: int  # CUDA's number of it in the daemon, which may be another one here
-    lost: bool    # it has failed; the daemon goes on with the others
+    ordinal: int  # CUDA's number for it in the daemon, which may differ here
+    lost: bool    # it has failed; the daemon continues with the others
 
 
 def _bytes(text: str | os.PathLike[str] | None, name: str = "tls") -> bytes | None:
@@ -54,7 +54,7 @@ def _bytes(text: str | os.PathLike[str] | None, name: str = "tls") -> bytes | No
 
 
 def _local(local: bool | None) -> int:
-    """The library's option; its own default is another one."""
+    """The library's option for `local`. Its own default differs."""
     if local is None and os.environ.get("REDUCE_LOCAL"):
         return _abi.LOCAL_DEFAULT
     return _abi.LOCAL_NO if local is False else _abi.LOCAL_YES
@@ -101,13 +101,13 @@ class Client:
         self._closed = False
         self._busy: list[None] = []  # one for each call under way: a client is not closed during a call
         self._opening = threading.Lock()
-        self.allocations: dict[Any, Any] = {}  # of the device: handles (_device.py)
-        self.places: dict[int, Any] = {}       # of tensors in them
-        self.naming = threading.Lock()         # of both
+        self.allocations: dict[Any, Any] = {}  # of the device: their handles (_device.py)
+        self.places: dict[int, Any] = {}       # of tensors in these allocations
+        self.naming = threading.Lock()         # guards both
         _clients.add(self)
 
     def _open(self) -> ctypes.c_void_p:
-        """The handle of the library, after connecting if there is none."""
+        """The library's handle; connects if there is none."""
         with self._opening:
             if self._closed:
                 raise ValueError("the client is closed")
@@ -127,11 +127,11 @@ class Client:
             return self._handle
 
     def call(self, function: str, *arguments: Any) -> int:
-        """The library's function of that name with this client as its first argument."""
+        """Call the library's function of that name with this client as its first argument."""
         return check(self.attempt(function, *arguments))
 
     def attempt(self, function: str, *arguments: Any) -> int:
-        """The same, but an error is returned."""
+        """The same, but return an error instead of raising it."""
         f = getattr(lib(), function)
         self._busy.append(None)
         try:
@@ -149,7 +149,7 @@ class Client:
             lib().reduce_close(handle)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        """At the end of Python other threads may stand still in a call, and modules may be empty already."""
+        """While Python exits, other threads may be frozen inside a call, and modules may be empty."""
         if getattr(self, "_handle", None) is not None and not is_ending():
             self.close()
 
@@ -172,7 +172,7 @@ class Client:
         return ns.value / 1e9
 
     def info(self) -> Info:
-        """The connection, without a request."""
+        """The state of the connection, without a request."""
         i = _abi.Info(size=ctypes.sizeof(_abi.Info))
         self.call("reduce_get_info", ctypes.byref(i))
         names = {v: k for k, v in PRIORITIES.items()}
@@ -229,7 +229,7 @@ def _restore(options: dict[str, Any]) -> Client:
 
 
 def default() -> Client:
-    """The client of calls that name none."""
+    """The client of calls without one."""
     global _default
     if _default is None:
         with _choosing:

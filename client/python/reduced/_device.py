@@ -26,7 +26,7 @@ ATTRIBUTES = (1, 7, 9)              # CUpointer_attribute: context, buffer ID, o
 POSIX_FD = 1                        # CUmemAllocationHandleType
 NOT_READY = 600                     # CUresult
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
-LEAST_JOINED = 4 << 20              # bytes: fewer are on the host before the GPU has made room (0.8 ms on an H200)
+LEAST_JOINED = 4 << 20              # bytes: a copy of fewer to the host is faster than an allocation on the GPU (0.8 ms on an H200)
 KEPT = 64                           # allocations that the daemon keeps mapped for a client
 PLACES = 1024                       # addresses of tensors whose allocation a client remembers
 
@@ -46,7 +46,7 @@ class Scattered(CudaError):
 
 
 class _Answers(threading.local):
-    """Room for the driver's answers, of each thread its own."""
+    """Room for the driver's answers, separate for each thread."""
 
     def __init__(self) -> None:
         self.values = (ctypes.c_uint64 * len(ATTRIBUTES))()
@@ -57,14 +57,14 @@ class _Answers(threading.local):
 
 
 class Driver:
-    """The calls of libcuda that name and export an allocation. The context of the memory is current where one must be."""
+    """The calls of libcuda that name and export an allocation. Calls that need a current context run in that of the memory."""
 
     def __init__(self, lib: Any = None) -> None:
         self.lib = lib or ctypes.CDLL("libcuda.so.1")
         self.answers = _Answers()
         which = (ctypes.c_int * len(ATTRIBUTES))(*ATTRIBUTES)
         self.count, self.which = ctypes.c_uint(len(ATTRIBUTES)), ctypes.byref(which)
-        # of each tensor: without the types of their arguments, whose conversion takes longer than the call
+        # called for each tensor, without argument types, whose conversion takes longer than the call
         self.get_attributes, self.get_current, self.query = (
             self.lib.cuPointerGetAttributes, self.lib.cuCtxGetCurrent, self.lib.cuStreamQuery)
 
@@ -74,25 +74,25 @@ class Driver:
             raise CudaError(f"{name} failed with CUDA error {err}")
 
     def attributes(self, pointer: int) -> Any:
-        """Context, buffer ID and ordinal of the memory at an address, by one call; until this thread's next one. What is not
-        known is 0, and a buffer ID is not."""
+        """Context, buffer ID and ordinal of the memory at an address, from one call; valid until this thread's next call. An unknown
+        value is 0; a buffer ID is never 0."""
         answers = self.answers
         if self.get_attributes(self.count, self.which, answers.places, ctypes.c_uint64(pointer)):
             raise CudaError("the address is not one of CUDA's")
         return answers.values
 
     def number(self, pointer: int) -> int:
-        """One that no other allocation ever has, of the allocation at an address; 0: there is none."""
+        """The number of the allocation at an address, which no other one ever has; 0: there is no allocation."""
         try:
             return int(self.attributes(pointer)[1])
         except CudaError:
             return 0
 
     def settle(self, pointer: int, stream: int) -> int:
-        """The number of the allocation, when the work of a stream is done."""
+        """The number of the allocation, once the stream's work is done."""
         found = self.attributes(pointer)
         context, number = found[0], found[1]
-        if stream > PER_THREAD_STREAM or context and context == self.current():  # others belong to the current context
+        if stream > PER_THREAD_STREAM or context and context == self.current():  # the other streams belong to the current context
             if err := self.query(ctypes.c_void_p(stream)):
                 self.finish(err, pointer, stream)
         else:
@@ -100,19 +100,19 @@ class Driver:
         return int(number)
 
     def finish(self, err: int, pointer: int, stream: int) -> None:
-        """After the answer of cuStreamQuery that the stream is not done."""
+        """After an answer of cuStreamQuery other than success."""
         if err != NOT_READY:
             raise CudaError(f"cuStreamQuery failed with CUDA error {err}")
         self.within(pointer, "cuStreamSynchronize", ctypes.c_void_p(stream))
 
     def current(self) -> int:
-        """The context of this thread."""
+        """The current context of this thread."""
         answers = self.answers
         self.get_current(answers.current_place)
         return answers.current.value or 0
 
     def context(self, pointer: int) -> int:
-        """Of an allocation; pools and cuMemCreate have none, and any of their device's does."""
+        """The context of an allocation. Memory of pools and of cuMemCreate has none; any context of its device will do."""
         found, _, ordinal = self.attributes(pointer)
         if found:
             return int(found)
@@ -122,7 +122,7 @@ class Driver:
 
     @contextlib.contextmanager
     def inside(self, pointer: int) -> Iterator[None]:
-        """The context of an allocation is current."""
+        """Make the context of an allocation current."""
         self.call("cuCtxPushCurrent_v2", ctypes.c_void_p(self.context(pointer)))
         try:
             yield
@@ -140,14 +140,14 @@ class Driver:
         return base.value, size.value
 
     def handle(self, base: int) -> bytes:
-        """Of memory of cudaMalloc."""
+        """The IPC handle of memory from cudaMalloc."""
         handle = ctypes.create_string_buffer(64)
         self.within(base, "cuIpcGetMemHandle", handle, ctypes.c_uint64(base))
         return handle.raw
 
     def copy(self, to: int, pointer: int, nbytes: int, mask: int, size: int, stream: int) -> None:
-        """`size` bytes to an address of the GPU: those at another one, and behind them a mask from here or there, if they do not
-        fill it. As work of a stream, which is waited for."""
+        """Fill `size` bytes at an address of the GPU: `nbytes` from another address there, and the rest from a mask, here or there.
+        The copies are work of a stream, which is waited for."""
         with self.inside(pointer):
             for at, begin, n in ((to, pointer, nbytes), (to + nbytes, mask, size - nbytes)):
                 if n:
@@ -155,24 +155,24 @@ class Driver:
             self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
     def allocate(self, pointer: int, size: int) -> int:
-        """A new allocation beside one."""
+        """A new allocation on the GPU of another one."""
         made = ctypes.c_uint64()
         self.within(pointer, "cuMemAlloc_v2", ctypes.byref(made), ctypes.c_size_t(size))
         return made.value
 
     def free(self, base: int) -> None:
-        """Of `allocate`."""
+        """Free memory of `allocate`."""
         self.within(base, "cuMemFree_v2", ctypes.c_uint64(base))
 
     def uuid(self, pointer: int) -> bytes:
-        """Of the GPU that has the memory at an address."""
+        """The UUID of the GPU that has the memory at an address."""
         ordinal, device, found = self.attributes(pointer)[2] & 0xFFFFFFFF, ctypes.c_int(), ctypes.create_string_buffer(16)
         self.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
         self.call("cuDeviceGetUuid_v2", found, device)
         return found.raw
 
     def descriptor(self, base: int) -> int:
-        """Of memory of cuMemCreate, such as PyTorch's expandable segments."""
+        """A descriptor of memory from cuMemCreate, such as PyTorch's expandable segments."""
         kept, fd = ctypes.c_uint64(), ctypes.c_int(-1)
         self.within(base, "cuMemRetainAllocationHandle", ctypes.byref(kept), ctypes.c_void_p(base))
         try:
@@ -189,7 +189,7 @@ def driver() -> Driver:
 
 @functools.lru_cache(None)
 def _warn(why: str) -> None:
-    """Once for each reason."""
+    """Warn once for each reason."""
     warnings.warn(f"reduced: {why}: the elements are copied to the host", RuntimeWarning, stacklevel=6)
 
 
@@ -212,7 +212,7 @@ def _export(client: Client, base: int, size: int) -> bytes:
 class Place(NamedTuple):
     """Where the elements at an address are."""
 
-    key: tuple[int, int]  # of their allocation: its number and its begin
+    key: tuple[int, int]  # the number and the begin of their allocation
     end: int
 
 
@@ -226,7 +226,7 @@ def _find(client: Client, pointer: int, number: int) -> Place:
 
 
 def _open(client: Client, place: Place) -> bytes:
-    """A new handle. Programs free allocations that the daemon has open: these keep the memory, and are closed now."""
+    """A new handle. Allocations that the program has freed meanwhile are closed first: the daemon still holds their memory."""
     for key in list(client.allocations):
         if driver().number(key[1]) != key[0]:
             release(client, key)
@@ -245,7 +245,7 @@ def handle_of(client: Client, pointer: int, nbytes: int, number: int) -> tuple[b
         if pointer + nbytes > place.end:
             raise Scattered("the elements lie in several allocations")
         handle: bytes = client.allocations.pop(place.key, None) or _open(client, place)
-        client.allocations[place.key] = handle  # the last one is the one that was used last
+        client.allocations[place.key] = handle  # the most recently used one is last
     return handle, pointer - place.key[1]
 
 
@@ -257,7 +257,7 @@ def release(client: Client, key: Any) -> None:
 
 
 def obstacle(e: Exception) -> str:
-    """Why the daemon cannot reduce these elements on its GPU. Other errors are raised again."""
+    """Why the daemon cannot reduce these elements on its GPU. Re-raises errors with another cause."""
     if isinstance(e, Error) and not isinstance(e, (BadHandleError, AuthError)) and e.field not in ("device", "columns", "mask"):
         raise e
     return str(e)
@@ -289,7 +289,7 @@ class _OnDevice(Source):
 
 
 class _Masked(Source):
-    """The source of elements on the GPU that a mask there leaves in: in place, else as copies."""
+    """The source of elements on the GPU that a mask there selects: in place, else as copies."""
 
     jobs = False
 
@@ -310,8 +310,8 @@ class _Masked(Source):
 
 
 class _Copied(Source):
-    """The source of elements that are copied on the GPU into one allocation, and with them a mask, which is here or there; else
-    by a copy to the host and a warning."""
+    """The source of elements that are copied into one allocation on the GPU together with a mask, which may be here or there. Where
+    that fails, they are copied to the host, with a warning."""
 
     jobs = False
 
@@ -330,7 +330,7 @@ class _Copied(Source):
             try:
                 if (lent := lend(t.owner, total)) is not None:
                     return self.reduce(client, lent[1], mask, total, ctypes.byref(one), out, room, result)
-            except (CudaError, Error) as e:  # it does not name what it lends, or not as one allocation
+            except (CudaError, Error) as e:  # the pool's memory has no handle, or is in several allocations
                 obstacle(e)
             try:
                 return self.on_device(client, mask, total, ctypes.byref(one), out, room, result)
@@ -343,14 +343,14 @@ class _Copied(Source):
         return Memory(flat).run(client, ctypes.byref(one), out, room, result)
 
     def reduce(self, client: Client, to: int, mask: int, total: int, spec: Any, out: Any, room: int, result: Any) -> int:
-        """The copies at an address of the GPU."""
+        """Reduce copies at an address of the GPU."""
         t = self.tensor
         driver().copy(to, t.pointer + self.begin, self.nbytes, mask, total, t.stream)
         handle, offset = handle_of(client, to, total, driver().number(to))
         return client.call("reduce_device", spec, handle, offset, total, out, room, result)
 
     def on_device(self, client: Client, mask: int, total: int, *arguments: Any) -> int:
-        """In an allocation of our own. The driver and the daemon take 1 ms for it, and 4 ms for 1 GiB."""
+        """Reduce copies in an allocation of our own, which takes the driver and the daemon 1 ms, and 4 ms for 1 GiB."""
         base = driver().allocate(self.tensor.pointer, total)
         key = driver().number(base), base
         try:
@@ -366,8 +366,8 @@ class _Copied(Source):
 
 
 def lend(owner: Any, nbytes: int) -> tuple[Any, int] | None:
-    """Memory of the pool of the library that a tensor belongs to, and its address; it is given back with the object. The daemon knows
-    it from the call before. None: the library has no pool, or one that we do not know."""
+    """Memory from the pool of the tensor's library, and its address; freed with the object. The daemon often has it open since an
+    earlier call. None: the library has no pool, or an unknown one."""
     try:
         if hasattr(owner, "new_empty"):                         # PyTorch
             tensor = owner.new_empty(nbytes, dtype=sys.modules["torch"].uint8)
@@ -382,7 +382,7 @@ def lend(owner: Any, nbytes: int) -> tuple[Any, int] | None:
 
 
 def in_c_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """The strides of elements one behind the other."""
+    """The strides of consecutive elements in C order."""
     found = []
     for n in reversed(shape):
         found.append(itemsize)
@@ -391,8 +391,8 @@ def in_c_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 class Tensor(Remote):
-    """Elements on the GPU, by address, when the stream that writes them is done. `owner` is the caller's object, which keeps them
-    and can copy them."""
+    """Elements on the GPU, by address, once the stream that writes them is done. `owner` is the caller's object, which keeps them
+    alive and can copy them."""
 
     fixed = masks = True
 
@@ -438,13 +438,13 @@ class Tensor(Remote):
         return found
 
     def flat_copy(self, why: str) -> Array:
-        """The same, in the order of memory."""
+        """The same, in memory order."""
         order = sorted(range(len(self.shape)), key=lambda i: -self.strides[i])
         return self.copy(why).transpose(order)
 
 
 def to_host(owner: Any, dtype: np.dtype[Any]) -> Array:
-    """A copy by the library that the tensor belongs to."""
+    """A copy made by the tensor's own library."""
     if hasattr(owner, "detach"):                                # PyTorch
         owner = owner.detach().cpu()
         if dtype.name == "bfloat16":
@@ -486,7 +486,7 @@ def _capsule_address(capsule: Any) -> int:
 
 
 def by_dlpack(a: Any, owner: Any) -> Any:
-    """The tensor of an object that speaks DLPack: on the GPU; bfloat16 in memory as an array; None: NumPy can have it."""
+    """From an object with DLPack: a tensor on the GPU; an array of bfloat16 in memory; None: NumPy can convert it."""
     kind = int(a.__dlpack_device__()[0])
     if kind not in (CUDA, CUDA_MANAGED, CPU):
         raise TypeError(f"a: elements on DLPack's device {kind} cannot be reduced")
@@ -505,7 +505,7 @@ def by_dlpack(a: Any, owner: Any) -> Any:
 
 
 def by_interface(a: Any) -> Tensor:
-    """The tensor of __cuda_array_interface__, after the stream that writes it."""
+    """A tensor from __cuda_array_interface__, once the stream that writes it is done."""
     i = a.__cuda_array_interface__
     if i.get("mask") is not None:
         raise TypeError("a: a mask of __cuda_array_interface__ cannot be reduced; pass `where`")
@@ -520,13 +520,13 @@ def _torch_dtype(dtype: Any) -> np.dtype[Any]:
 
 @functools.lru_cache(None)
 def _torch_stream() -> Callable[[int], int]:
-    """The function that gives the address of a device's current stream. The second one makes an object of it, in 5 us."""
+    """A function that gives the address of a device's current stream. The public one creates an object, which takes 5 us."""
     torch: Any = sys.modules["torch"]
     return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
 
 
 def by_torch(a: Any) -> Tensor:
-    """The tensor of PyTorch's own attributes, which are faster than its DLPack, after the stream that writes it."""
+    """A tensor from PyTorch's own attributes, which are faster than its DLPack, once the stream that writes it is done."""
     dtype = _torch_dtype(a.dtype)
     size = dtype.itemsize
     return Tensor(a, a.data_ptr(), dtype, tuple(a.shape), tuple([n * size for n in a.stride()]), _torch_stream()(a.get_device()))
@@ -548,20 +548,20 @@ def _of_cupy() -> Callable[[Any], Any]:
 
 
 def shortcut(a: Any) -> Callable[[Any], Any] | None:
-    """A function for tensors of the class of this one: the address, the stream that writes there, and what plans depend on. None:
-    this class has none; the function's None: not for this tensor."""
+    """A function that gives, for tensors of this one's class, the address, the stream that writes there, and what plans depend on;
+    it returns None for a tensor without a short way. None: the whole class has no short way."""
     if getattr(a, "is_cuda", False) is True:
         return _of_torch()
     return _of_cupy() if type(a).__module__.partition(".")[0] == "cupy" else None
 
 
 def tensor(a: Any) -> Any:
-    """Elements of another library: a Tensor on the GPU, an array, or None if NumPy can make an array of them."""
+    """Elements of another library: a Tensor on the GPU, an array, or None if NumPy can convert them."""
     if getattr(a, "is_cuda", False) is True and not (a.is_conj() or a.is_neg()):
         return by_torch(a)
     plain = a.detach() if hasattr(a, "detach") else a
     if hasattr(type(plain), "__cuda_array_interface__") and type(plain).__module__.partition(".")[0] in ("cupy", "numba"):
-        return by_interface(plain)  # with its stream; DLPack takes them longer
+        return by_interface(plain)  # it has the stream, and DLPack is slower
     if hasattr(plain, "__dlpack__") and hasattr(plain, "__dlpack_device__"):
         if hasattr(plain, "is_conj") and (plain.is_conj() or plain.is_neg()):
             plain = plain.resolve_conj().resolve_neg()

@@ -1,4 +1,4 @@
-"""NumPy's types of elements, and what the daemon reduces for each: a number, two (complex), or the integer of a date."""
+"""NumPy's element types, and what the daemon reduces for each: a number, two numbers (complex), or the integer of a date."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ def _find(dtype: np.dtype[Any]) -> Element | None:
 
 
 def element(dtype: np.dtype[Any], name: str = "a") -> Element:
-    """Of an array's type; TypeError names the argument."""
+    """The element of an array's type. TypeError names the argument."""
     found = _known.get(dtype)
     if found is None:
         found = _find(dtype)
@@ -59,7 +59,7 @@ def element(dtype: np.dtype[Any], name: str = "a") -> Element:
 
 
 def float_code(dtype: np.dtype[Any]) -> int:
-    """reduce_dtype of a type of floats, 0 if it is not one."""
+    """reduce_dtype of a floating-point type; 0 for other types."""
     if dtype.name == "bfloat16":
         return _abi.BF16
     return FLOATS.get(f"{dtype.kind}{dtype.itemsize}", 0)

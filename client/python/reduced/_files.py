@@ -46,5 +46,5 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
 def _npy(path: Any) -> Any:
     try:
         return np.load(path, mmap_mode="r")
-    except ValueError:  # nothing can be mapped of an array without elements
+    except ValueError:  # an array without elements cannot be mapped
         return np.load(path)

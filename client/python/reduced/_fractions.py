@@ -52,7 +52,7 @@ class Fractional:
 
 
 def variance(state: bytes, ddof: Fraction) -> Fraction | None:
-    """Of the elements of a state; None: it is not a number."""
+    """The variance of a state's elements; None: it is not a number."""
     n = int.from_bytes(state[COUNT:HEAD], "little")
     if state[SPECIAL] or n <= ddof or not n:
         return None

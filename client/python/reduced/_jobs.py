@@ -36,9 +36,9 @@ class Task(Future[Any]):
         super().__init__()
         self.set_running_or_notify_cancel()
         self._starting = threading.Lock()  # a job may end before it has a handle
-        self._callback = DONE(lambda *_: _ended.put(self))  # on a thread of the library: it must be quick
+        self._callback = DONE(lambda *_: _ended.put(self))  # runs on a thread of the library, which must not wait
         if plan.source.jobs and plan.cells.size:
-            _under_way.add(self)  # which keeps the callback until it has run
+            _under_way.add(self)  # keeps the callback alive until it has run
             try:
                 with self._starting:
                     self._job: Job | None = Job(client, plan, self._callback)
@@ -50,7 +50,7 @@ class Task(Future[Any]):
             threading.Thread(target=self._run, args=(client, plan), daemon=True).start()
 
     def _run(self, client: Client, plan: Plan) -> None:
-        """For elements on the GPU or with the daemon, which the library has no jobs for."""
+        """Reduce elements on the GPU or with the daemon, for which the library has no jobs."""
         self._complete(lambda: run(plan, client), plan, client)
 
     def _finish(self) -> None:
@@ -68,7 +68,7 @@ class Task(Future[Any]):
             _under_way.discard(self)
 
     def _complete(self, end: Callable[[], Any], plan: Plan, client: Client) -> None:
-        """With the value of `end`, or what it raises."""
+        """Complete the task with the value of `end`, or with its exception."""
         value: Any = None
         error: BaseException | None = None
         try:
@@ -78,24 +78,24 @@ class Task(Future[Any]):
                 value = plan.instead(e, client)
         except BaseException as e:
             error = e
-        with contextlib.suppress(InvalidStateError):  # the caller has completed it
+        with contextlib.suppress(InvalidStateError):  # the caller has already completed the task
             if error is None:
                 self.set_result(value)
             else:
                 self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> Any:
-        """The value, which is waited for."""
+        """Wait for the value."""
         self._help(timeout)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What it failed with, which is waited for; None: nothing."""
+        """Wait for the end. The exception, or None after success."""
         self._help(timeout)
         return super().exception(timeout)
 
     def _help(self, timeout: float | None) -> None:
-        """A callback that waits for another task stands in the way of the thread that completes tasks: it completes them meanwhile."""
+        """Callbacks run on the thread that completes tasks. One that waits for another task completes tasks meanwhile."""
         if threading.current_thread() is not _finisher:
             return
         end = None if timeout is None else time.monotonic() + timeout
@@ -106,7 +106,7 @@ class Task(Future[Any]):
                 return
 
     def cancel(self) -> bool:
-        """Ask the reduction to end soon, with CancelledError as its exception; False: it is done."""
+        """Ask the reduction to end soon with CancelledError. False: it is already done."""
         if self.done() or self._job is None:
             return False
         self._job.cancel()
@@ -126,12 +126,12 @@ def _finish_all() -> None:
     while True:
         try:
             _ended.get()._finish()
-        except BaseException:  # of a callback, such as SystemExit: other tasks wait for this thread
+        except BaseException:  # from a callback, such as SystemExit; other tasks need this thread
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def _start_finisher() -> None:
-    """The thread that completes tasks: their callbacks may call anything, which those of the library must not."""
+    """Start the thread that completes tasks. Callbacks of tasks may call anything; those of the library may not."""
     global _finisher
     if _finisher is None:
         _finisher = threading.Thread(target=_finish_all, name="reduced", daemon=True)
@@ -140,7 +140,7 @@ def _start_finisher() -> None:
 
 @atexit.register
 def _end() -> None:
-    """No callback may come when Python is gone."""
+    """No callback may run after the end of Python."""
     for task in list(_under_way):
         task.cancel()
     for task in list(_under_way):
@@ -152,7 +152,7 @@ def _forget() -> None:
     global _ended, _finisher
     _ended, _finisher = SimpleQueue(), None
     for task in list(_under_way):
-        vars(task).update(_condition=threading.Condition(), _done_callbacks=[])  # of Future
+        vars(task).update(_condition=threading.Condition(), _done_callbacks=[])  # attributes of Future
         task.set_exception(ForkedError("FORKED: this task belongs to the process that submitted it, not to its forked child"))
     _under_way.clear()
 
@@ -172,7 +172,7 @@ NAMES = frozenset(name for name in exported if callable(getattr(_functions, name
 
 
 def _function(f: Any) -> Callable[..., Any]:
-    """A reduction of this package, or a function or partial of the caller's that calls one with the `client` that it is given."""
+    """A reduction of this package, by name or as it is, or a caller's function or partial that passes its `client` to one."""
     if isinstance(f, str):
         if f not in NAMES:
             raise ValueError(f"f: no reduction is called {f!r}")
@@ -218,7 +218,7 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
 
 
 def _joinable(p: Plan) -> Any:
-    """What requests must share to travel as segments of one; None: it travels alone."""
+    """What requests must share to be sent as segments of one request; None: it is sent alone."""
     s = p.spec
     if p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
         return None
@@ -228,7 +228,7 @@ def _joinable(p: Plan) -> Any:
 def _joined(plans: list[Plan]) -> Plan:
     """One request of segments for requests of single small arrays."""
     first = plans[0]
-    parts = [p.source.a.reshape(-1) for p in plans]  # type: ignore[attr-defined]
+    parts = [p.source.a.reshape(-1).view(first.element.view) for p in plans]  # type: ignore[attr-defined]  # dates as integers
     data = np.concatenate(parts)
     offsets = np.concatenate([[0], np.cumsum([part.size for part in parts])]).astype(np.uint64)
     spec = _abi.Spec.from_buffer_copy(first.spec)
@@ -243,7 +243,7 @@ def _joined(plans: list[Plan]) -> Plan:
 
 @contextlib.contextmanager
 def _naming(numbers: list[int]) -> Iterator[None]:
-    """Errors name the request: of those that share a message by the index of its result."""
+    """Errors raised within it name the request. In a shared message, the index of the result says which one."""
     try:
         yield
     except Error as e:
@@ -260,7 +260,7 @@ def _naming(numbers: list[int]) -> Iterator[None]:
 
 def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, deadline: float | None = None) -> list[Any]:
     """Several reductions at once: small arrays of one type share a message, and all messages are under way together. A request
-    is (function or its name, array), and may have a dict of further arguments.
+    is (function or its name, array), and may have a dict of further arguments. An error names its request.
 
     >>> reduced.many([("sum", [0.1, 0.2]), ("max", [3, 4]), ("var", [1.0, 3.0], {"ddof": 1})])
     [0.30000000000000004, 4, 2.0]
@@ -273,7 +273,7 @@ def many(requests: Iterable[tuple[Any, ...]], *, client: Client | None = None, d
             plans.append(_asked(request))
         groups.setdefault(_joinable(plans[i]) or id(plans[i]), []).append(i)
     batches = [(_joined([plans[i] for i in g]) if len(g) > 1 else plans[g[0]], g) for g in groups.values()]
-    values: dict[int, Any] = {}  # of requests that cannot be of their cells
+    values: dict[int, Any] = {}  # of requests without cells of their own: all elements were NaN
     jobs: list[tuple[Job, list[int]]] = []
     try:
         for p, g in batches:

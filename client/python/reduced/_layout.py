@@ -1,4 +1,4 @@
-"""Axes: which rows, columns or planes of memory a reduction goes along. `arrange` alone decides that, and when to copy."""
+"""Axes: which rows, columns or planes of memory a reduction goes along. `arrange` alone decides that, and whether to copy."""
 from __future__ import annotations
 
 from math import prod
@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _abi
 
-PLANES = any(field[0] == "planes" for field in _abi.Spec._fields_)  # this libreduce reduces matrices one behind the other
+PLANES = any(field[0] == "planes" for field in _abi.Spec._fields_)  # this libreduce reduces planes
 try:
     AxisError: Any = np.exceptions.AxisError
 except AttributeError:  # NumPy 1.24 and before
@@ -17,8 +17,8 @@ except AttributeError:  # NumPy 1.24 and before
 
 
 class Layout(NamedTuple):
-    """An array as `planes` matrices of `rows` x `columns`, one behind the other: one result for each column of each plane. With
-    `by_row` it is one matrix with a result for each row."""
+    """An array as `planes` consecutive matrices of `rows` x `columns`, with one result for each column of each plane. With `by_row`
+    it is one matrix with a result for each row."""
 
     order: tuple[int, ...]  # the axes as they lie in memory, the slowest first
     kept: tuple[int, ...]   # those that are not reduced, in that order
@@ -46,7 +46,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def arrange(shape: Sequence[int], strides: Sequence[int], itemsize: int, axes: Sequence[int], ordered: bool) -> Layout | None:
-    """How memory with these strides (bytes, none below 0) is reduced along `axes` where it lies; None: only a copy can be.
+    """How memory with these strides (bytes, none below 0) is reduced along `axes` without a copy; None: only a copy can be reduced.
     `ordered`: the result is a place, so that the reduced axes must lie in their order."""
     order = sorted((i for i, n in enumerate(shape) if n != 1), key=lambda i: -strides[i])
     size = itemsize
@@ -78,5 +78,5 @@ def copied(shape: Sequence[int], axes: Sequence[int]) -> Layout:
 
 
 def in_order(a: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
-    """The elements of `a` one behind the other as `layout` has them; a copy if they lie otherwise."""
+    """The elements of `a` contiguous in the order of `layout`; a copy if they lie otherwise."""
     return np.ascontiguousarray(a.transpose(layout.order))

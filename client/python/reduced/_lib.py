@@ -33,7 +33,7 @@ def _load() -> Any:
 
 
 def lib() -> Any:
-    """The library with the types of all its calls."""
+    """The loaded library, with the types of all its functions."""
     global _lib
     if _lib is None:
         with _loading:
@@ -51,7 +51,7 @@ def check(err: int) -> int:
 
 
 def milliseconds(seconds: float | None, name: str) -> int:
-    """A time limit as the library takes it; None: none."""
+    """A time limit as the library takes it; None: no limit."""
     if seconds is None:
         return 0
     if not isinstance(seconds, Real):

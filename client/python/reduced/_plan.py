@@ -28,11 +28,11 @@ STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("a
          ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 
 
-NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for an argument that was not given
+NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for a missing argument
 
 
 def divisor(op: str, ddof: Any) -> Any:
-    """`ddof` as an integer that the library takes, or, of var and std, as any other Fraction."""
+    """`ddof` as an integer that the library takes; for var and std any other number as a Fraction."""
     if isinstance(ddof, (int, np.integer)) and 0 <= ddof < 2**32:
         return int(ddof)
     from fractions import Fraction
@@ -49,22 +49,22 @@ def divisor(op: str, ddof: Any) -> Any:
 
 
 class Plan:
-    """One request: what to reduce (`spec`, `source`), room for its cells, and what to make of them (`finish`)."""
+    """One request: what to reduce (`spec`, `source`), room for its cells, and how they become the result (`finish`)."""
 
     __slots__ = ("op", "element", "spec", "source", "cells", "result", "finish", "keep", "recipe", "of_nothing")
 
     def __init__(self, op: str, el: Element, spec: Any, source: Source, cells: Array, finish: Callable[[Array], Any], keep: Any):
         self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
-        self.recipe: Recipe | None = None  # one that others may have, too
-        self.of_nothing: Callable[[Any], Any] | None = None  # the value by a client where no element can be chosen; its None: an error
+        self.recipe: Recipe | None = None  # one that later plans may share
+        self.of_nothing: Callable[[Any], Any] | None = None  # gives the value where no element can be chosen; None: an error
         self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
 
     def value(self) -> Any:
-        """What the caller gets, when the cells are there."""
+        """What the caller gets, once the cells are written."""
         return self.finish(self.cells)
 
     def instead(self, error: Exception, client: Any) -> Any:
-        """What the caller gets where the library found nothing to choose from; else the error is raised."""
+        """What the caller gets where the library had no element to choose from. Re-raises other errors."""
         found = self.of_nothing(client) if self.of_nothing and isinstance(error, EmptyError) else None
         if found is None:
             raise error
@@ -103,7 +103,7 @@ def first_element(initial: Any, el: Element) -> Array:
 
 
 def forwards(p: Prepared) -> tuple[int, ...]:
-    """Turn axes that lie backwards, where the result does not tell or can be turned back. Returns them."""
+    """Flip axes with negative strides, where the result does not depend on it or can be flipped back. Returns them."""
     if isinstance(p.data, Remote) or p.segments:
         return ()
     flips = tuple(i for i, s in enumerate(p.data.strides) if s < 0 and (p.op not in PLACES or i not in p.axes))
@@ -114,7 +114,7 @@ def forwards(p: Prepared) -> tuple[int, ...]:
 
 
 def lay(p: Prepared) -> Layout:
-    """How the elements are reduced; those that cannot be where they lie are copied."""
+    """How the elements are reduced. Those that cannot be reduced where they lie are copied."""
     if p.segments:
         return lay_segments(p, p.segments)
 
@@ -141,7 +141,7 @@ def segments_of(offsets: Any, shape: tuple[int, ...], axis: Any, keepdims: bool)
 
 
 def lay_segments(p: Prepared, segments: Segments) -> Layout:
-    """The same of segments, without the elements that are in none."""
+    """The same for segments, without the elements outside of them."""
     if isinstance(p.data, Remote) and (p.keep is not None or not segments.in_place(p.data)):
         p.data = p.data.copy("`where`" if p.keep is not None else "short segments, or those along this axis")
         p.keep = in_memory_too(p.keep)
@@ -152,7 +152,7 @@ def lay_segments(p: Prepared, segments: Segments) -> Layout:
 
 
 def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
-    """Where the elements are that are reduced."""
+    """Where the reduced elements are."""
     if isinstance(p.data, Remote):
         if p.keep is not None:
             return p.data.masked(p.keep if isinstance(p.keep, Remote) else in_order(p.keep, layout))
@@ -169,7 +169,7 @@ def reply_code(p: Prepared) -> int:
 
 
 class Recipe:
-    """All of a plan but the elements and the room for its cells."""
+    """All of a plan except the elements and the room for its cells."""
 
     __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number")
 
@@ -190,13 +190,13 @@ class Recipe:
         return found
 
 
-RECIPES = 512  # that are kept: to make one takes longer than a small reduction on the GPU
+RECIPES = 512  # that are kept: making one takes longer than a small reduction on the GPU
 _recipes: dict[Any, Recipe] = {}
 _exact = (int, tuple, type(None))
 
 
 def _key(data: Remote, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
-    """What a recipe for these elements depends on; None: it is not kept. (A float equal to an axis is none.)"""
+    """What a recipe for these elements depends on; None: it is not kept. (A float equal to an axis is not an axis.)"""
     if not data.fixed or type(axis) not in _exact or type(axis) is tuple and {*map(type, axis)} - {int} \
             or not (dtype is None or isinstance(dtype, np.dtype)):
         return None
@@ -204,13 +204,13 @@ def _key(data: Remote, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
 
 
 def make_room(kept: dict[Any, Any]) -> None:
-    """For one more; other threads may do the same."""
+    """Make room for one more. Other threads may do the same."""
     for key in list(kept)[:max(0, len(kept) - RECIPES + 1)]:
         kept.pop(key, None)
 
 
 def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
-    """The recipe, without the elements that it was made for."""
+    """Keep the recipe, without the elements that it was made for."""
     del p.data
     make_room(_recipes)
     _recipes[key] = recipe
@@ -219,8 +219,8 @@ def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
          state: bool = False) -> Plan:
-    """The request for NumPy's arguments. `make` makes what the caller gets of several values a result; `state`: the cells are
-    partial states, and so are the results."""
+    """The request for NumPy's arguments. `make` builds the result of an operation with several values. With `state` the cells and
+    the results are partial states."""
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     initial, where = (None if x is NO_VALUE else x for x in (initial, where))

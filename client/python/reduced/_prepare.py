@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 COUNTS = ("any", "all", "count_nonzero")
-CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # which there are none of no elements
-REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # of integers, too
+CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # undefined without elements
+REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # also of integers
 OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
-OVER_BOTH = ("sumsq", "norm2")                                     # one value of real and imaginary parts
+OVER_BOTH = ("sumsq", "norm2")                                     # one value from real and imaginary parts
 OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
 
 
@@ -51,13 +51,13 @@ class Prepared:
             self.pairs()
 
     def stand_in(self, lost: Array) -> None:
-        """Results whose elements are all masked are so, too: zeros stand for the elements, of which the daemon chooses one."""
+        """Results whose elements are all masked become masked. Zeros take the place of their elements, because the daemon must choose one."""
         if lost.any():
             self.data = np.where(lost, np.zeros((), self.data.dtype), self.data)
             self.keep = self.keep | lost
 
     def dates(self) -> None:
-        """As integers. The mean of spans is their sum over their number, the range of dates the difference of two."""
+        """Reduce dates as integers. The mean of spans is their sum over their number, the range of dates a difference of two."""
         el, op = self.element, self.op
         self.data, self.keep = in_memory(self.data, "dates"), in_memory(self.keep, "dates")
         if op not in OF_DATES and not (op in ("sum", "mean") and el.dtype.kind == "m"):
@@ -80,7 +80,7 @@ class Prepared:
         return prod(self.shape[i] for i in self.axes) if self.keep is None else self.keep.sum(self.axes)
 
     def pairs(self) -> None:
-        """Complex numbers as a last axis of two floats: reduced too where the value is one of both."""
+        """Complex numbers as a last axis of two floats, which is reduced as well where both parts give one value."""
         if self.nan != "propagate":
             self.data = in_memory(self.data, "NaNs of complex numbers")
         missing = self.missing() if self.nan != "propagate" else None
@@ -107,12 +107,12 @@ class Prepared:
 
 
 def native(data: Any) -> Any:
-    """Elements in this machine's order of bytes."""
+    """Elements in this machine's byte order."""
     return data if data.dtype.isnative or isinstance(data, Remote) else data.astype(data.dtype.newbyteorder("="))
 
 
 def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
-    """A piece of elements of a type, one behind the other. Arrays must have a type that fits in it, lists numbers of its kind."""
+    """A piece as consecutive elements of a type. Arrays must have a type that fits it, lists numbers of its kind."""
     if np.ma.is_masked(a):
         raise TypeError(f"{name}: masked elements cannot be left out here; give its compressed()")
     data = to_numpy(a, name)
@@ -129,13 +129,13 @@ def in_memory(data: Any, why: str) -> Array:
 
 
 def roomy(op: str, data: Any, initial: Any) -> Any:
-    """The elements, as int64 or uint64 where NumPy takes an `initial` of their sum or product that they themselves cannot be."""
+    """The elements of a sum or product, converted to int64 or uint64 if their own type cannot hold `initial`, as NumPy does."""
     if op not in ("sum", "prod") or data.dtype.kind not in "biu" or data.dtype.itemsize == 8:
         return data
     least, most = (0, 1) if data.dtype.kind == "b" else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
     try:
         fits = bool(least <= initial <= most)
-    except (TypeError, ValueError):  # a string, several numbers
+    except (TypeError, ValueError):  # a string or several numbers
         return data
     return data if fits else in_memory(data, "`initial`").astype(np.uint64 if data.dtype.kind == "u" else np.int64)
 
@@ -177,14 +177,14 @@ def kept(where: Any, o: Operand) -> Any:
 
 
 def alike(data: Any, mask: Remote) -> bool:
-    """Is it a mask of remote elements with their shape and order?"""
+    """Whether it is a mask of remote elements, with their shape and order."""
     steps = [data.dtype.itemsize * s for s in mask.strides]
     return isinstance(data, Remote) and data.masks and mask.dtype == bool and data.dtype.kind != "c" and \
         tuple(data.shape) == tuple(mask.shape) and all(a == b or n == 1 for a, b, n in zip(data.strides, steps, data.shape))
 
 
 def complex_elements(op: str, data: Any) -> Any:
-    """Complex elements as the operation takes them."""
+    """Complex elements in the form that the operation takes."""
     if op in COUNTS:
         return in_memory(data, "complex numbers") != 0
     if op in ("norm1", "norminf"):

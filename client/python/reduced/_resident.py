@@ -30,7 +30,7 @@ def encoded(name: Any) -> bytes:
 
 
 def shape_of(shape: Any, n: int) -> tuple[int, ...]:
-    """A shape of n elements, of which one length may be -1, as for NumPy."""
+    """A shape of n elements. As in NumPy, one length may be -1."""
     try:
         found = tuple(index(i) for i in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:
@@ -42,7 +42,7 @@ def shape_of(shape: Any, n: int) -> tuple[int, ...]:
 
 
 class _Named(Source):
-    """The source of resident data: the daemon has them."""
+    """The source of resident data."""
 
     jobs = False
 

@@ -1,4 +1,4 @@
-"""From the cells that the library wrote to what NumPy would return."""
+"""From the cells that the library wrote to the result that NumPy would return."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -27,7 +27,7 @@ class Finish:
         self.keepdims = keepdims
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
-        self.number = p.wanted.kind if self.simple and not make else ""  # the result is that of one cell
+        self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
@@ -55,7 +55,7 @@ class Finish:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
             return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
         if self.scalar and not self.given and p.wanted.kind not in "mM":
-            return plain(np.asarray(fit(values, p.wanted, p.asked))[()], p.wanted)  # of complex numbers, and of masked arrays
+            return plain(np.asarray(fit(values, p.wanted, p.asked))[()], p.wanted)  # of complex numbers, dates and masked arrays
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
@@ -71,7 +71,7 @@ class Finish:
         return values[()] if self.scalar else values
 
     def masked_pair(self, pair: Any) -> Any:
-        """The smallest and the largest of masked arrays."""
+        """The smallest and the largest element as masked arrays."""
         marks: Any = self.p.masked
         if self.scalar:
             return pair if marks.any() else pair._make((np.ma.masked, np.ma.masked))
@@ -79,9 +79,9 @@ class Finish:
         return pair._make(np.ma.MaskedArray(x, mask=lost) for x in pair)
 
     def marked(self, marks: Array, keepdims: bool = False) -> Array:
-        """Whether some element of each result is marked."""
+        """For each result, whether some element is marked."""
         p = self.p
-        axes = tuple(i for i in p.axes if i < marks.ndim)  # not the one of the parts of complex numbers
+        axes = tuple(i for i in p.axes if i < marks.ndim)  # without the axis of the parts of complex numbers
         return np.asarray(p.segments.count(marks) > 0 if p.segments else marks.any(axis=axes, keepdims=keepdims))
 
     def first(self, marks: Array, shape: tuple[int, ...]) -> Array:
@@ -93,7 +93,7 @@ class Finish:
         return found
 
     def dates(self, values: Array) -> Array:
-        """The mean and the range of dates, and NaT, or the place of the first one, where there was one."""
+        """Results of dates: the mean and the range, and NaT, or its place, where there was a NaT."""
         p = self.p
         if p.asked == "mean":
             values = cut_mean(values, p.counts)
@@ -114,7 +114,7 @@ def plain(value: Any, wanted: np.dtype[Any]) -> Any:
 
 
 def join(op: str, values: Array) -> Array:
-    """One value of those of real and imaginary parts."""
+    """One value from those of real and imaginary parts."""
     if op in ("sum", "mean"):
         return np.asarray(np.ascontiguousarray(values).view(f"c{2 * values.dtype.itemsize}")[..., 0])
     if op == "var":
@@ -125,7 +125,7 @@ def join(op: str, values: Array) -> Array:
 
 
 def cut_mean(sums: Array, counts: Any) -> Array:
-    """Spans: sums over counts, cut towards zero as NumPy does; NaT of none."""
+    """Spans: sums over counts, truncated as in NumPy; NaT without elements."""
     counts = np.broadcast_to(np.asarray(counts, np.int64), sums.shape)
     some = np.maximum(counts, 1)
     return np.where(counts == 0, NAT, np.where(sums < 0, -(-sums // some), sums // some))

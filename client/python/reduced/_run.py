@@ -1,4 +1,4 @@
-"""Running a plan: at once, or as a job that is waited for, so that Ctrl-C and deadlines end it."""
+"""Running a plan: by one call, or as a job, so that Ctrl-C and deadlines can end it."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +13,7 @@ from ._plan import Plan
 from ._sources import address
 
 AT_ONCE = 1 << 20  # bytes: smaller requests are one call, which a signal does not interrupt
-LONG = 4 << 30     # bytes that a daemon has already: it takes 1 ms for them on a GPU, and some 0.5 s on a CPU
+LONG = 4 << 30     # bytes of resident data or of a tensor: 1 ms on a GPU, some 0.5 s on a CPU
 SLICE_MS = 50      # how soon Ctrl-C ends a wait, and how often progress is reported
 Progress = Callable[[int, int], Any]
 
@@ -26,7 +26,7 @@ class Job:
         check(plan.source.start(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, done, ctypes.byref(self.handle)))
 
     def wait(self, ms: int = 2**32 - 1) -> bool:
-        """True when it is done. Raises what it failed with."""
+        """True once it is done. Raises the error of the job."""
         return check(lib().reduce_wait(self.handle, ms, ctypes.byref(self.plan.result))) != _abi.PENDING
 
     def progress(self) -> tuple[int, int]:
@@ -40,14 +40,14 @@ class Job:
         lib().reduce_cancel(self.handle)
 
     def free(self) -> None:
-        """Cancel it, wait for its end, and give its memory back. In a forked child it is the parent's."""
+        """Cancel it, wait for its end, and free its memory. In a forked child it belongs to the parent."""
         if self.handle and os.getpid() == self.pid:
             lib().reduce_job_free(self.handle)
         self.handle = ctypes.c_void_p()
 
 
 def wait(job: Job, progress: Progress | None) -> None:
-    """Until a job is done; an exception, such as that of Ctrl-C, cancels it."""
+    """Wait until a job is done. An exception, such as KeyboardInterrupt, cancels it."""
     try:
         while not job.wait(SLICE_MS):
             if progress:
@@ -63,12 +63,12 @@ def _call(plan: Plan, client: Client) -> None:
 
 
 def _nothing(*_: Any) -> None:
-    """To undo."""
+    """Nothing to undo."""
 
 
 def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: Callable[[Any], Any]) -> Any:
-    """The value of a call of the library that is not a job. A long one runs on another thread, so that Ctrl-C ends the wait for it:
-    then `leave` comes at once, and `undo` when the call has ended, with its value, or None after an error."""
+    """The value of a library call that is not a job. A long call runs on another thread, so that Ctrl-C can end the wait for it.
+    Then `leave` is called at once, and `undo` after the end of the call, with its value, or None after an error."""
     if not long or threading.current_thread() is not threading.main_thread():
         return call()
     over, choosing, left = threading.Event(), threading.Lock(), False
@@ -101,7 +101,7 @@ def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: C
 
 
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The value of a plan, by a client or by what stands for one and takes the plan (`_jobs.py`)."""
+    """The value of a plan. `client` may be an object that takes the plan instead of a client (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, not {progress!r}")

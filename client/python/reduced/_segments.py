@@ -22,7 +22,7 @@ IN_PLACE = 1 << 17
 
 
 def offsets_of(a: Any, n: int) -> Array:
-    """What a caller passes, as unsigned numbers: one more than there are segments, ascending, of n elements."""
+    """A caller's offsets, checked, as unsigned numbers: one more than there are segments, ascending from 0 or more to at most n."""
     given = operand(a, "offsets").data
     if isinstance(given, Remote):
         raise TypeError("offsets: they must be in this process's memory")
@@ -46,7 +46,7 @@ class Segments:
             raise ValueError("keepdims: the axis of segments stays in any case, with one element for each of them")
         self.axis, = axes
         self.offsets = offsets_of(offsets, shape[self.axis])
-        self.places = self.offsets.astype(np.intp)  # as NumPy's indexes
+        self.places = self.offsets.astype(np.intp)  # as NumPy indexes
         self.number = len(self.offsets) - 1
 
     def results(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,12 +72,12 @@ class Segments:
         return np.moveaxis(next_one[..., self.places[:-1]] - self.places[:-1], -1, self.axis)
 
     def layout(self, ndim: int, axes: tuple[int, ...]) -> Layout:
-        """Lines of segments, one behind the other; axes that are reduced wholly (the parts of complex numbers) come last."""
+        """Consecutive lines of segments. Axes that are reduced wholly (the parts of complex numbers) come last."""
         kept = tuple(i for i in range(ndim) if i not in axes) + (self.axis,)
         return Layout(kept + tuple(i for i in axes if i != self.axis), kept, 1, 1, True)
 
     def all_offsets(self, shape: tuple[int, ...], layout: Layout) -> Array:
-        """Those of all lines. `shape` is that of elements without `cut`."""
+        """The offsets of all lines. `shape` is that of the elements after `cut`."""
         width = prod(shape[i] for i in layout.order[len(layout.kept):])
         lines = prod(shape[i] for i in layout.kept[:-1])
         one = (self.offsets - self.offsets[0]) * np.uint64(width)
@@ -85,18 +85,18 @@ class Segments:
         return np.ascontiguousarray(np.append((begins[:, None] + one[:-1]).ravel(), one[-1] * np.uint64(lines)))
 
     def in_place(self, data: Remote) -> bool:
-        """Whether they are reduced where they lie."""
+        """Whether the segments are reduced where they lie."""
         wanted = len(data.shape) == 1 and data.strides[0] == data.dtype.itemsize
         long = int(self.offsets[-1] - self.offsets[0]) * data.dtype.itemsize >= IN_PLACE * self.number
         return wanted and (long or not data.readable)
 
     def pieces(self, data: Remote) -> Source:
-        """The source of those."""
+        """The source of these segments."""
         return Pieces(data, self)
 
 
 class Pieces(Source):
-    """The source of segments that are reduced where they lie, which the library does not do by one request."""
+    """The source of segments that are reduced where they lie, with one request each."""
 
     jobs = False
 

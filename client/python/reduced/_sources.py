@@ -11,7 +11,7 @@ import numpy as np
 from ._client import Client
 from ._errors import IoError
 
-BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject: its first member is the address of the data
+BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject, whose first member is the address of the data
 
 
 def _peek(a: np.ndarray[Any, Any]) -> int:
@@ -24,7 +24,7 @@ def _ask(a: np.ndarray[Any, Any]) -> int:
 
 _sample = np.zeros(3)
 HEAD_KNOWN = _peek(_sample) == _ask(_sample)
-address = _peek if HEAD_KNOWN else _ask  # of an array's data: 0.1 us instead of 0.8
+address = _peek if HEAD_KNOWN else _ask  # of an array's data; _peek takes 0.1 us, _ask 0.8
 
 
 class Source(Protocol):
@@ -32,7 +32,7 @@ class Source(Protocol):
 
     jobs: bool
     nbytes: int
-    client: Client | None = None  # the one that elements belong to which a daemon has
+    client: Client | None = None  # the one that holds resident elements
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int: ...
 
@@ -43,7 +43,7 @@ class Source(Protocol):
 
 
 class Memory(Source):
-    """Elements one behind the other in this process."""
+    """Contiguous elements in this process."""
 
     jobs = True
 
@@ -61,7 +61,7 @@ class Memory(Source):
 
 
 class FileRange(Source):
-    """Elements one behind the other in a file."""
+    """Contiguous elements in a file."""
 
     jobs = True
 
@@ -79,7 +79,7 @@ class FileRange(Source):
 
 
 def _mapped(address: int) -> tuple[int, int, int, int] | None:
-    """What /proc has about the mapping at an address: its begin, its offset in the file, the file's device and inode."""
+    """From /proc, the mapping at an address: its begin, its offset in the file, the file's device and inode."""
     with open("/proc/self/maps") as maps:
         for line in maps:
             span, access, offset, device, inode, *_ = line.split()
@@ -91,7 +91,7 @@ def _mapped(address: int) -> tuple[int, int, int, int] | None:
 
 
 def of_memmap(a: np.ndarray[Any, Any], filename: Any) -> FileRange | None:
-    """The range of the file that `a` maps; None if it cannot be known: a private mapping, a file of that name that is another."""
+    """The range of the file that `a` maps; None if that is unknown: a private mapping, or another file has the name."""
     where = _mapped(address(a)) if filename else None
     if where is None:
         return None
@@ -104,7 +104,7 @@ def of_memmap(a: np.ndarray[Any, Any], filename: Any) -> FileRange | None:
     source = FileRange(fd, offset + address(a) - begin, a.nbytes, a)
     if (st.st_dev, st.st_ino) != (device, inode):
         return None
-    if source.offset + a.nbytes > st.st_size:  # to read the map would end the process
+    if source.offset + a.nbytes > st.st_size:  # reading the map would end the process
         raise IoError(f"a: {filename} has become shorter than its map", "a")
     return source
 

@@ -40,7 +40,7 @@ def dtype_of(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
 
 
 def divisor_of(ddof: Any) -> int:
-    """That of a state, which has no fractions."""
+    """`ddof` of a state, which must be an integer."""
     if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
         raise ValueError(f"ddof is an integer of 0 or more for a state, not {ddof!r}")
     return int(ddof)
@@ -67,7 +67,7 @@ class State:
             raise TypeError(f"dtype: no state has elements of {self.dtype}")
         self._code = _abi.OPS[self.op].code, self._element.code
         self.count = 0  # of the elements that were added here
-        self._using = threading.Lock()  # several threads may add elements
+        self._using = threading.Lock()  # taken for each change: several threads may add elements
         self._bytes = ctypes.create_string_buffer(lib().reduce_state_size(*self._code) or 1)
         check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
 
@@ -113,7 +113,7 @@ class State:
         return self
 
     def finish(self, *, out: Any = None, ddof: int | None = None) -> Any:
-        """The value, rounded once; `out`: as a short type of floats. stats: a dict."""
+        """The value, rounded once; a dict for stats. `out` is a floating-point type to round to."""
         wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
@@ -126,7 +126,7 @@ class State:
         return values if self.op == "minmax" else values[0]
 
     def words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The state as integers whose sums over any number of states are the merged one's, in any order: for MPI, NCCL, SQL."""
+        """The state as integers. Their sums over any number of states, in any order, are those of the merged state: for MPI, NCCL, SQL."""
         n = lib().reduce_state_words(*self._code)
         if not n:
             raise TypeError(f"op: states of {self.op} have no words that can be added")
@@ -136,7 +136,7 @@ class State:
 
     @classmethod
     def from_words(cls, op: str, dtype: Any, words: Any) -> State:
-        """The state of added words."""
+        """The state of words that were added up."""
         s = cls(op, dtype)
         w = np.ascontiguousarray(words, np.int64)
         check(lib().reduce_state_from_words(s._bytes, len(s._bytes), *s._code, address(w), w.size))

@@ -23,11 +23,11 @@ from ._sources import address
 from ._state import dtype_of, named
 
 
-MAKES = {"minmax": _minmax, "stats": _stats}  # of reductions with several values
+MAKES = {"minmax": _minmax, "stats": _stats}  # for operations with several values
 
 
 def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
-    """A bool for each element of a piece, one behind the other."""
+    """A bool for each element of a piece, in one dimension."""
     asked = np.asarray(True if where is None else where)
     if asked.dtype != bool and asked.size:
         raise TypeError(f"where is an array of bool, not of {asked.dtype}")
@@ -38,8 +38,8 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
 
 
 class Stream:
-    """One reduction of elements that are appended in pieces, and then `finish`ed: more than memory holds, or a pipe's. With `with`
-    the end of the block finishes it, and an exception drops it. `value` is the result. Several threads may append to one stream."""
+    """One reduction of elements that are appended in pieces, such as those of a pipe, or more than memory holds. `finish` ends it. With
+    `with` the end of the block does, and an exception drops the stream. `value` is the result. Several threads may append to it."""
 
     def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
@@ -50,16 +50,16 @@ class Stream:
             raise TypeError(f"op: the mean of a stream of {self.dtype} is not possible; divide its sum")
         self._nan = nan
         self._plan: Plan | None = plan(self.op, np.empty(0, self.dtype), initial=initial, nan=nan, ddof=ddof, make=MAKES.get(self.op))
-        self._using = threading.Lock()  # its messages must come one after the other
+        self._using = threading.Lock()  # its messages must not overlap
         self._pid = os.getpid()
         spec = self._plan.spec
         spec.deadline_ms, spec.flags = milliseconds(deadline, "deadline"), spec.flags | _abi.MASKED * masked
-        self._client = client or default()  # it must live as long
+        self._client = client or default()  # it must live as long as the stream
         self._handle: Any = ctypes.c_void_p()
         self._client.call("reduce_stream_begin", ctypes.byref(spec), ctypes.byref(self._handle))
 
     def append(self, chunk: Any, where: Any = None) -> None:
-        """A piece of elements; with `masked`, `where` has one bool for each. Ctrl-C within it drops the stream."""
+        """Append a piece of elements. With `masked`, `where` has one bool for each. Ctrl-C during the call drops the stream."""
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
         a, handle, keep = elements_of(chunk, self.dtype, "chunk"), self._opened(), None
@@ -79,7 +79,7 @@ class Stream:
         aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: self._drop(handle))
 
     def _dates(self, a: Array, keep: Array | None) -> tuple[Array, Array | None]:
-        """The elements and their mask without NaT, which the daemon takes for an integer."""
+        """The elements and their mask without NaT, which is an integer for the daemon."""
         late = np.isnat(a) if keep is None else np.isnat(a) & keep
         if not late.any() or self.op in COUNTS:
             return a, keep
@@ -105,9 +105,9 @@ class Stream:
             lib().reduce_stream_abort(handle)
 
     def finish(self) -> Any:
-        """End it; its value."""
+        """End the stream and return its value."""
         assert self._plan
-        self._opened()  # of a forked child nobody else unlocks it
+        self._opened()  # before the lock, which a forked child may have inherited locked
         with self._using:
             handle, self._handle = self._opened(), None
             check(lib().reduce_stream_finish(handle, address(self._plan.cells), self._plan.cells.nbytes, None))
@@ -115,7 +115,7 @@ class Stream:
         return self.value
 
     def abort(self) -> None:
-        """Drop it, after what other threads append."""
+        """Drop the stream, after the calls of other threads."""
         if getattr(self, "_handle", None) and os.getpid() == self._pid:
             with self._using:
                 handle, self._handle = self._handle, None
@@ -138,7 +138,7 @@ class Stream:
             self.finish()
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_ending():  # then modules may be empty already; the daemon drops it with the session
+        if not is_ending():  # then modules may be empty; the daemon drops the stream with the session
             self.abort()
 
 

@@ -16,7 +16,7 @@ from ._lib import program
 
 
 def run(line: str) -> tuple[str, str | None]:
-    """What reducectl prints, and the ladder's chart as SVG if it drew one. RuntimeError if it fails."""
+    """What reducectl prints, and the ladder's chart as SVG if it drew one. Raises RuntimeError if it fails."""
     words = shlex.split(line)
     with tempfile.TemporaryDirectory() as folder:
         chart = Path(folder) / "chart.svg"
