@@ -98,6 +98,12 @@ def test_many_at_once(package, shared):  # noqa: F811
         package.many([("max", [1]), ("max", [])])
 
 
+def test_many_dates_of_several_units(package):  # noqa: F811
+    days, seconds, numbers = np.array(["2020-01-02", "2020-01-01"], "M8[D]"), np.array([5, 7], "M8[s]"), np.array([3, 9])
+    assert package.many([("max", x) for x in (days, seconds, numbers, days)]) == [days[0], seconds[1], 9, days[0]]
+    assert package.many([("sum", days - days[1]), ("sum", numbers), ("sum", seconds - seconds[0])]) == [np.timedelta64(1, "D"), 12, np.timedelta64(2, "s")]
+
+
 def test_errors_of_many_name_the_request(package):  # noqa: F811
     strict = {"nan": "raise"}
     for kind, text, requests in (
@@ -182,6 +188,10 @@ def test_streams_of_several_values(package):  # noqa: F811
     assert found == {"stats": package.stats(a), "minmax": package.minmax(a), "ptp": 4, "norm": 5}
     assert isinstance(found["stats"], package.Stats) and isinstance(found["minmax"], package.MinMax)
     assert package.state("ptp", a).finish() == 4 and package.state("norm", a).finish() == 5
+    for op in ("var", "std", "sem"):
+        with package.stream(op, "f8") as s:
+            s.append(a)
+        assert s.value == package.state(op, a).finish() == getattr(package, op)(a)
 
 
 def test_streams_of_dates(package):  # noqa: F811

@@ -144,6 +144,17 @@ def test_bad_arguments_are_named(package, kind, text, a, kw):  # noqa: F811
         package.sum(a, **kw)
 
 
+def test_extremes_of_segments_of_nans_alone(package):  # noqa: F811
+    a = np.array([1, 2, np.nan, np.nan, 5])
+    assert str(package.nanmax(a, offsets=[0, 2, 4, 5])) == "[ 2. nan  5.]"
+    assert str(package.nanmin(np.stack([a, a[::-1]]), axis=1, offsets=[2, 4])) == "[[nan]\n [ 2.]]"
+    assert str(package.submit("nanmin", a, offsets=[2, 3, 5]).result()) == "[nan  5.]"
+    dates = np.array(["NaT", "2020-01-01"], "M8[D]")
+    assert package.nanmax(dates, offsets=[0, 1, 2]).astype(str).tolist() == ["NaT", "2020-01-01"]
+    with pytest.raises(package.EmptyError):
+        package.nanmax(a, offsets=[0, 2, 2, 4])
+
+
 def test_files_futures_and_many_at_once(package, tmp_path):  # noqa: F811
     a = np.random.default_rng(SEED).standard_normal(300_000)
     np.save(tmp_path / "m.npy", a)

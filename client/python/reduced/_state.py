@@ -39,6 +39,11 @@ def dtype_of(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
         raise TypeError(f"{name}: {e}") from None
 
 
+def first_ddof(op: str) -> int:
+    """The default of the function of that name."""
+    return int(op == "sem")
+
+
 def divisor_of(ddof: Any) -> int:
     """`ddof` of a state, which must be an integer."""
     if not isinstance(ddof, (int, np.integer)) or not 0 <= ddof < 2**32:
@@ -57,10 +62,11 @@ class State:
     1.0
     """
 
-    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0):
+    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int | None = None):
         if nan not in NANS:
             raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-        self.op, self.nan, self.ddof = named(op), nan, divisor_of(ddof)
+        self.op, self.nan = named(op), nan
+        self.ddof = first_ddof(self.op) if ddof is None else divisor_of(ddof)
         self.dtype = dtype_of(dtype).newbyteorder("=")
         self._element: Element = element(self.dtype, "dtype")
         if self._element.parts == 2 or self._element.dated:
@@ -197,8 +203,8 @@ def _restore(op: str, dtype: Any, data: bytes, nan: str, ddof: int, count: int) 
     return s
 
 
-def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", ddof: int = 0) -> State:
-    """A partial state of the elements of `a`, or of none with a type.
+def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", ddof: int | None = None) -> State:
+    """A partial state of the elements of `a`, or of none with a type. `ddof` is by default that of the function of the same name.
 
     >>> s = reduced.state("var", dtype="f8", ddof=1)
     >>> s += [1.0, 2.0]

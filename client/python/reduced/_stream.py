@@ -20,7 +20,7 @@ from ._plan import PLACES, Plan, plan
 from ._prepare import COUNTS, elements_of
 from ._run import AT_ONCE, aside
 from ._sources import address
-from ._state import dtype_of, named
+from ._state import dtype_of, first_ddof, named
 
 
 MAKES = {"minmax": _minmax, "stats": _stats}  # for operations with several values
@@ -39,9 +39,10 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
 
 class Stream:
     """One reduction of elements that are appended in pieces, such as those of a pipe, or more than memory holds. `finish` ends it. With
-    `with` the end of the block does, and an exception drops the stream. `value` is the result. Several threads may append to it."""
+    `with` the end of the block does, and an exception drops the stream. `value` is the result. Several threads may append to it.
+    `ddof` is by default that of the function of the same name."""
 
-    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int = 0, initial: Any = None, masked: bool = False,
+    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: Any = None, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
         self.op, self.dtype, self._masked = named(op), dtype_of(dtype), masked
         if self.dtype.kind == "c" or not self.dtype.isnative:
@@ -49,6 +50,7 @@ class Stream:
         if self.dtype.kind in "mM" and self.op == "mean":
             raise TypeError(f"op: the mean of a stream of {self.dtype} is not possible; divide its sum")
         self._nan = nan
+        ddof = first_ddof(self.op) if ddof is None else ddof
         self._plan: Plan | None = plan(self.op, np.empty(0, self.dtype), initial=initial, nan=nan, ddof=ddof, make=MAKES.get(self.op))
         self._using = threading.Lock()  # its messages must not overlap
         self._pid = os.getpid()
