@@ -278,6 +278,17 @@ def test_masked_elements_are_never_added(package):  # noqa: F811
     assert s.value == 13 and float(package.state("sum", a.compressed())) == 5
 
 
+def test_missing_values_where_none_can_be(package):  # noqa: F811
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    for name, column in (("where", pandas.Series([True, None, True], dtype="boolean")), ("offsets", pandas.Series([0, None, 3], dtype="Int64"))):
+        with pytest.raises(ValueError, match=f"^{name}: it has missing values"):
+            package.sum([1.0, 2, 3], **{name: column})
+        full = column.fillna(True if name == "where" else 1)
+        assert np.array_equal(package.sum([1.0, 2, 3], **{name: full}), 6 if name == "where" else [1, 5])
+    with pytest.raises(TypeError, match="^a: "):
+        package.sum(pandas.MultiIndex.from_tuples([(1, 2)]))
+
+
 def test_missing_values_of_polars(package):  # noqa: F811
     """They are left out, and integers stay exact."""
     polars = pytest.importorskip("polars", reason="no polars")

@@ -60,7 +60,10 @@ PLAIN = (list, tuple, int, float, complex, np.generic)
 
 def _from_pandas(a: Any) -> Operand | None:
     """A Series or an array with missing values beside its numbers."""
-    inner = getattr(a, "array", a)
+    try:
+        inner = getattr(a, "array", a)
+    except ValueError:  # of several columns, such as a MultiIndex
+        return None
     data, mask = getattr(inner, "_data", None), getattr(inner, "_mask", None)
     if isinstance(data, np.ndarray) and isinstance(mask, np.ndarray):
         return Operand(data, ~mask)
@@ -92,6 +95,14 @@ def to_numpy(a: Any, name: str) -> Array:
     if isinstance(a, (str, bytes)):
         raise TypeError(f"{name}: a string cannot be reduced; reduced.file({a!r}) has the elements of a file of that name")
     return found
+
+
+def complete(a: Any, name: str) -> Any:
+    """The elements of an argument without missing values. (As in NumPy, those that a masked array masks are elements.)"""
+    o = operand(a, name)
+    if o.keep is not None and not o.masked and not o.keep.all():
+        raise ValueError(f"{name}: it has missing values")
+    return o.data
 
 
 def remote(a: Any) -> Remote | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote, operand, to_numpy
+from ._arrays import Array, Operand, Remote, complete, to_numpy
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError
 from ._layout import axes_of
@@ -162,7 +162,7 @@ def kept(where: Any, o: Operand) -> Any:
     """The elements that count, from `where` and the mask of the array: an array, or remote elements that lie like those of `o`."""
     if where is None or where is True:
         return o.keep
-    asked = operand(where, "where").data
+    asked = complete(where, "where")
     if isinstance(asked, Remote) and not (o.keep is None and alike(o.data, asked)):
         asked = asked.copy("a mask of another shape or order")
     if isinstance(asked, Remote):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Remote, operand
+from ._arrays import Array, Remote, complete
 from ._client import Client
 from ._errors import DeadlineError, Error
 from ._layout import Layout, axes_of
@@ -23,7 +23,7 @@ IN_PLACE = 1 << 17
 
 def offsets_of(a: Any, n: int) -> Array:
     """A caller's offsets, checked, as unsigned numbers: one more than there are segments, ascending from 0 or more to at most n."""
-    given = operand(a, "offsets").data
+    given = complete(a, "offsets")
     if isinstance(given, Remote):
         raise TypeError("offsets: they must be in this process's memory")
     if given.ndim != 1 or not given.size:
