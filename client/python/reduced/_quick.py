@@ -12,13 +12,31 @@ from ._lib import check, lib
 from ._run import AT_ONCE
 from ._sources import BEHIND_HEAD, HEAD_KNOWN
 
-LIMIT = AT_ONCE if HEAD_KNOWN else -1  # bytes: a plan takes 17 us, as long as the sum of 10^5 doubles
+LIMIT = AT_ONCE // 8 if HEAD_KNOWN else -1  # elements: a plan takes 17 us, as long as the sum of 10^5 doubles
 pointer_at = c_void_p.from_address
+sized = c_size_t.from_param  # what ctypes passes for a number, in half the time
+SIZES = 1024                # numbers that are kept in that form
+Value = tuple[Any, Any]     # a value in C, and what ctypes passes for its address
+Kinds = dict[np.dtype[Any], tuple[int, Any, list[Value]]]  # type of the elements -> reduce_dtype, the type in C, values that are free
 VALUES: dict[str, Any] = {"f": c_double, "i": c_int64, "u": c_uint64}
-Kinds = dict[np.dtype[Any], tuple[int, Any]]  # type of the elements -> reduce_dtype, and the value in C
-SAME: Kinds = {np.dtype(name): (code, VALUES[name[0]]) for name, code in {**FLOATS, **INTEGERS}.items()}  # for operations that keep the class
-REAL: Kinds = {dtype: (code, c_double) for dtype, (code, _) in SAME.items()}
+FREE: dict[Any, list[Value]] = {make: [] for make in VALUES.values()}
+SAME: Kinds = {np.dtype(name): (code, VALUES[name[0]], FREE[VALUES[name[0]]]) for name, code in {**FLOATS, **INTEGERS}.items()}  # the class stays
+REAL: Kinds = {dtype: (code, c_double, FREE[c_double]) for dtype, (code, *_) in SAME.items()}
+_sizes: dict[int, Any] = {}
 _simple: Any = None  # reduce_simple without argument types, whose conversion takes half of the time of a call by ctypes
+
+
+def _new(make: Any) -> Value:
+    value = make()
+    return value, byref(value)
+
+
+def _size(n: int) -> Any:
+    """What ctypes passes for a number, which is kept."""
+    if len(_sizes) >= SIZES:
+        _sizes.clear()
+    found = _sizes[n] = sized(n)
+    return found
 
 
 def quick(op: int, kinds: Kinds, a: np.ndarray[Any, Any]) -> Any:
@@ -26,20 +44,27 @@ def quick(op: int, kinds: Kinds, a: np.ndarray[Any, Any]) -> Any:
     global _simple
     kind = kinds.get(a.dtype)
     n = a.size
-    if kind is None or a.nbytes > LIMIT or not a.flags.c_contiguous:
+    if kind is None or n > LIMIT or not a.flags.c_contiguous:
         return None
     if _simple is None:
         _simple = lib()["reduce_simple"]
-    dtype, make = kind
-    value = make()
+    dtype, make, free = kind
+    size = _sizes.get(n) or _size(n)
+    try:
+        one = free.pop()
+    except IndexError:
+        one = _new(make)
+    value, place = one
     client = _client._default or _client.default()
     busy = client._busy
     busy.append(None)  # from here on `close` waits
     try:
         handle = client._handle
-        err = _simple(client._open() if handle is None else handle, op, dtype, 0, pointer_at(id(a) + BEHIND_HEAD), c_size_t(n), byref(value))
+        err = _simple(client._open() if handle is None else handle, op, dtype, 0, pointer_at(id(a) + BEHIND_HEAD), size, place)
     finally:
         busy.pop()
     if err:
         check(err)
-    return value.value
+    found = value.value
+    free.append(one)
+    return found
