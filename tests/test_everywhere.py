@@ -127,6 +127,16 @@ def test_dask(dask, dtype):
 
 
 @pytest.mark.unsanitized
+def test_bad_arguments_are_named_before_dask_computes(dask):
+    import dask.array as da
+    a = da.ones((4, 4), chunks=2)
+    for text, call in (("nan is propagate, omit or raise", lambda: dask.dask.sum(a, nan="x")), ("ddof is an integer", lambda: dask.dask.var(a, ddof=0.5)),
+                       ("ord is 1, 2 or inf", lambda: dask.dask.norm(a, 3))):
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+@pytest.mark.unsanitized
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8", "u1", "?"])
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
 def test_places_in_dask(dask, op, dtype):

@@ -18,9 +18,9 @@ from . import _abi
 from ._elements import element
 from ._layout import axes_of
 from ._lib import lib
-from ._plan import plan
+from ._plan import NANS, plan
 from ._run import run
-from ._state import State
+from ._state import State, divisor_of
 
 Axes = tuple[int, ...]
 PLACED = np.dtype([("head", "u8"), ("count", "u8"), ("element", "u8"), ("place", "u8")])  # a state of argmin and argmax
@@ -107,6 +107,9 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     import dask.array
     da: Any = dask.array  # which is not typed
     a = da.asanyarray(a)
+    if nan not in NANS:
+        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    ddof = divisor_of(ddof)
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
     wanted = _result_dtype(op, a.dtype)
