@@ -153,7 +153,8 @@ def _forget() -> None:
     _ended, _finisher = SimpleQueue(), None
     for task in list(_under_way):
         vars(task).update(_condition=threading.Condition(), _done_callbacks=[])  # attributes of Future
-        task.set_exception(ForkedError("FORKED: this task belongs to the process that submitted it, not to its forked child"))
+        with contextlib.suppress(InvalidStateError):  # it was just done
+            task.set_exception(ForkedError("FORKED: this task belongs to the process that submitted it, not to its forked child"))
     _under_way.clear()
 
 
