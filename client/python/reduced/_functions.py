@@ -2,7 +2,7 @@
 
 All of them take segments of different lengths, too. `offsets` has one number more than there are segments: segment i has the elements
 offsets[i] up to, not including, offsets[i + 1], along `axis` where the array has several. Segments may be empty; elements before the
-first offset and from the last one on are in no segment. Places count from the begin of their segment.
+first offset and from the last one on are in no segment. Places count from the start of their segment.
 
 Names that begin with "nan" are the same with nan="omit": nansum, nanprod, nanmean, nanvar, nanstd, nanmin, nanmax, nanargmin, nanargmax.
 But nanmin and nanmax of NaNs alone are NaN.
@@ -85,8 +85,8 @@ def _ddof(ddof: Any, correction: Any) -> Any:
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
         mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of those of their parts. NumPy
-    takes a `mean` to save a pass; it is not used here. `correction` is another name of `ddof`, which may be any number.
+    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of both parts' variances. `mean`
+    is accepted as in NumPy, but not used. `correction` is another name for `ddof`, which may be any number.
 
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
     1.0
@@ -160,7 +160,7 @@ def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
         offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The largest minus the smallest element, rounded once. Of integers it has 64 bits and does not wrap.
+    """The largest minus the smallest element, rounded once. For integers it has 64 bits and does not wrap.
 
     >>> reduced.ptp(np.array([-128, 127], np.int8))
     255
@@ -170,7 +170,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
 
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
            offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """Where the smallest element is; of equal ones the first. A NaN counts as the smallest.
+    """The place of the smallest element, the first of equal ones. A NaN counts as the smallest.
 
     >>> reduced.argmin([[3, 1], [1, 5]], axis=0)
     array([1, 0])
@@ -180,7 +180,7 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False,
 
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
            offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """Where the largest element is; of equal ones the first. A NaN counts as the largest.
+    """The place of the largest element, the first of equal ones. A NaN counts as the largest.
 
     >>> reduced.argmax([1, 7, 7])
     1
@@ -290,7 +290,7 @@ class Stats(NamedTuple):
 
 
 def _exact_sums(values: Any) -> Any:
-    """Sums of integers from their two words: Python's ints where one does not fit 64 bits."""
+    """Sums of integers from their two words; as Python ints if some sum does not fit 64 bits."""
     low = values["sum"]
     fits = values["sum_high"] == (low >> 63 if low.dtype.kind == "i" else 0)
     if np.all(fits):
@@ -300,7 +300,7 @@ def _exact_sums(values: Any) -> Any:
 
 
 def _one_stats(values: Any, p: Prepared) -> Stats:
-    """Of the whole array, in a tenth of the time. The fields are in the order of reduce_stats."""
+    """The statistics of a whole array, in a tenth of the time. The fields have the order of reduce_stats."""
     count, nans, zeros, argmin, argmax, least, most, total, high, *rest = values.item()
     if p.element.kind != "f":
         total = total % 2**64 + high * 2**64
@@ -334,12 +334,12 @@ def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:
         return f(a, *args, nan="omit", **kw)
     skip.__name__ = skip.__qualname__ = "nan" + f.__name__
     skip.__wrapped__ = f  # type: ignore[attr-defined]  # for its signature
-    skip.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT). The arguments are the same, but for `nan`."
+    skip.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT). It has the same arguments, except `nan`."
     return skip
 
 
 def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of min and max: NaN of elements that all are."""
+    """The same for min and max: NaN where all elements are NaN."""
     skip = _omitting(f)
 
     def chosen(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, **kw: Any) -> Any:
@@ -357,7 +357,7 @@ def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
         return found
     chosen.__name__, chosen.__qualname__ = skip.__name__, skip.__qualname__
     chosen.__wrapped__ = f  # type: ignore[attr-defined]
-    chosen.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT); NaN of floats that all are. The arguments are the same, but for `nan`."
+    chosen.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT); NaN of floats that all are. It has the same arguments, except `nan`."
     return chosen
 
 

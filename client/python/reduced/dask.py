@@ -172,7 +172,7 @@ def min(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propaga
 
 
 def max(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
-    """The largest element; -0 is below +0."""
+    """The largest element; +0 is above -0."""
     return _reduce("max", a, axis, keepdims, 0, nan, split_every)
 
 
@@ -182,12 +182,12 @@ def ptp(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propaga
 
 
 def argmin(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
-    """Where the smallest element is in the whole array; of equal ones the first. A NaN counts as the smallest."""
+    """The place of the smallest element in the whole array, the first of equal ones. A NaN counts as the smallest."""
     return _reduce("argmin", a, axis, keepdims, 0, nan, split_every)
 
 
 def argmax(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
-    """Where the largest element is in the whole array; of equal ones the first. A NaN counts as the largest."""
+    """The place of the largest element in the whole array, the first of equal ones. A NaN counts as the largest."""
     return _reduce("argmax", a, axis, keepdims, 0, nan, split_every)
 
 
