@@ -440,6 +440,8 @@ def test_nothing_leaks_anywhere_else(package, shared, tmp_path):  # noqa: F811
              lambda: package.max(masked, axis=0), lambda: package.mean(dates, axis=0), lambda: package.sum(a * 1j, axis=0), lambda: package.nanmax(nans, axis=0),
              lambda: package.sum(a.T[::2], axis=0, where=a.T[::2] > 3, initial=1), lambda: package.sum(package.file(tmp_path / "a.npy"), axis=0),
              lambda: refused(package.sum, [object()]), lambda: refused(package.sum, a, axis=3), lambda: refused(package.sum, a, out=a),
+             lambda: package.submit("nanmax", np.full(3, np.nan)).result(), lambda: refused(package.many, [("sum", a), ("sum", a), ("max", [])]),
+             lambda: package.minmax(masked, axis=0), lambda: package.sum(np.ones(3, "i1"), initial=1000), lambda: refused(package.stream, "median", "f8"),
              lambda: refused(package.sum, nans, nan="raise"), lambda: refused(package.sum, np.full(2, 2**62)), lambda: refused(package.sum, a, where=a)]
 
     def calls(n):
