@@ -65,7 +65,8 @@ class Client:
 
     Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
     (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
-    opens a new connection after a fork. Times are seconds.
+    opens a new connection after a fork. Times are seconds. Ctrl-C ends a call with more than 1 MiB at once; other calls end with the
+    daemon's answer, or after `timeout` seconds without one.
 
     With `local` this process reduces arrays itself where sending them would take longer: small ones, and any if the daemon is on this
     machine and has no GPU. Values and errors are the same, but the daemon does not count these requests. None, the default: as
