@@ -13,9 +13,7 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
                        RP_SPEC_SIZE);
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
-        err = rp_spec_check(spec, f);
-    if (!err)
-        err = rd_check_device(r, spec, f);
+        err = rd_check_spec(r, spec, f);
     if (err)
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))

@@ -56,8 +56,9 @@ rp_err rd_read_task(rd_request *r, rp_fault *f);
  * called again when they are open. */
 #define RD_LATER ((rp_err)-1)
 
-/* Is there the device that the spec asks for? Any thread. RD_LATER, or errors: BAD_HANDLE, DEVICE_LOST. */
-rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f);
+/* rp_spec_check, and whether the device that the spec asks for is there. Any thread. RD_LATER, or errors: rp_spec_check's,
+ * BAD_HANDLE, DEVICE_LOST. */
+rp_err rd_check_spec(const rd_request *r, rp_spec *spec, rp_fault *f);
 
 /* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);

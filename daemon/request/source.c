@@ -116,9 +116,7 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_mask_at
 {
     rp_err err = rp_get_at(r->body, r->body_len, spec, a, m, f);
     if (!err)
-        err = rp_spec_check(spec, f);
-    if (!err)
-        err = rd_check_device(r, spec, f);
+        err = rd_check_spec(r, spec, f);
     if (err)
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* they must be checked first and stay as they were then */
