@@ -36,7 +36,7 @@ struct ctl_reader {
     ctl_text_kind kind; /* of the examined text */
     bool guessed;       /* the type was not given by the user */
     bool brief;         /* the first piece of a file decides about it */
-    bool cut;           /* more came than was looked at */
+    bool cut;           /* there was more text than was examined */
     bool mistaken;      /* the file's type is not that of its beginning */
     bool ended;
     int threads;

@@ -1,6 +1,6 @@
 // Equal short rows, a thread a row, several rows a thread. Rows of 8 bytes stay in registers. Longer ones, of whole vectors of
 // 16 bytes, come through shared memory: a warp reads what lies together, then each of its threads goes along its own rows. So
-// nothing is left to be joined by shuffles.
+// no shuffles are needed.
 #pragma once
 
 #include "kernels/cuda/pass/args.h"
