@@ -110,8 +110,11 @@ __device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, boo
 // finds its code in the instruction cache.
 template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
 {
-    constexpr int kLanes = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4; // lanes that hold one pair each; groups of
-                                                                                    // them are copies
+    constexpr int kLanes = kWarps > 16  ? 32
+                           : kWarps > 8 ? 16
+                           : kWarps > 4 ? 8
+                                        : 4; // lanes that hold one pair each; groups of
+                                             // them are copies
     __shared__ double pairs[kWarps][2];
     const int lane = threadIdx.x % kWarp, of = lane % kLanes;
     sum.join_lanes(kWarp);

@@ -11,7 +11,7 @@
 // becomes ready when the others are done, so the completer puts the split back at the head of the queue.
 //
 // Memory. Slots (slot_pool.cu) are opened when they are needed, lowest first, so the open ones are the first ones. When there
-// is no memory for another one, the open ones have to suffice until the pool is trimmed: then all but the first are closed.
+// is no memory for another one, the open ones must suffice until the pool is trimmed, which closes all but the first.
 //
 // Errors (outcome.cu). Out of memory is the task's own. Any other error of CUDA is taken as the context's end: `lost` is set,
 // every task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
