@@ -223,7 +223,7 @@ static void test_every_logarithm(void **state)
     }
 }
 
-/* Behind a block that sets the lanes' anchor: an element that only just fits beside it, elements of another size, sums of
+/* After a block that sets the lanes' anchor: an element that only just fits beside it, elements of another size, sums of
  * zero, negative zeros alone, and one infinity or NaN. */
 static void test_blocks_behind_an_anchor(void **state)
 {

@@ -274,7 +274,7 @@ static void what_an_item_took_is_paid_afterwards(void **state)
     free(w);
 }
 
-/* An item may cost millions of quanta. Its payer waits that long in turns of others, and none of it in time. */
+/* An item may cost millions of quanta. Its payer waits for as many turns of others; skipping them takes no time. */
 static void a_debt_of_millions_of_rounds_is_passed_at_once(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void a_debt_of_millions_of_rounds_is_passed_at_once(void **state)
     free(w);
 }
 
-/* Who was given back more than the next items cost, and then asks for nothing, begins with nothing. */
+/* A taker that got back more than its next items cost, and then queues nothing, begins again without credit. */
 static void what_is_given_back_is_not_saved(void **state)
 {
     (void)state;

@@ -41,7 +41,7 @@ struct StagedRows {
     uint4 *tile; // the warp's
     u32 n;       // vectors of a row
     u32 rows;    // of a thread
-    u32 begin;   // where a thread begins in its row: so that 8 neighbours meet in no bank
+    u32 begin;   // where a thread begins in its row: so that 8 neighbours have no bank conflicts
 
     __device__ __forceinline__ StagedRows(u32 vectors, uint4 *shared) : tile(shared), n(vectors), rows(kStagedVectors / vectors)
     {
