@@ -54,7 +54,7 @@ rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
     return r->reply ? RP_OK : rd_no_memory(f);
 }
 
-/* A stream's times are those of its chunks, too. */
+/* The times of a FINISH include those of its stream's chunks. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
 {
     const rk_task *t = &r->job.task;

@@ -1,7 +1,7 @@
 // Exact float sums of many rows or segments that are too short for a block each: a few lanes of a warp share a line.
 //
-// The sum is kept in two doubles (twosum.cuh): no long accumulator, and no rounding of one. Where that is not enough the lanes
-// walk the line again, with a state each.
+// The sum is kept in two doubles (twosum.cuh), without a long accumulator and its rounding. If these do not suffice, the lanes
+// walk the line again with a state each.
 #include "kernels/cuda/exact/row_values.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
@@ -19,7 +19,7 @@ template <int kDtype> struct Line {
     bool skip;
 
     __device__ __forceinline__ void add(Bits bits) { add_float<kDtype>(sum, bits, skip, skipped); }
-    // Out of line, lest the doubles of add_tile be kept for it.
+    // Out of line, so that the doubles of add_tile are not kept for it.
     static __device__ __noinline__ Line added(Line to, uint4 v)
     {
         each_element<sizeof(Bits)>(v, [&](Bits bits, int) { to.add(bits); });
@@ -62,7 +62,7 @@ template <int kDtype> struct Line {
 };
 
 // Vectors `lane`, lane + lanes, ... of those at v; of the last tile, which has `left` of them, at least one. In place of those
-// beyond come -0.0, which adds nothing. Nothing is loaded on condition: ptxas puts such loads one after the other.
+// beyond come -0.0, which adds nothing. No load is conditional, because ptxas serialises conditional loads.
 template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes)
 {
 #pragma unroll
@@ -99,7 +99,7 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
 
-// Out of line: rare and long, and wanted by two.
+// Out of line: rare, long, and used by two callers.
 __device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s) { write_cell(a, number, *s, NULL); }
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
@@ -264,7 +264,7 @@ struct SumValue {
         if (mean)
             n = Divisor((double)(u32)a.spec.row_len);
     }
-    // Of a sum between these. False: it is not known.
+    // The value of a sum between these. False: it is not known.
     __device__ __forceinline__ bool of(const Between &sum, double *v) const
     {
         *v = sum.high;
@@ -387,7 +387,8 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
         for (int k = 0; k < kRows; k++) {
             u64 row = first + k * step;
             l[k] = {{-0.0, -0.0, false}, 0, r.skip};
-            p[k] = (const Bits *)r.elements + (row < r.lines ? row : first) * n; // past the last row: any row, to no use
+            p[k] = (const Bits *)r.elements + (row < r.lines ? row : first) * n; // beyond the last row: any row, whose result
+                                                                                 // is not used
         }
         for (u32 e = 0; e < n; e++) {
             Bits x[kRows];
