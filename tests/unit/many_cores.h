@@ -1,5 +1,5 @@
-/* In a program that includes it, or that loads it as a library (tests/test_wire.py), the process may use 32 cores: where there are
- * few, no thread of the daemon stays awake for what may come. */
+/* In a program that includes it, or loads it as a library (tests/test_wire.py), the process may use 32 cores: where there
+ * are few, no thread of the daemon stays awake for what may come. */
 #ifndef TESTS_UNIT_MANY_CORES_H
 #define TESTS_UNIT_MANY_CORES_H
 
