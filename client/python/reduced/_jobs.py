@@ -28,12 +28,12 @@ class Task(Future[Any]):
     def __init__(self, client: Client, plan: Plan):
         super().__init__()
         self.set_running_or_notify_cancel()
-        self._starting = threading.Lock()  # a job may end before it has a handle
+        self._using = threading.RLock()  # the job: it may end before it has a handle, and is not freed during a call
         self._callback = DONE(lambda *_: _ended.put(self))  # on a thread of the library: it must be quick
         if plan.source.jobs and plan.cells.size:
             _under_way.add(self)  # which keeps the callback until it has run
             try:
-                with self._starting:
+                with self._using:
                     self._job: Job | None = Job(client, plan, self._callback)
             except BaseException:
                 _under_way.discard(self)
@@ -50,7 +50,7 @@ class Task(Future[Any]):
             self.set_exception(e)
 
     def _finish(self) -> None:
-        with self._starting:
+        with self._using:
             job = self._job
         assert job
         try:
@@ -59,19 +59,24 @@ class Task(Future[Any]):
         except BaseException as e:
             self.set_exception(e)
         finally:
-            job.free()
+            with self._using:
+                job.free()
             _under_way.discard(self)
 
     def cancel(self) -> bool:
         """Ask the reduction to end soon, with CancelledError as its exception; False: it is done."""
         if self.done() or self._job is None:
             return False
-        self._job.cancel()
+        with self._using:
+            self._job.cancel()
         return True
 
     def progress(self) -> tuple[int, int]:
         """Bytes that the daemon has acknowledged, and their total."""
-        return (0, 0) if self._job is None or self.done() else self._job.progress()
+        if self._job is None or self.done():
+            return 0, 0
+        with self._using:
+            return self._job.progress()
 
 
 _ended: SimpleQueue[Task] = SimpleQueue()
@@ -105,6 +110,8 @@ def _forget() -> None:
     """In a forked child: the tasks are the parent's, and so is a thread that may hold the queue's lock."""
     global _ended, _finisher
     _ended, _finisher = SimpleQueue(), None
+    for task in _under_way:
+        task._using = threading.RLock()
     _under_way.clear()
 
 

@@ -99,8 +99,48 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
 
-// Out of line: rare, long, and used by two callers.
-__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s) { write_cell(a, number, *s, NULL); }
+// The parts of kernels/exact/state.h and finish.h that sums and means of floats need. ptxas gives each kernel a copy of what it
+// calls, and copies with all operations took most of its time for the engine.
+
+// rk_state_add
+__device__ inline void add_to_state(rk_state *s, u64 bits, int nan_policy)
+{
+    if (rk_is_nan(s->dtype, bits)) {
+        bits = rk_nan_bits(rk_format_of(s->dtype)); // all NaNs are one
+        if (!rk_state_nan(s, nan_policy))
+            return;
+    }
+    rk_add_float_sums(s, bits);
+    s->count++;
+}
+
+// rk_state_merge
+__device__ inline void merge_states(rk_state *s, const rk_state *o)
+{
+    s->special |= o->special;
+    s->nz |= o->nz;
+    s->skipped |= o->skipped;
+    rk_sums_merge(s, o);
+    s->count += o->count;
+}
+
+// write_cell. Out of line: rare, long, and used by two callers.
+__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s)
+{
+    if (a.spec.flags & RP_STATES_OUT) {
+        write_state(a, number, *s);
+        return;
+    }
+    if (a.spec.flags & RP_INITIAL)
+        add_to_state(s, a.spec.initial, a.spec.nan);
+    const rk_format f = rk_format_of(a.spec.out);
+    u64 bits = 0;
+    if (a.spec.nan == RP_NAN_ERROR && s->skipped)
+        set_fault(a, number);
+    else
+        bits = a.spec.op == RP_OP_MEAN ? rk_finish_mean(s, f) : rk_finish_sum(s, f);
+    write_bits(a.cell_bytes, a.cells, number, bits);
+}
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
 __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped,
@@ -121,13 +161,16 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
                                            rk_state *first)
 {
     rk_state *mine = (rk_state *)((u64 *)first + lane * r.state_words);
-    walk_line(a, {NULL, r.elements, NULL}, 0, line, lane, r.lanes, mine);
+    const int bytes = rk_bytes(a.spec.dtype);
+    rk_state_init(mine, a.plan.layout, a.spec.dtype);
+    for (u64 i = lane; i < line.n; i += r.lanes)
+        add_to_state(mine, rk_load(r.elements + (line.first + i) * bytes, bytes), a.spec.nan);
     if (mask)
         __syncwarp(mask);
     if (lane)
         return;
     for (u32 k = 1; k < r.lanes; k++)
-        rk_state_merge(mine, (const rk_state *)((u64 *)first + k * r.state_words));
+        merge_states(mine, (const rk_state *)((u64 *)first + k * r.state_words));
     finish_state(a, number, mine);
 }
 

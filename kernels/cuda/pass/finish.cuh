@@ -29,14 +29,19 @@ __device__ inline void write_words(const FinishArgs &a, u64 row, const uint64_t 
         write_bits(bytes, a.cells, row * n + i, words[i]);
 }
 
+__device__ inline void write_state(const FinishArgs &a, u64 row, const rk_state &s)
+{
+    u64 *cell = (u64 *)((unsigned char *)a.cells + row * a.cell_bytes);
+    const u64 *words = (const u64 *)&s;
+    for (u32 i = 0; i < a.cell_bytes / 8; i++)
+        cell[i] = words[i];
+}
+
 // Write the finished row: its state, or its value. `scratch`: RK_FINISH_SCRATCH words. One thread.
 __device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
 {
     if (a.spec.flags & RP_STATES_OUT) {
-        u64 *cell = (u64 *)((unsigned char *)a.cells + row * a.cell_bytes);
-        const u64 *words = (const u64 *)&s;
-        for (u32 i = 0; i < a.cell_bytes / 8; i++)
-            cell[i] = words[i];
+        write_state(a, row, s);
         return;
     }
     if (a.spec.flags & RP_INITIAL)
